@@ -107,7 +107,7 @@ reproduce: $(READY) ## the published figures beside what the chapters find: make
 COLAB := build/colab
 colab: $(READY) ## run every notebook on a fresh environment as Colab's: make colab PYTHON=python3.12
 	rm -rf $(COLAB) && mkdir -p $(COLAB)/source $(COLAB)/hub && cp -r twins $(COLAB)/hub/ctxlib
-	git ls-files -z | tar -c --null -T - | tar -x -C $(COLAB)/source
+	git ls-files -z | tar -cf - --null -T - | tar -xf - -C $(COLAB)/source
 	$(PYTHON) -m venv $(COLAB)/runtime && $(COLAB)/runtime/bin/pip install --quiet --upgrade pip
 	$(COLAB)/runtime/bin/pip install --quiet --no-compile -r tools/colab.txt "$$($(BIN)/pip freeze | grep ^nbval==)"
 	$(COLAB)/runtime/bin/pip install $(COLAB)/source > $(COLAB)/installed.txt

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pandas as pd
 from circuit import machine
+from command import gib
 from page import as_lines, put
 from tqdm import tqdm
 
@@ -63,7 +64,7 @@ def measured(command: list[str]) -> tuple[float, float]:
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"door: {' '.join(command)} failed")
-    return time.perf_counter() - start, usage.ru_maxrss / 2**20
+    return time.perf_counter() - start, gib(usage)
 
 
 def commands() -> pd.DataFrame:

@@ -44,7 +44,7 @@ REST, TENTH = 0.5, 0.1  # bounds of two conditions: the fold of conditions says 
 
 # %% tags=["hide-input", "nbval-check-output"]
 import json
-from functools import cached_property
+from functools import cached_property, partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -110,19 +110,12 @@ asked = torch.tensor([*range(3, READ - 1, 4), READ - 1])  # the destinations tha
 farther = torch.tensor([*range(READ + 6, n, 16), n])  # and farther on
 
 
-def inside(z, heads=heads):  # text pos head d_head
-    """A hook that puts z inside some heads of the first layer."""
-
-    def hook(own, hook):
-        new = z[:, : own.shape[1]].to(own).expand(len(own), -1, -1, -1)
-        return own.index_copy(2, torch.tensor(heads, device=own.device), new)
-
-    return "blocks.0.attn.hook_z", hook
+inside = partial(cx.decoders.replace_z, 0, heads)  # a hook that puts z inside the stable heads
 
 
 def silence(rows):
     """Hooks that silence the stable heads."""
-    return [inside(silent[None])]
+    return [inside(silent)]
 
 
 class Told:
@@ -612,7 +605,7 @@ odds = log_odds(left_out(half_A, few_A), weights.d_vocab)
 judged, fit = Told(model, read, second), Told(model, few_A["text"], second)
 judged.as_it_is = as_it_is[:, -len(second) :]  # the same places, read once
 of_fit = few_A["domain"].tolist()
-weight, lasting = in_place(judged, inside(silent[None]), VECTORS, of, odds, fit, of_fit)
+weight, lasting = in_place(judged, inside(silent), VECTORS, of, odds, fit, of_fit)
 lasting = {name: v.numpy() for name, v in lasting.items()}
 
 # %% tags=["hide-input"]
@@ -634,7 +627,8 @@ def on_real(name="smollm2"):
 
     def silent_with(hs):
         written_A, written = (message(v[:, :, hs], W_O[hs]) for v in (z_A, z))
-        return inside(middle[None][:, :, hs], hs), vectors(written_A, table_A, written, table)
+        hook = cx.decoders.replace_z(0, hs, middle[:, hs])
+        return hook, vectors(written_A, table_A, written, table)
 
     weight, rises = in_place(
         told, *silent_with(stable), of,
@@ -954,7 +948,7 @@ vector = dict(zip(of, own, strict=True))
 
 
 def draw(domain, strength, heads_are):
-    quiet = [inside(silent[None])] if heads_are == "silent" else []
+    quiet = [inside(silent)] if heads_are == "silent" else []
     g = strength * vector[domain]
     plain, pushed = (
         model.run_with_hooks(prompt, fwd_hooks=[*quiet, *hooks])[0, -1].log_softmax(-1).cpu()

@@ -82,7 +82,7 @@ def neurons(study: Study) -> pd.DataFrame:
     """
     found = cx.find_neurons(study.circuit, at_least=LISTED)
     halves = [[t for t in study.texts if t.half == half] for half in "AB"]
-    A, B = halves if all(halves) else (study.texts[::2], study.texts[1::2])
+    A, B = halves if len(halves[1]) > 1 else (study.texts[::2], study.texts)
     _, of = np.unique([t.domain for t in A], return_inverse=True)
     enough = [t for t, many in zip(A, np.bincount(of)[of] > 1, strict=True) if many]
     if len({t.domain for t in enough}) > 1:

@@ -10,18 +10,17 @@ they are sums over its tokens as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import torch
 from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.place import Destination
-from ctxlib.split import Equation1, weighted_sum
+from ctxlib.split import weighted_sum
 from ctxlib.texts.text import AnyText
 from ctxlib.weights import check_chosen, layer_norm, layer_norm_scale
 
@@ -233,26 +232,13 @@ class ContextualCircuit:
         own = {name: tensors[name] for name in OF_A_TEXT}
         return cls(stored.made(tensors, facts), tuple(facts["heads"]), **own, scale=facts["scale"])
 
-    def self_normalised(self, texts: Iterable[AnyText] = ()) -> SelfNormalisedCircuit:
+    def self_normalised(self) -> SelfNormalisedCircuit:
         """The circuit that takes denominators and scale from the text that it reads (chapter 9).
 
-        With texts, what is left of its mean error over them is taken off every neuron. They are
-        read as they are, with their own tokens at n where the split takes them (Equation 1's), in
-        batches: memory does not grow with their number. Errors as in `Destination.truth`.
-
-        >>> circuit.self_normalised().offsets.abs().max().item()
-        0.0
-        >>> circuit.self_normalised(passages[:8]).offsets.shape  # its mean error over these texts
-        torch.Size([1024])
+        >>> circuit.self_normalised().heads == circuit.heads
+        True
         """
-        plain = SelfNormalisedCircuit(self, torch.zeros_like(self.at.readout.b_in))
-        total, count = torch.zeros(plain.offsets.shape, dtype=torch.float64, device="cpu"), 0
-        own_token = isinstance(self.at.split, Equation1)
-        for x in self.at.read(texts, "offsets", own_token):
-            truth = self.at.truth(x, self.heads)
-            total += (truth - plain.summary(x)).sum(0).cpu()  # float64 is not on every device
-            count += len(x)
-        return SelfNormalisedCircuit(self, (total / max(count, 1)).to(plain.offsets))
+        return SelfNormalisedCircuit(self)
 
 
 # ---------------------------------------------------------------- a better one
@@ -269,8 +255,7 @@ class SelfNormalisedCircuit:
 
     so a head's output is a ratio of two sums over the text's tokens, numerator and denominator,
     each with its own kernel. Doing so for all heads rebuilds the residual stream, and with it the
-    scale of LayerNorm 2. `offsets` is added to every summary. Made by
-    `ContextualCircuit.self_normalised`.
+    scale of LayerNorm 2. Made by `ContextualCircuit.self_normalised`.
 
     >>> better = circuit.self_normalised()
     >>> truth = at.truth(tokens, heads)
@@ -280,7 +265,6 @@ class SelfNormalisedCircuit:
     """
 
     circuit: ContextualCircuit
-    offsets: Float[Tensor, " neuron"]
 
     @property
     def at(self) -> Destination:
@@ -304,7 +288,7 @@ class SelfNormalisedCircuit:
         stream = readout.beside(x[..., self.at.n]) + z.flatten(-2) @ readout.W_O.flatten(0, 1)
         # the chosen heads reach the neurons in one product, divided by the calibrated scale
         added = z[..., list(self.heads), :].flatten(-2) @ self.circuit.readout.flatten(0, 1)
-        return added * (self.circuit.scale / layer_norm_scale(stream, readout.eps)) + self.offsets
+        return added * (self.circuit.scale / layer_norm_scale(stream, readout.eps))
 
     def pre_activations(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """The whole pre-activation at n, from the rebuilt outputs of all heads.
@@ -317,4 +301,4 @@ class SelfNormalisedCircuit:
         """
         readout, rebuilt = self.at.readout, self.at.rebuilt_outputs(tokens)
         read = layer_norm(self.at.resid_mid(tokens, rebuilt), readout.eps)
-        return read @ readout.W_in + readout.b_in + self.offsets
+        return read @ readout.W_in + readout.b_in

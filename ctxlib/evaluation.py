@@ -139,15 +139,14 @@ def evaluate(
     circuit: Circuit,
     texts: Iterable[AnyText],
     neurons: Sequence[int] | None = None,
-    own_token: bool = False,
     checkpoint: str | os.PathLike | None = None,
     client: Any = None,
 ) -> pd.DataFrame:
     """Hold a circuit's summaries against the truth on texts: one row a neuron, with `r`, `fvu` and
     what the error is made of (`Moments.table`); `.attrs["texts"]` says how many were read.
 
-    Every text has the destination's token put in place of its own at n, as in calibration;
-    `own_token` leaves it alone. All neurons by default. Texts are read in batches, so any iterable
+    Every text has the destination's token put in place of its own at n, as in calibration. All
+    neurons by default. Texts are read in batches, so any iterable
     will do and memory does not grow with their number; a bar shows the progress.
 
     `checkpoint` names a file that keeps what was done: called again after a kill, with the same
@@ -166,7 +165,7 @@ def evaluate(
     np.True_
     """
     chosen = check_chosen("neuron", neurons, circuit.at.n_neurons)
-    comparison = Comparison(circuit, tuple(chosen), own_token)
+    comparison = Comparison(circuit, tuple(chosen))
     moments = summed(comparison, NO_TEXTS, texts, checkpoint, client)
     table = moments.table(chosen)
     table.attrs["texts"] = int(moments.count)
@@ -179,10 +178,9 @@ class Comparison:
 
     circuit: Circuit
     neurons: tuple[int, ...]
-    own_token: bool
 
     def batches(self, texts: Iterable[AnyText]) -> Iterator[Int[Tensor, "text source"]]:
-        return self.circuit.at.read(texts, "evaluation", self.own_token)
+        return self.circuit.at.read(texts, "evaluation")
 
     def __call__(self, tokens: Int[Tensor, "text source"]) -> Moments:
         c = self.circuit
@@ -264,16 +262,14 @@ def error_budget(
     circuit: ContextualCircuit,
     texts: Iterable[AnyText],
     neurons: Sequence[int] | None = None,
-    own_token: bool = False,
 ) -> pd.DataFrame:
     """What each approximation of the circuit costs: one row a set of approximations, medians over
     neurons of `r`, `fvu` and its three parts.
 
     First none and all; then all but one ("without"), which shows what mending it alone would
     gain; then one alone ("only"), which shows what it costs when everything else is exact.
-    `own_token` as in `evaluate`; without it there is no approximation of the token. With it,
-    "all" has the circuit's token at source n too, where a summary keeps the text's own. Errors as
-    there.
+    As in `evaluate` the destination's token stands in every text, so that nothing is approximated
+    of it. Errors as there.
 
     >>> budget = cx.evaluation.error_budget(circuit, passages[::6], neurons=[298, 973])
     >>> list(budget["fvu"]["without"].index)
@@ -283,12 +279,12 @@ def error_budget(
     """
     at = circuit.at
     chosen = check_chosen("neuron", neurons, at.n_neurons)
-    names = [name for name in APPROXIMATIONS if own_token or name != "token"]
+    names = [name for name in APPROXIMATIONS if name != "token"]
     rows: dict[tuple[str, str], set[str]] = {("none", ""): set(), ("all", ""): set(names)}
     rows |= {("without", name): set(names) - {name} for name in names}
     rows |= {("only", name): {name} for name in names}
     sums = dict.fromkeys(rows, NO_TEXTS)
-    for x in at.read(texts, "error budget", own_token):
+    for x in at.read(texts, "error budget"):
         truth = at.truth(x, circuit.heads)[:, chosen]
         for row, made in rows.items():
             sums[row] += Moments.of(approximated(circuit, x, made)[:, chosen], truth)

@@ -242,7 +242,7 @@ def is_encoder(config: Any, source: str) -> bool:
 
 def layers_to_read(layers: int | None, there: int, source: str) -> int:
     """How many layers to read: all `there` are, or as many as are asked for, if it has them."""
-    if layers is not None and not 1 <= layers <= there:
+    if layers is not None and layers not in range(1, there + 1):
         raise ValueError(
             f"layers={layers}: {source} has {there}; give 1 to {there}, or leave layers out for all"
         )

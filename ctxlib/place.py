@@ -105,13 +105,12 @@ class Destination:
 
     # ------------------------------------------------------------ texts
 
-    def read(self, texts: Iterable[AnyText], doing: str, own_token: bool = False) -> Batches:
-        """The tokens that are read of texts, a batch at a time, `token` in place of their own at n
-        unless `own_token`; with a bar named after what is being done. Raises ValueError for texts
-        that are too short and for ids outside the vocabulary.
+    def read(self, texts: Iterable[AnyText], doing: str) -> Batches:
+        """The tokens that are read of texts, a batch at a time, `token` in place of their own at n;
+        with a bar named after what is being done. Raises ValueError for texts that are too short
+        and for ids outside the vocabulary.
         """
-        token = None if own_token else self.token
-        return batches(self.reader, texts, self.split.n, token, doing, self.split.length)
+        return batches(self.reader, texts, self.split.n, self.token, doing, self.split.length)
 
     def placed(self, texts: Iterable[AnyText]) -> Int[Tensor, "text source"]:
         """All of these texts as they are read, with `token` at n. Raises ValueError for a text that

@@ -137,8 +137,7 @@ def held(file: Path, owner: str, kind: Sums) -> tuple[Sums, Mark]:
         whose, mark = words.pop("owner"), Mark(**words)
     if whose != owner:
         raise ValueError(
-            f"{file} belongs to another circuit, other neurons or another own_token: "
-            "name another file, or delete it"
+            f"{file} belongs to another circuit or other neurons: name another file, or delete it"
         )
     return sums, mark
 

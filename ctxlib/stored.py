@@ -248,12 +248,18 @@ def in_blocks(gguf: Path, name: str, W: Float[Tensor, "here there"]) -> dict[str
     """A matrix as the blocks that a GGUF file has it in, and the gain that is folded into it."""
     tensor, norm = IN_GGUF[name]
     there = {t.name: t for t in GGUFReader(gguf).tensors if t.name in (tensor, norm)}
-    kind = torch.tensor(there[tensor].tensor_type)
-    gain = torch.tensor(there[norm].data).float() if norm else torch.ones(len(W))
-    blocks = {f"{name}_blocks": torch.tensor(there[tensor].data), f"{name}_kind": kind}
-    blocks[f"{name}_gain"] = gain
-    if not torch.allclose(weights(blocks, name), W, atol=1e-5 * float(W.abs().max())):
-        raise ValueError(f"{tensor} of {gguf} is not this model's: give the file that it came from")
+    foreign = f"{tensor} of {gguf} is not this model's: give the file that it came from"
+    if tensor not in there or (norm and norm not in there):
+        raise ValueError(foreign)
+    ones = torch.ones(int(there[tensor].shape[0]))
+    blocks = {
+        f"{name}_blocks": torch.tensor(there[tensor].data),
+        f"{name}_kind": torch.tensor(there[tensor].tensor_type),
+        f"{name}_gain": torch.tensor(there[norm].data).float() if norm else ones,
+    }
+    own = weights(blocks, name)
+    if own.shape != W.shape or not torch.allclose(own, W, atol=1e-5 * float(W.abs().max())):
+        raise ValueError(foreign)
     return blocks
 
 

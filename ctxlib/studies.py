@@ -140,7 +140,8 @@ class Study:
 
     def __str__(self) -> str:
         kinds = len({text.domain for text in self.texts})
-        held_out = "held-out " if all(text.half for text in self.texts) else ""
+        # own texts, and those of a stream, have halves too; a model may have been trained on them
+        held_out = "held-out " if all(text.half and text.dialect for text in self.texts) else ""
         return (
             f"{len(self.texts)} {held_out}texts of {kinds} domains; {len(self.passages)} passages "
             f"of {len(self.names)} domains\n"

@@ -10,6 +10,7 @@ import build_book
 import files
 import jupytext
 import nbformat
+import packing
 import pytest
 import tables
 import torch
@@ -337,6 +338,17 @@ def test_a_notebook_that_is_not_its_chapter_run_is_refused(book, monkeypatch):
     notebook.cells[1].execution_count, notebook.cells[1].outputs = None, []
     nbformat.write(notebook, book.notebook)
     refused("code cell 2 was not run")
+
+
+def test_what_pages_compute_with_is_packed_anew_when_its_packing_changes(tmp_path, monkeypatch):
+    made = Mock(side_effect=lambda *_: {"layer.bin": b"numbers"})
+    monkeypatch.setattr(packing, "packed", made)
+    monkeypatch.setattr(build_book, "home", lambda model: tmp_path)
+    monkeypatch.setattr(build_book, "TOOLS", tmp_path)
+    for source, times in (("one", 1), ("one", 1), ("another", 2)):
+        (tmp_path / "packing.py").write_text(source)
+        build_book.packed("mini", "layer")
+        assert made.call_count == times
 
 
 @pytest.mark.parametrize("page", ["00_welcome", "09_evaluation", "F_local"])

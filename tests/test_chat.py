@@ -16,7 +16,7 @@ import pytest
 
 from ctxlib import chat
 from ctxlib.chat import ChatExplainer, Estimate
-from ctxlib.decoders.explain import Prompts, score_all
+from ctxlib.decoders.explain import Prompts, score
 
 KEY = "sk-made-up-for-these-tests-0123456789"
 ACTIVE = ["they sat by the sea", "far out on the sea"]
@@ -366,9 +366,10 @@ def test_the_estimate_is_the_number_of_requests_then_made(
     assert not endpoint.asked
     assert not (tmp_path / "answers").exists()
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    score_all(e, {"the first": splits()[0]})
+    score(e, splits()[0])
     assert e.estimate(splits()).requests == requests - len(endpoint.asked)
-    score_all(e, dict(enumerate(splits())))
+    for prompts in splits():
+        score(e, prompts)
     assert len(endpoint.asked) == requests
     sent = sum(map(len, endpoint.asked)) / 4
     assert sent / 2 < foreseen.tokens_in < sent * 2

@@ -157,7 +157,7 @@ def test_more_windows_of_the_same_documents_make_no_interval_narrower():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(("value", "documents"), [(float("nan"), "abc"), (1.0, "aa")])
+@pytest.mark.parametrize(("value", "documents"), [(float("nan"), "abc"), (1.0, "aa"), (1.0, "")])
 def test_what_is_no_number_or_of_one_document_has_no_interval_and_no_warning(value, documents):
     interval = cx.claims.by_document(lambda drawn: value, texts_of(*documents))
     assert np.isnan(interval).all()

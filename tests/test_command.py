@@ -40,9 +40,10 @@ def test_ones_own_folders_are_the_labels(tmp_path, capsys, of_kind, tiny_weights
         model = of_kind(kind).folder
     asked = [str(model), "--texts", str(tmp_path / "texts"), "--out", str(tmp_path / "out")]
     assert main(asked) == 0
-    table = pd.read_csv(tmp_path / "out" / "neurons.csv")
+    table, said = pd.read_csv(tmp_path / "out" / "neurons.csv"), capsys.readouterr().out
     assert set(table["label"]) <= {"sea", "code"}
-    assert ("fvu" not in table) == ("no truth" in capsys.readouterr().out) == alone
+    assert ("fvu" not in table) == ("no truth" in said) == alone
+    assert "texts of 2 domains" in said and "held-out" not in said, "it may have read them"
 
 
 def test_neurons_are_judged_on_texts_that_gave_no_label(mini):
@@ -52,6 +53,8 @@ def test_neurons_are_judged_on_texts_that_gave_no_label(mini):
     fvu = {half: cx.evaluate(study.circuit, of[half], found.index)["fvu"] for half in "AB"}
     assert found["fvu"].tolist() == pytest.approx(fvu["B"].tolist())
     assert found["fvu"].tolist() != pytest.approx(fvu["A"].tolist())
+    two = cx.study(mini, [of["A"][0], of["B"][0]], or_all=True)
+    assert neurons(two)["fvu"].notna().all(), "where a half has one alone, all are"
 
 
 @pytest.mark.parametrize(

@@ -117,5 +117,3 @@ def test_circuits_of_the_split_by_two_means_are_evaluated_whole(of_kind):
     assert budget.loc[("none", ""), "fvu"] < 1e-6 < budget.loc[("all", ""), "fvu"]
     table = cx.evaluate(circuit, TEXTS, [3, 4, 5])
     assert budget.loc[("all", ""), "fvu"] == pytest.approx(table["fvu"].median(), rel=1e-4)
-    plain, better = circuit.self_normalised(), circuit.self_normalised(TEXTS)
-    near(better.offsets, (truth - plain.summary(x)).mean(0))

@@ -132,7 +132,7 @@ def of_circuit(w, texts):
         cx.decoders.self_normalised_z(circuit, texts[1]),
         circuit.at.split.untrained,
         record.denominator_record(circuit.at, texts, []),
-        cx.evaluate(circuit.self_normalised(), texts, own_token=True),
+        cx.evaluate(circuit.self_normalised(), texts),
         cx.find_neurons(circuit, 0.0),
         cx.label_neurons(summaries[:, [3, 8]], [*"aabbccaabbcc"], [3, 8]),
     ]
@@ -197,10 +197,8 @@ def of_ablation(m, texts):
     means = cx.decoders.mean_z(m, texts, 32)
     silence = cx.decoders.replace_z(0, HEADS, means[:, HEADS])
     push = cx.decoders.add_direction(0, torch.ones(24))
-    hold = cx.decoders.hold_neuron(1, 7, 2.0)
     return [
         means,
-        *(cx.decoders.outcome(m, 1, 7, texts, TOKEN, [h]) for h in (silence, push, hold)),
         *(cx.decoders.token_losses(m, torch.stack(texts), h) for h in ([], [silence, push])),
     ]
 

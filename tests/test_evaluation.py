@@ -47,7 +47,7 @@ def either(request, circuit, precise):
     """Both kinds of circuit, and one with sources on both sides."""
     if request.param == "an encoder's":
         return calibrate(cx.destination(as_encoder(precise), n=9), TEXTS[0], [2, 0])
-    return circuit if request.param == "the paper's" else circuit.self_normalised(TEXTS[:3])
+    return circuit if request.param == "the paper's" else circuit.self_normalised()
 
 
 def table_by_hand(approx, truth):
@@ -122,13 +122,11 @@ def test_what_does_not_vary_has_no_r_and_a_truth_that_does_not_no_fvu(level, cou
 
 def test_the_table_is_that_of_all_texts_at_once(either, monkeypatch):
     monkeypatch.setattr("ctxlib.texts.batching.BATCH", 3)
-    tables = [cx.evaluate(either, TEXTS, own_token=own_token) for own_token in (False, True)]
-    for table, x in zip(tables, (either.at.placed(TEXTS), torch.stack(TEXTS)), strict=True):
-        same_table(table, table_by_hand(either.summary(x), either.at.truth(x, either.heads)))
-        assert table.attrs["texts"] == 20
-    assert not np.allclose(tables[0]["r"], tables[1]["r"], atol=1e-3), "the token at n matters"
+    table, x = cx.evaluate(either, TEXTS), either.at.placed(TEXTS)
+    same_table(table, table_by_hand(either.summary(x), either.at.truth(x, either.heads)))
+    assert table.attrs["texts"] == 20
     for neurons in ([7], [30, 2, 11], torch.tensor([3, 4]), pd.Index([9, 0])):
-        same_table(cx.evaluate(either, TEXTS, neurons), tables[0].loc[[int(j) for j in neurons]])
+        same_table(cx.evaluate(either, TEXTS, neurons), table.loc[[int(j) for j in neurons]])
 
 
 # ---------------------------------------------------------------- checkpoints
@@ -193,7 +191,7 @@ def test_any_sittings_killed_or_not_give_the_table_of_one(circuit, precise, fold
     broke off, in a file that is damaged; fewer texts than are kept are refused. Whole batches give
     the identical table.
     """
-    asked = circuit.self_normalised(TEXTS[:3]) if own else circuit
+    asked = circuit.self_normalised() if own else circuit
     source = (folder / "b.txt").read_bytes()
     stream = partial(cx.texts.stream, precise, source=folder)
     texts, file, lost = list(stream(20)), folder / "kept" / "sums", 0
@@ -254,15 +252,14 @@ def by_means(tiny, drawn):
 def test_a_checkpoint_of_another_circuit_or_of_other_texts_is_refused_and_kept(
     request, tmp_path, in_fours, of
 ):
-    file, circuit = tmp_path / "sums", request.getfixturevalue(of).self_normalised(TEXTS[:3])
+    file, circuit = tmp_path / "sums", request.getfixturevalue(of).self_normalised()
     cx.evaluate(circuit, TEXTS, checkpoint=file)
     before, one_token = file.read_bytes(), torch.stack(TEXTS)
     one_token[11, 7] += 1
     circuits = [*changed(circuit), circuit.circuit]
     assert len(circuits) > 20
-    others = [(other, TEXTS, {}) for other in circuits]
-    others += [(circuit, TEXTS, more) for more in ({"neurons": [0, 1]}, {"own_token": True})]
-    another = "another circuit, other neurons or another own_token|^layer 1: "
+    others = [*((other, TEXTS, {}) for other in circuits), (circuit, TEXTS, {"neurons": [0, 1]})]
+    another = "another circuit or other neurons|^layer 1: "
     refused = [(*other, another) for other in others]
     for texts in (one_token, [*one_token, TEXTS[0]], [TEXTS[1], TEXTS[0], *TEXTS[2:]]):
         refused.append((circuit, texts, {}, "other texts"))
@@ -443,12 +440,11 @@ def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_wei
         assert approximated(circuit, x, [made]).isfinite().all()
 
 
-@pytest.mark.parametrize("own_token", [False, True])
-def test_the_budget_is_made_of_medians_over_neurons(circuit, own_token, monkeypatch):
+def test_the_budget_is_made_of_medians_over_neurons(circuit, monkeypatch):
     monkeypatch.setattr("ctxlib.texts.batching.BATCH", 7)
     neurons = [3, 17, 8, 30]
-    budget = cx.evaluation.error_budget(circuit, TEXTS, neurons, own_token)
-    names = [name for name in APPROXIMATIONS if own_token or name != "token"]
+    budget = cx.evaluation.error_budget(circuit, TEXTS, neurons)
+    names = [name for name in APPROXIMATIONS if name != "token"]
     every = set(names)
     rows = {("none", ""): set(), ("all", ""): every}
     rows |= {("without", name): every - {name} for name in names}
@@ -456,7 +452,7 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, own_token, monkeypa
     assert budget.index.names == ["made", "approximation"]
     assert budget.columns.tolist() == ["r", "fvu", *PARTS]
     assert budget.index.tolist() == [*rows]
-    x = torch.stack(TEXTS) if own_token else circuit.at.placed(TEXTS)
+    x = circuit.at.placed(TEXTS)
     truth = approximated(circuit, x, [])[:, neurons]
     for row, made in rows.items():
         by_hand = table_by_hand(approximated(circuit, x, made)[:, neurons], truth).median()

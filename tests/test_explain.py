@@ -8,7 +8,6 @@ from functools import cache
 from itertools import chain, combinations
 from statistics import NormalDist
 from string import ascii_letters
-from types import MappingProxyType
 from unittest.mock import Mock
 
 import numpy as np
@@ -96,17 +95,6 @@ def test_an_explainer_that_says_nothing_or_nonsense_is_named(explainer, said):
     for split in (held(0, 3), held(3, 0)):
         with pytest.raises(ValueError, match="none is held out: a score needs both"):
             explain.score(explainer, split)
-
-
-def test_all_scores_are_one_row_each_in_order():
-    perfect = says(None)
-    perfect.classify.side_effect = lambda _, prompts: [p.startswith("on") for p in prompts]
-    splits = MappingProxyType({(1, 0): held(3, 4), (0, 2): held(5, 2)})
-    table = explain.score_all(perfect, splits)
-    assert table.index.tolist() == [(1, 0), (0, 2)]
-    assert " ".join(table.columns) == "explanation score low high tpr tnr active inactive"
-    for name, s in splits.items():
-        assert tuple(table.loc[[name]].iloc[0]) == astuple(explain.score(perfect, s))
 
 
 # ---------------------------------------------------------------- what is true of a prompt

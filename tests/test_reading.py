@@ -100,7 +100,6 @@ TAKERS = {
     "denominators": lambda c, texts: cx.softmax_denominators(c.at, texts),
     "roster": lambda c, texts: cx.denominators.roster(c.at, texts),
     "middle text": lambda c, texts: c.at.placed([cx.denominators.middle_text(c.at, texts, HEADS)]),
-    "offsets": lambda c, texts: c.self_normalised(texts).offsets,
     "evaluation": cx.evaluate,
     "budget": cx.evaluation.error_budget,
 }
@@ -123,7 +122,7 @@ def test_what_is_no_list_of_readable_texts_is_refused(circuit, take):
                 take(circuit, texts)
 
 
-@pytest.mark.parametrize("name", sorted(TAKERS.keys() - {"offsets"}))
+@pytest.mark.parametrize("name", TAKERS)
 def test_no_text_or_too_few_are_refused(circuit, name):
     """Of one there is no spread."""
     for texts in NONE:
@@ -151,10 +150,9 @@ class Watched:
 @pytest.mark.parametrize("name", [*TAKERS][2:])
 def test_texts_come_in_any_form_and_no_more_are_alive_than_a_batch(circuit, name, monkeypatch):
     """A text of n tokens is long enough where the destination's own is replaced."""
-    short = N + (name == "offsets")
     stack, watched = draw_texts(40, 32, 300), Watched(40)
     whole = pd.DataFrame(TAKERS[name](circuit, stack))
     monkeypatch.setattr("ctxlib.texts.batching.BATCH", 8)
-    for texts in (watched, [text[:short] for text in stack]):
+    for texts in (watched, [text[:N] for text in stack]):
         pd.testing.assert_frame_equal(pd.DataFrame(TAKERS[name](circuit, texts)), whole, rtol=1e-9)
     assert watched.most <= 2 * 8 + 1

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 from by_hand import draw_texts
+from kinds import LLAMA, as_gguf
 
 import ctxlib as cx
 from ctxlib import stored
@@ -40,12 +41,16 @@ def test_usual_tokens_are_kept_finer_than_others(here, tmp_path):
 # ---------------------------------------------------------------- from a GGUF file
 
 
-def test_a_gguf_files_own_blocks_are_the_models_weights(llama, tmp_path):
+def test_a_gguf_files_own_blocks_are_the_models_weights(llama, make_folder, tmp_path):
     _, file = llama()
     at = cx.destination(cx.load(file, layers=1), draw_texts(9, 32, 300, seed=4), N, TOKEN)
     keep = partial(stored.keep, at, tmp_path / "layer.safetensors")
     again = cx.destination(keep(gguf=file)).readout
     torch.testing.assert_close(again.W_in, at.readout.W_in)
     torch.testing.assert_close(again.W_O, at.readout.W_O)
-    with pytest.raises(ValueError, match=r"is not this model's: give the file that it came from"):
-        keep(gguf=llama(4)[1])
+    wider = make_folder(LLAMA(hidden_size=64, head_dim=8), seed=5)
+    ungated = tmp_path / "ungated.gguf"
+    ungated.write_bytes(file.read_bytes().replace(b"ffn_gate", b"ffn_none"))
+    for other in (llama(4)[1], as_gguf(wider, wider / "llama.gguf"), ungated):
+        with pytest.raises(ValueError, match=r"is not this model's: give the file that it came"):
+            keep(gguf=other)

@@ -29,7 +29,8 @@ def work(tmp_path, monkeypatch, toy_tokenizer):
                 stream = rng.zipf(1.3, size=size) % (recipe.vocab - 1) + 1
                 np.save(folder / f"{domain}.{split}.npy", stream.astype(np.uint16))
         toy_tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
-        (folder / "streams.json").write_text(json.dumps(["digits", "letters"]))
+        kept = {"corpus": str(folder), "domains": ["digits", "letters"]}
+        (folder / "streams.json").write_text(json.dumps(kept))
         monkeypatch.setattr(tm, "RUNS", {"tiny": recipe})
         monkeypatch.setattr(tm, "SAVE_EVERY", 20)
         monkeypatch.setattr(torch, "compile", lambda step: step)
@@ -163,3 +164,6 @@ def test_a_corpus_becomes_streams_with_the_separator_before_each_document(tmp_pa
     assert said == "<|endoftext|>one\ntwo<|endoftext|>three"
     again = tm.prepare(tmp_path / "gone", tmp_path / "work")
     assert again.keys() == {"law", "python"} and again["law"]["valid"].tolist() == stream
+    (tmp_path / "other" / "train").mkdir(parents=True)
+    with pytest.raises(ValueError, match=f"holds the streams of {tmp_path}: name another --work"):
+        tm.prepare(tmp_path / "other", tmp_path / "work")

@@ -165,7 +165,7 @@ def look_ups(tiny, attributed):
         looked_up(tiny, *facts, prompts, *of, probability)
         for facts, of in zip(told, found, strict=True)
     ]
-    return look_up_record(tiny, neurons, looks=[f"look {h}" for h in range(6)])
+    return look_up_record(tiny, neurons)
 
 
 def circuits_of(weights, layer):

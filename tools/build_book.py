@@ -47,7 +47,7 @@ import nbformat
 import publishing
 import stamps
 import yaml
-from command import ROOT, command
+from command import ROOT, command, gib
 from files import digest, filled_in, replace
 from lighten import draw_icons, lighten, measure_less, refuse_another_theme
 from nbclient import NotebookClient
@@ -121,7 +121,7 @@ def execute(model: str, name: str | None = None) -> None:
         replace(notebook, nbformat.writes(run(jupytext.read(chapter), chapter, model)))
         stamps.keep(stamp, given, [notebook])
         took = time.monotonic() - start
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20  # KiB on Linux
+        peak = gib(resource.getrusage(resource.RUSAGE_CHILDREN))
         said = f"executed in {took:.0f} s, at most {peak:.1f} GiB so far"
         print(f"{chapter.name}: {said}", flush=True)
 
@@ -448,11 +448,11 @@ def lead_on(pages: Path) -> None:
 
 def packed(model: str, what: str) -> Path:
     """A folder in an edition's `_build` with files that views compute with, if the model gives any:
-    made anew when the model or the package has changed.
+    made anew when the model, the package or what packs them has changed.
     """
     place, stamp = (home(model) / "_build" / kind / what for kind in ("packed", "stamps"))
     place.mkdir(parents=True, exist_ok=True)
-    given = facts(model, *package())
+    given = facts(model, *package(), TOOLS / "packing.py")
     if not stamps.holds(stamp, given, place.rglob("*")):
         import packing  # only here, for its imports take seconds
 

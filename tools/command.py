@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -9,6 +10,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # for ctxlib, from wherever a tool is called
+
+
+def gib(usage: resource.struct_rusage) -> float:
+    """The most memory that a process held at once: the system counts KiB, or on a Mac bytes."""
+    return usage.ru_maxrss / (2**30 if sys.platform == "darwin" else 2**20)
+
 
 Main = Callable[[list[str] | None], int | None]
 

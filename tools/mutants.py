@@ -96,7 +96,7 @@ def caught_by(fault: Fault, root: Path) -> str:
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as place:
         tree = Path(place) / "tree"
         tree.mkdir()
-        tracked = 'git ls-files -z | tar -c --null -T - | tar -x -C "$0"'
+        tracked = 'git ls-files -z | tar -cf - --null -T - | tar -xf - -C "$0"'
         subprocess.run(["sh", "-c", tracked, tree], cwd=root, check=True, stderr=subprocess.DEVNULL)
         status, output = pytest_in(tree, fault.tests)
         if status:

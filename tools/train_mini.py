@@ -194,7 +194,9 @@ def encode_stream(tokenizer: Tokenizer, documents: list[str]) -> np.ndarray:
 
 
 def prepare(corpus: Path, work: Path) -> dict[str, dict[str, np.ndarray]]:
-    """The streams of every domain, made once and kept in `work`, the tokenizer beside them."""
+    """The streams of every domain, made once and kept in `work`, the tokenizer beside them.
+    ValueError where those that are kept are another corpus's.
+    """
     listing = work / "streams.json"
     if not listing.exists():
         domains = read_corpus(corpus)
@@ -204,10 +206,13 @@ def prepare(corpus: Path, work: Path) -> dict[str, dict[str, np.ndarray]]:
         for name, pair in tqdm(domains.items(), desc="encode", unit="domain"):
             for split in SPLITS:
                 np.save(work / f"{name}.{split}.npy", encode_stream(tokenizer, pair[split]))
-        write(listing, json.dumps(sorted(domains)))
-    names = json.loads(listing.read_text())
+        write(listing, json.dumps({"corpus": str(corpus.resolve()), "domains": sorted(domains)}))
+    kept = json.loads(listing.read_text())
+    if (corpus / "train").is_dir() and kept["corpus"] != str(corpus.resolve()):
+        raise ValueError(f"{work} holds the streams of {kept['corpus']}: name another --work")
     return {
-        name: {split: np.load(work / f"{name}.{split}.npy") for split in SPLITS} for name in names
+        name: {split: np.load(work / f"{name}.{split}.npy") for split in SPLITS}
+        for name in kept["domains"]
     }
 
 

@@ -99,7 +99,7 @@ def by_document(
     replacement, each with all of its texts (percentile bootstrap, Efron and Tibshirani 1993).
     `statistic` gets the indices of the texts drawn, with repeats, as an array. A text without a
     document counts as one of its own. The same draws every time. Where a draw gives a statistic
-    that is not a number, or there is only one document, the interval is not one either.
+    that is not a number, or there are not two documents, the interval is not one either.
     `unit="domain"` draws whole domains.
 
     >>> texts = cx.texts.collection(weights, 100)
@@ -109,10 +109,10 @@ def by_document(
     np.True_
     """
     units = [getattr(text, unit) or text.name for text in texts]
-    member = np.unique(units, return_inverse=True)[1]
-    of_unit = [np.flatnonzero(member == u) for u in range(member.max() + 1)]
-    if len(of_unit) < 2:
+    names, member = np.unique(units, return_inverse=True)
+    if len(names) < 2:
         return math.nan, math.nan
+    of_unit = [np.flatnonzero(member == u) for u in range(len(names))]
 
     def redrawn(chosen: np.ndarray) -> float:
         return float(statistic(np.concatenate([of_unit[u] for u in chosen])))

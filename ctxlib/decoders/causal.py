@@ -131,11 +131,14 @@ def queries_along(
 # ---------------------------------------------------------------- in the model
 
 
-def replace_z(layer: int, heads: Sequence[int], z: Float[Tensor, "pos chosen d_head"]) -> Hook:
-    """A hook that puts `z` inside the chosen heads of a layer, in every text of the batch.
+def replace_z(
+    layer: int, heads: Sequence[int], z: Float[Tensor, "*text pos chosen d_head"]
+) -> Hook:
+    """A hook that puts `z` inside the chosen heads of a layer: the same in all texts of the batch,
+    or for each its own.
 
     When run, it raises ValueError for heads that the layer does not have, and for a z of another
-    number of heads, of another size, or shorter than the texts.
+    number of heads or of texts, of another size, or shorter than the texts.
 
     >>> short = tokens[None, :128]
     >>> silence = cx.decoders.replace_z(0, heads, torch.zeros(128, len(heads), weights.d_head))
@@ -147,9 +150,10 @@ def replace_z(layer: int, heads: Sequence[int], z: Float[Tensor, "pos chosen d_h
     def hook(own: Float[Tensor, "text pos head d_head"], hook: Any) -> Tensor:
         changed, chosen = own.clone(), check_chosen("head", heads, own.shape[2])
         needed = (own.shape[1], len(chosen), own.shape[3])
-        if z.ndim != 3 or len(z) < needed[0] or z.shape[1:] != needed[1:]:
+        there = z[..., : own.shape[1], :, :] if z.ndim > 2 else z
+        if there.shape[-3:] != needed or there.shape[:-3] not in ((), own.shape[:1]):
             raise ValueError(f"z has shape {tuple(z.shape)}: these texts need {needed}")
-        changed[:, :, chosen] = z[: own.shape[1]].to(own)
+        changed[:, :, chosen] = there.to(own)
         return changed
 
     return f"blocks.{layer}.attn.hook_z", hook
@@ -172,10 +176,8 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
     return f"blocks.{layer}.hook_attn_out", lambda own, hook: own + everywhere.to(own)
 
 
-def mean_z(
-    model: Any, texts: Iterable[AnyText], length: int, layer: int = 0
-) -> Float[Tensor, "first head d_head"]:
-    """The mean over texts of what is inside the heads of a layer, position by position: what
+def mean_z(model: Any, texts: Iterable[AnyText], length: int) -> Float[Tensor, "first head d_head"]:
+    """The mean over texts of what is inside the first layer's heads, position by position: what
     mean-ablation puts in its place. Raises ValueError for no text, for one that is too short, for
     a length that the model does not read, and for ids outside its vocabulary.
 
@@ -184,10 +186,10 @@ def mean_z(
     """
     if not 0 < length <= model.cfg.n_ctx:
         raise ValueError(f"length={length}: choose 1 to {model.cfg.n_ctx}")
-    name, total, count = f"blocks.{layer}.attn.hook_z", torch.zeros(()), 0
+    name, total, count = "blocks.0.attn.hook_z", torch.zeros(()), 0
     read = batches(Reader.of(model), texts, length - 1, None, "mean of the heads")
     for tokens in chain.from_iterable(read):
-        _, cache = model.run_with_cache(tokens[None], names_filter=name, stop_at_layer=layer + 1)
+        _, cache = model.run_with_cache(tokens[None], names_filter=name, stop_at_layer=1)
         z = cache[name][0].cpu()  # float64 is not on every device
         total, count = total + z.double(), count + 1
     if not count:

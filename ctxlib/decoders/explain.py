@@ -13,18 +13,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Bool
 from scipy import stats
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.tree import DecisionTreeClassifier
-
-from ctxlib.texts.batching import progress
 
 
 class Explainer(Protocol):
@@ -168,21 +165,6 @@ def rate(right: int, of: int, confidence: float) -> tuple[float, float, float]:
     """A proportion and Wilson's interval for it."""
     bounds = stats.binomtest(right, of).proportion_ci(confidence, method="wilson")
     return right / of, bounds.low, bounds.high
-
-
-def score_all(explainer: Explainer, prompts: Mapping[Any, Prompts]) -> pd.DataFrame:
-    """`score` of each set of prompts, one row each, under its name; with a bar, for some explainers
-    are slow.
-
-    >>> on, off = (tuple(f"{who} {verb}" for who in "ABCDEFGH") for verb in ("was", "is"))
-    >>> parts = cx.decoders.explain.Prompts(on[:4], off[:4], on[4:], off[4:])
-    >>> rules = cx.decoders.explain.RuleExplainer(model.tokenizer)
-    >>> cx.decoders.explain.score_all(rules, {"head 3": parts})[["score", "tpr", "tnr"]]
-            score  tpr  tnr
-    head 3    1.0  1.0  1.0
-    """
-    rows = [asdict(score(explainer, s)) for s in progress(prompts.values(), "explaining", "head")]
-    return pd.DataFrame(rows, index=pd.Index(prompts))
 
 
 # ---------------------------------------------------------------- an explainer that needs nobody

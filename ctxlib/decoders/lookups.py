@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,9 +30,6 @@ from ctxlib.decoders import adapter
 from ctxlib.texts.batching import batched, check_listed
 from ctxlib.texts.text import AnyText, Reader, token_ids
 from ctxlib.weights import AGREES, check_ids, check_layer, check_there
-
-if TYPE_CHECKING:
-    from ctxlib.decoders.causal import Hook
 
 TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
 NEURONS_AT_A_TIME = 512
@@ -107,9 +104,9 @@ def random_neurons(
     count: int,
     layers: Sequence[int],
     exclude: Iterable[Place] = (),
-    seed: int = 0,
 ) -> list[Place]:
-    """`count` neurons of the given layers drawn at random, none of the excluded: the baseline.
+    """`count` neurons of the given layers drawn at random, none of the excluded: the baseline, the
+    same every time.
 
     Raises ValueError for a layer that the model does not have, and for more neurons than there
     are.
@@ -122,7 +119,7 @@ def random_neurons(
     pool = [place for place in pool if place not in out]
     if not 1 <= count <= len(pool):
         raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")
-    drawn = np.random.default_rng(seed).choice(len(pool), size=count, replace=False)
+    drawn = np.random.default_rng(0).choice(len(pool), size=count, replace=False)
     return [pool[i] for i in drawn]
 
 
@@ -278,76 +275,6 @@ def check_sum(terms: Attribution) -> None:
         )
 
 
-# ---------------------------------------------------------------- what happens without
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What the model does at the last token of prompts: a neuron's pre-activation there, and the
-    log probability of a token behind it, in nats.
-
-    >>> which = weights.token_id(" which")
-    >>> end = cx.decoders.outcome(model, 2, 211, [tokens[:20], tokens[:30]], token=which)
-    >>> end.pre_activation.shape, end.log_probability.shape
-    (torch.Size([2]), torch.Size([2]))
-    """
-
-    pre_activation: Float[Tensor, " prompt"]
-    log_probability: Float[Tensor, " prompt"]
-
-
-def outcome(
-    model: Any,
-    layer: int,
-    neuron: int,
-    prompts: Sequence[AnyText],
-    token: int,
-    hooks: Sequence[Hook] = (),
-) -> Outcome:
-    """A neuron and a token's log probability at the end of each prompt, with hooks in place:
-    `ctxlib.decoders.replace_z` silences heads, `hold_neuron` keeps a neuron where it is.
-
-    Raises ValueError for a neuron or a token that the model does not have and for no prompts.
-
-    >>> which = weights.token_id(" which")
-    >>> prompt = cx.texts.encode(weights, "a house, in")
-    >>> end = cx.decoders.outcome(model, 2, 211, [prompt], token=which)
-    >>> end.log_probability.exp() < 1
-    tensor([True])
-    """
-    check_neuron(model, layer, neuron)
-    check_there("token id", token, model.cfg.d_vocab)
-    n_layers = model.cfg.n_layers
-    pre_name, end = f"blocks.{layer}.mlp.hook_pre", f"blocks.{n_layers - 1}.hook_resid_post"
-    with model.hooks(fwd_hooks=list(hooks)):
-        read = at_last_token(model, prompts, [pre_name, end], n_layers)
-    # only the last token's logits are needed, a small part of all
-    return Outcome(
-        read[pre_name][:, neuron], adapter.logits(model, read[end]).log_softmax(-1)[:, token]
-    )
-
-
-def hold_neuron(layer: int, neuron: int, activation: float) -> Hook:
-    """A hook that sets a neuron's activation (behind the activation function) at the last token of
-    the batch, whatever its inputs say: for batches of one length, as `outcome` makes them.
-
-    >>> prompt, which = cx.texts.encode(weights, "a house, in"), weights.token_id(" which")
-    >>> held = cx.decoders.hold_neuron(2, 211, activation=5.0)
-    >>> a, b = (cx.decoders.outcome(model, 2, 211, [prompt], which, h) for h in ([], [held]))
-    >>> torch.equal(a.pre_activation, b.pre_activation)  # what its inputs say
-    True
-    >>> torch.equal(a.log_probability, b.log_probability)
-    False
-    """
-
-    def hook(own: Float[Tensor, "text pos neuron"], hook: Any) -> Tensor:
-        changed = own.clone()
-        changed[:, -1, neuron] = activation
-        return changed
-
-    return f"blocks.{layer}.mlp.hook_post", hook
-
-
 # ---------------------------------------------------------------- running
 
 
@@ -410,6 +337,4 @@ def pad(
 
 
 def check_neuron(model: Any, layer: int, neuron: int) -> None:
-    count = adapter.n_neurons(model, layer)
-    if not 0 <= neuron < count:
-        raise ValueError(f"neuron {neuron} of layer {layer}: it has neurons 0 to {count - 1}")
+    check_there("neuron", neuron, adapter.n_neurons(model, layer))

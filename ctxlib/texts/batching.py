@@ -82,7 +82,7 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def check_listed(texts: Any) -> None:
-    """Nothing, or a ValueError for one text in place of several, or for none at all."""
+    """Nothing, or a ValueError for one text in place of several, or for what holds no texts."""
     if isinstance(texts, (Text, str)) or (isinstance(texts, Tensor) and texts.ndim < 2):
         raise ValueError("one text where a list of texts is expected: put it in brackets")
     if not isinstance(texts, Iterable):

@@ -59,7 +59,7 @@ def on_hub(name: str) -> Found:
 
 def file_documents(file: Path, begin: int | None = None) -> Documents:
     """The documents of a file from the byte `begin` on, each with the byte at which it begins; of
-    a long one, its pieces of `LONGEST` bytes. No more of the file is held than that.
+    a long one, pieces of whole lines. No more is held than `LONGEST` bytes, or one line.
     """
     held, begin, empty = bytearray(), begin or 0, not begin
     damaged = refusing(f"{file.name} is not a whole .xz file: ", (lzma.LZMAError, EOFError))

@@ -117,7 +117,8 @@ def stream(
     `half` leaves only the documents of half A or B: choose on one and judge on the other. It is
     stored for the book's texts, whose documents are chapters, sections, recipes, files, or pieces
     of long ones, so both halves may hold pieces of one book; of another source the hash of a
-    document decides, and one longer than 2^20 bytes in a .txt file counts as several.
+    document decides, and one of lines that is longer than 2^20 bytes in a .txt file counts as
+    several.
 
     Raises ValueError for a source that is none of these, a half that is neither A nor B, a count
     that is more than the held-out texts and, when the last text has been given, for another source

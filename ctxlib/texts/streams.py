@@ -26,8 +26,8 @@ class Stream:
     read in turn.
 
     >>> texts = cx.texts.stream(weights, count=100)
-    >>> circuit.self_normalised(texts).offsets.shape
-    torch.Size([1024])
+    >>> cx.softmax_denominators(at, texts).shape
+    torch.Size([100, 8])
     """
 
     reader: Reads

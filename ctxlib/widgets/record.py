@@ -35,11 +35,9 @@ SPAN, STEP = 16.0, 0.0625  # of the activation function's table: both exact in b
 # ---------------------------------------------------------------- look-ups
 
 
-def look_up_record(
-    model: Any, neurons: Iterable[dict[str, Any]], looks: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The record behind `LookUps`: neurons as `looked_up` gives them; where each head of the model
-    looks, in words, all heads counted through; and the activation function as a table.
+def look_up_record(model: Any, neurons: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The record behind `LookUps`: neurons as `looked_up` gives them, and the activation function
+    as a table.
     """
     name = act_fn(model)
     x = torch.arange(-SPAN, SPAN + STEP, STEP)
@@ -47,7 +45,6 @@ def look_up_record(
     return {
         "nHeads": model.cfg.n_heads,
         "activation": table | {"values": rounded(ACT2FN[name](x))} if name in ACT2FN else None,
-        "looks": list(looks),
         "neurons": list(neurons),
     }
 

@@ -439,7 +439,9 @@ class LookUps(View):
     module = "lookups"
     _esm = bundled("views/lookups.js")
     record = Dict(help="neurons, their prompts, and the terms of both").tag(sync=True, along=True)
-    neuron = Int(0).tag(sync=True, turned=True)
+    neuron = Whole(0, lambda view: len(view.record["neurons"]), "neuron").tag(
+        sync=True, turned=True
+    )
     prompt = Int(0).tag(sync=True, turned=True)
     heads = List(Int()).tag(sync=True, turned=True)
 
@@ -451,10 +453,6 @@ class LookUps(View):
         if not proposal["value"].get("neurons"):
             raise traitlets.TraitError("a record without neurons: make it with look_up_record")
         return proposal["value"]
-
-    @traitlets.validate("neuron")
-    def _neuron(self, proposal: dict) -> int:
-        return whole(proposal["value"], len(self.record["neurons"]), "neuron")
 
     @traitlets.validate("prompt")
     def _prompt(self, proposal: dict) -> int:

@@ -72,7 +72,6 @@ const ACTIVATION = object({
 const RECORD = object({
   nHeads: isCount,
   activation: orNone(ACTIVATION),
-  looks: list(isText, "", 0),
   neurons: list(
     object({
       ...each(["label", "group", "token"], isText),
@@ -179,24 +178,22 @@ function withoutThem(at, { activation, nHeads }) {
 }
 
 /** The heads that bring most beyond their usual. @param {Case} at @param {LookUpRecord} record */
-function ranking(at, { nHeads, looks }) {
+function ranking(at, { nHeads }) {
   const rises = headRises(at);
   const byRise = rises.map((_, k) => k).sort((a, b) => rises[b] - rises[a]);
   const order = byRise.slice(0, LARGEST);
   const shares = order.map((k) => rises[k]);
   const scale = /** @type {[number, number]} */ ([Math.min(0, ...shares), Math.max(0, ...shares)]);
-  const looking = looks.some((look) => look) ? ["usually looks at"] : [];
   const rows = order.map((k) => {
     const head = at.neuron.heads[k];
     const chosen = at.places.includes(k);
     const tick = element("span", { role: "img", "aria-label": "chosen" }, " ✓");
     const title = [headName(head, nHeads), chosen ? tick : null];
     const cells = [signed(rises[k]), barCell(0, rises[k], scale)];
-    const looked = looking.map(() => element("td", {}, looks[head] ?? ""));
-    return row(title, [...cells, ...looked], chosen && "ctx-chosen");
+    return row(title, cells, chosen && "ctx-chosen");
   });
   const caption = `The ${rows.length} largest rises on this prompt`;
-  const columns = ["head", ["rise"], "", ...looking];
+  const columns = ["head", ["rise"], ""];
   return table({ kind: KIND, caption, columns, rows });
 }
 
