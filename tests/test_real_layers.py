@@ -158,6 +158,12 @@ def test_another_model_is_stopped_on_its_way_and_the_former_stays(visit):
     page.unroute(model)
     take(page, "Model", SMOLLM2)
     page.wait_for_url("**#model=smollm2")
+    take(page, "Beside it", "mini")
+    page.get_by_role("button", name="Reset").last.click()
+    expect(page.get_by_label("Beside it")).to_have_value("mini")
+    expect(page.get_by_role("region", name="mini", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Reset").first.click()
+    expect(page.get_by_label("Beside it")).to_have_value("")
 
 
 def beside(page, name):

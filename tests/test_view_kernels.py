@@ -47,7 +47,9 @@ def test_the_cursor_reads_the_weights_at_a_distance(visit, mini_weights, scale):
     page = visit(f"#heads=2,5&n=100&scale={scale}", "kernels")
     kernels = cx.positional_kernels(mini_weights, 100).flip(-1)
     walk = {"Home": 0, "PageUp": 10, "ArrowLeft": 11, "ArrowRight": 10, "End": 100}
-    said = readings(page.locator("[role=slider]"), *walk)
+    slider = page.locator("[role=slider]")
+    assert [*readings(slider, "Home", "ArrowLeft")][1].startswith("1 token back: ")
+    said = readings(slider, *walk)
     for at, distance in zip(said, walk.values(), strict=True):
         heads = [f"head {row[0]} {row[1]}" for row in rows(page)[:-1]]
         assert at == f"{distance} tokens back: {', '.join(heads)}"

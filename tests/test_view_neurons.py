@@ -125,6 +125,7 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
     word = named(mini_weights.tokenizer.decode([read[2, most]]))
     assert said.startswith(f"“{word}”, {circuit.at.n - most} back")
     check([said.split(": ")[1]], terms[most], 0.004)
+    assert page.get_by_text(", ␣the there in place of its own token: summary").count() == 1
     page.locator("[data-place='7']").first.hover()
     expect(reader).to_have_attribute("aria-valuetext", re.compile(f"{circuit.at.n - 7} back"))
     expect(reader).to_have_value("7")
@@ -189,9 +190,14 @@ def test_a_pinned_neuron_stands_beside_the_chosen_one(visit, circuit, read, mini
     assert list(map(number, said)) == pytest.approx(truth, abs=0.03)
     captions = compared.locator(".ctx-domains caption").all_inner_texts()
     assert captions == ["Neuron 463", "Neuron 77, pinned"]
-    compared.get_by_role("button", name="Unpin").click()
+    compared.get_by_role("button", name="Neuron 77").press("Enter")
+    page.get_by_role("heading", name="Neuron 77 is pinned").wait_for()
+    focus = "document.activeElement.className"
+    assert page.evaluate(focus) == "ctx-neurons-one", "what was pressed is gone"
+    page.get_by_role("button", name="Unpin").last.press("Enter")
     page.wait_for_url(lambda url: "pinned" not in url)
     compared.wait_for(state="hidden")
+    assert page.evaluate(focus) == "ctx-neurons-one"
 
 
 def test_a_typed_token_shows_the_neurons_that_it_drives(visit, circuit, mini_weights):

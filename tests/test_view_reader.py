@@ -174,10 +174,25 @@ def test_a_word_is_swapped_in_a_copy_of_the_text(visit):
     page = visit("#text=the%20law%20of%20the%20land&other=nothing", "reader", fresh=True)
     page.get_by_role("button", name="First text into the other box").click()
     second, apart = box(page, "Second"), page.locator(".ctx-apart")
+    differing = page.get_by_role("table", name="Neurons in which the two differ most")
     expect(second).to_have_value("the law of the land")
     expect(apart).to_have_count(0)
+    expect(settled(page).locator("body")).to_contain_text("Neurons that this text excites most")
+    expect(differing).to_have_count(0)  # a text and its copy differ in none
     second.fill("the law of the sea")
     expect(apart).to_have_text([" land", " sea"])
+    expect(differing).to_be_visible()
+
+
+def test_code_is_indented_as_it_is_typed_and_a_short_text_has_points(visit):
+    page = visit(name="reader")
+    box(page, "First").fill("code\ndef f(x):\n    if x:\n        return 1")
+    box(page, "Second").fill("My colour is grey.")
+    text = page.locator(".ctx-reader-text").first
+    words = [text.get_by_text(word, exact=True) for word in ("def", "if", "return")]
+    first, second, third = (word.bounding_box()["x"] for word in words)
+    assert second - first == pytest.approx(third - second, abs=2) and second > first + 5
+    expect(page.locator(".ctx-readable").last.locator("circle")).not_to_have_count(0)
 
 
 def test_a_text_runs_in_the_direction_of_its_language(visit):
@@ -197,6 +212,11 @@ def test_texts_without_a_context_say_so(visit):
     page.get_by_text("Nothing to read yet.").wait_for()
     page.get_by_text("a context begins with the next").wait_for()
     expect(page.get_by_role("slider")).to_have_count(0)
+    for file in ("First text’s lines as SVG", "Second text’s lines as SVG", "Terms as CSV"):
+        expect(page.get_by_role("button", name=file)).to_have_count(0)
+    box(page, "Second").fill("")
+    page.get_by_role("checkbox", name="Put both texts").check()
+    page.get_by_text("Two empty boxes are no text to keep.").wait_for()
     box(page, "First").fill("a context again, of a few words")
     page.get_by_role("slider").wait_for()
 

@@ -96,6 +96,9 @@ def test_a_chart_is_a_file_that_needs_no_page(visit):
     assert description.text == shown.get_attribute("aria-label")
     assert ground.attrib["fill"] == "#ffffff"
     said = [part.text for part in drawing.iter() if part.tag.endswith("text")]
+    here = page.locator(".ctx-neurons-histogram svg line:not(.ctx-cursor)").count()
+    lines = sum(part.tag.endswith("}line") for part in drawing.iter())
+    assert lines == here, "no cursor; what lines mean stands in both"
     assert said[-3:] == ["mean of all", "mean of the 20 largest", "mean of all + θ"]
     assert not re.search(r"var\(|class=|currentColor", markup)
     colours = {part.attrib["fill"] for part in drawing.iter() if part.tag.endswith("text")}

@@ -93,12 +93,14 @@ class PageModel {
     this.events.removeEventListener(event, callback);
   }
 
-  /** The first state again. */
+  /** The first state again. A second view stays beside the first one until that is set back. */
   reset() {
-    this.values = { ...this.first };
+    const { model } = this.prefix.endsWith(BESIDE) ? this.values : this.first;
+    this.values = { ...this.first, ...(model === undefined ? {} : { model }) };
     for (const name of Object.keys(this.first))
       this.events.dispatchEvent(new Event(`change:${name}`)); // also of what nobody was told
     this.beside?.reset();
+    this.beside?.set("model", "");
     this.save_changes();
   }
 

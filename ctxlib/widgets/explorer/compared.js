@@ -24,12 +24,15 @@ function correlation(a, b) {
 }
 
 /** A pinned neuron beside the chosen one: their numbers, and their domains on one scale.
- *  @param {Tools} tools @returns {Section} */
-export function comparedSection(tools) {
+ *  @param {Tools} tools @param {HTMLElement} one the section of the chosen one @returns {Section} */
+export function comparedSection(tools, one) {
   const { layer, go, heading } = tools;
   const title = heading(0);
   const held = element("div");
-  const unpin = button("Unpin", () => go({ pinned: -1 }));
+  const unpin = button("Unpin", () => {
+    go({ pinned: -1 });
+    one.focus(); // the button goes
+  });
   const root = element("section", { hidden: true }, title, held, element("p", {}, unpin));
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { neuron, pinned, responses } = scene;
@@ -61,7 +64,7 @@ export function comparedSection(tools) {
       domainTable(other, { ...options, caption: `Neuron ${pinned}, pinned` }),
     ];
     held.replaceChildren(
-      scrolling(title.textContent, comparedTable(scene, tools)),
+      scrolling(title.textContent, comparedTable(scene, tools, one)),
       quiet(
         `Over ${several(layer.counted.length, "token")} their contributions correlate at ` +
           `${figure(correlation(columns[0], columns[1]))}, over ` +
@@ -75,13 +78,17 @@ export function comparedSection(tools) {
   return { root, paint };
 }
 
-/** @param {Scene} scene @param {Tools} tools */
-function comparedTable({ ranking, neuron, pinned }, { name, go }) {
+/** @param {Scene} scene @param {Tools} tools @param {HTMLElement} one */
+function comparedTable({ ranking, neuron, pinned }, { name, go }, one) {
   const { top, z, mean, places } = ranking;
   const digits = digitsFor(ranking.most);
   const rows = [neuron, pinned].map((j) => {
     const first = firstTokens(ranking, j, 4).map(name);
-    const said = j === pinned ? pick(String(j), () => go({ neuron: j }), `Neuron ${j}`) : String(j);
+    const choose = () => {
+      go({ neuron: j });
+      one.focus(); // the table goes
+    };
+    const said = j === pinned ? pick(String(j), choose, `Neuron ${j}`) : String(j);
     const numbers = [grouped(places[j] + 1), figure(top[j], digits), figure(z[j], 1)];
     const marks = element("td", {}, tokenMarks(first));
     const title = [said, j === pinned ? ", pinned" : ""];

@@ -61,7 +61,8 @@ export function neuronSection(tools, drawing) {
     held.replaceChildren(...tables);
   });
   return {
-    root: element("section", { class: "ctx-neurons-one" }, title, place, held, turns),
+    // a button that goes when it is pressed hands the keys on to it
+    root: element("section", { class: "ctx-neurons-one", tabindex: -1 }, title, place, held, turns),
     paint,
   };
 }

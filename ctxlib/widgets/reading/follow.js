@@ -26,7 +26,8 @@ export async function follow(scene, sides, found, learn, reader, signal) {
   const excited = references.map((of, i) => of && standing(readings[i].whole, of.mean, of.sd));
   const [first, second] = references;
   const both = first && second && (first.n < second.n ? first : second);
-  const apart = both && standing(readings[0].whole, readings[1].whole, both.sd);
+  const differing = both && standing(readings[0].whole, readings[1].whole, both.sd);
+  const apart = differing?.some((z) => z) ? differing : null; // a text and its copy differ in none
   // where it was left to the view, the neuron in which two texts differ most, or that the only one excites
   // most; it then stays, whatever is typed
   const scores = apart?.map(Math.abs) ?? excited.find((z) => z);

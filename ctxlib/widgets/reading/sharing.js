@@ -49,7 +49,8 @@ export function sharingSection(model, sides, found) {
       ...(model.get("neuron") === -1 && found.auto !== null ? { neuron: found.auto } : {}),
     });
     telling = false;
-    if (keep) textsLost(model).then((said) => (unkept.textContent = said));
+    const none = shared && !text && !other ? "Two empty boxes are no text to keep." : "";
+    if (keep) textsLost(model).then((said) => (unkept.textContent = said || none));
   };
   const asked = " Put both texts into the address of the page, to keep or to share them";
   const promise =

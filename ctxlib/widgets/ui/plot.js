@@ -10,6 +10,7 @@ import { figure, cutShort } from "./words.js";
  *  @typedef {ReturnType<typeof chart>} Chart */
 
 const LETTER = 7.2; // pixels of a name at a line's end, a letter
+const SPACE = 9.4; // and a space, which is shown
 const APART = 15; // and between two names
 const LETTERS = 16; // of a name at most
 
@@ -74,8 +75,11 @@ function isPower(value) {
  *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string,
  *    names?: string[]}} options `names` are those that lines are to bear at their ends */
 export function chart({ alt, x, y, width, height = 260, title, names = [] }) {
-  const right =
-    width - Math.max(12, ...names.map(({ length }) => 12 + LETTER * Math.min(length, LETTERS)));
+  const sizes = names.map((name) => {
+    const letters = Array.from(cutShort(name, LETTERS), (c) => (c === "␣" ? SPACE : LETTER));
+    return letters.reduce((sum, size) => sum + size, 12);
+  });
+  const right = width - Math.max(12, ...sizes);
   const area = { left: 58, right, top: title ? 26 : 12, bottom: height - 42 };
   const across = scaled(x, area.left, area.right);
   const up = scaled(y, area.bottom, area.top);
@@ -165,6 +169,11 @@ export function namedLines(on, lines) {
     room += APART;
   }
   on.add(...lines.map(({ xs, ys, style }) => line(on, xs, ys, style)));
+  for (const { xs, ys, style } of lines) {
+    if (xs.length > 1 || !Number.isFinite(on.Y(ys[0]))) continue;
+    const dot = { cx: on.X(xs[0]), cy: on.Y(ys[0]), r: 2.5 }; // one point is no line
+    on.add(drawn("circle", { ...dot, fill: style.stroke, opacity: style.opacity ?? 1 }));
+  }
   for (const { label, style, x, y } of ends) {
     const name = drawn(
       "text",

@@ -15,7 +15,7 @@ function inBytes(_, ...shares) {
   return `rgb(${shares.slice(0, 3).map((share) => Math.round(255 * Number(share)))})`;
 }
 
-/** A button that saves a drawing as it is when it is pressed; hidden while there is none.
+/** A button that saves a drawing as it is when it is pressed.
  *  @param {string} label @param {() => {name: string[], title: string, root: SVGSVGElement | null,
  *    marks?: Mark[]}} made */
 export function svgButton(label, made) {
@@ -33,7 +33,7 @@ function alone(root, { title, marks = [] }) {
   const { width, height } = root.viewBox.baseVal;
   const tall = height + LINE * marks.length;
   const copy = /** @type {SVGSVGElement} */ (root.cloneNode(true));
-  copy.querySelector(".ctx-cursor")?.remove();
+  for (const line of copy.querySelectorAll(".ctx-cursor")) line.remove();
   for (const [i, { label, style }] of marks.entries()) {
     const y = height + LINE * (i + 0.3);
     copy.append(drawn("line", { x1: 58, x2: 82, y1: y, y2: y, ...style }));

@@ -47,10 +47,11 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
     first?.remove();
     const added = now.slice(same).map((token, i) => {
       const word = shown(token).replace(/^ /, "");
-      const span = element("span", { class: "ctx-token", "data-place": same + i }, word);
+      const ends = token.includes("\n") ? word.lastIndexOf("↵") + 1 : 0; // what follows is indented
+      const parts = ends ? [word.slice(0, ends), element("br"), word.slice(ends)] : [word];
+      const span = element("span", { class: "ctx-token", "data-place": same + i }, parts);
       // the space before a word has no shade
       text.append(shown(token).slice(0, -word.length), span);
-      if (token.includes("\n")) text.append(element("br"));
       return span;
     });
     marked?.classList.remove("ctx-at");

@@ -14,7 +14,7 @@ import { TOKENS_BACK, chart, line, readable, rule } from "../ui/plot.js";
 import { downloaded, layerOf, spelling } from "../ui/source.js";
 import { below, kept, listBelow, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/ways.js";
-import { figure } from "../ui/words.js";
+import { figure, several } from "../ui/words.js";
 
 /** @typedef {{heads: number[], n: number, scale: string, family: string, token: number}} Shown */
 
@@ -132,7 +132,7 @@ function numbersOf(kernels, { heads, n }, families) {
       weights[k].textContent = weight(kernels[k][distance]);
       return `head ${head} ${weights[k].textContent}`;
     });
-    return `${distance} tokens back: ${said.join(", ")}`;
+    return `${several(distance, "token")} back: ${said.join(", ")}`;
   };
   return { root, at };
 }

@@ -285,7 +285,10 @@ async function render({ model, el }) {
     return { which, neuron, nth, prompt, heads, places };
   };
 
-  const choose = (/** @type {number[]} */ heads) => turn(model, { heads });
+  const choose = (/** @type {number[]} */ heads) => {
+    turn(model, { heads });
+    grid?.update(chosen().places); // with none the strongest is ticked, which may be the one that was
+  };
   const which = choice({
     label: "Neuron (layer.neuron) and its token",
     options: neurons,

@@ -44,13 +44,14 @@ async function render({ model, el }) {
   const tools = toolsOf(model, layer, el);
   const controls = controlsSection(tools, stateButtons(model));
   const histogram = histogramSection(tools);
+  const one = neuronSection(tools, histogram.file);
   /** @type {Record<string, Section>} */
   const sections = {
     list: listSection(tools),
     search: searchSection(tools),
-    neuron: neuronSection(tools, histogram.file),
+    neuron: one,
     histogram,
-    compared: comparedSection(tools),
+    compared: comparedSection(tools, one.root),
     domains: domainsSection(tools),
     passage: passageSection(tools),
   };

@@ -167,7 +167,11 @@ async function render({ model, el }) {
     const width = sides[0].width(); // asked before anything changes
     const apart = compare(first.reading.ids, second.reading.ids);
     scene = sceneOf(now, [first, second], apart, sides, found);
-    for (const [i, text] of scene.texts.entries()) sides[i].update({ ...text, width });
+    for (const [i, text] of scene.texts.entries()) {
+      sides[i].update({ ...text, width });
+      drawings[i].hidden = text.terms === null; // as the lines are
+    }
+    file.hidden = scene.texts.every(({ terms }) => terms === null);
     controls.update(scene);
     between.show(found.listed[2], scene.neuron);
     caption.update(scene, found);

@@ -2,7 +2,7 @@
  *  by what its weights predict, which is computed again of any words (chapter 0). */
 
 import { button } from "../ui/controls.js";
-import { element, focusIn } from "../ui/dom.js";
+import { element } from "../ui/dom.js";
 import { held } from "../ui/source.js";
 import { heard, turn } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
@@ -75,18 +75,21 @@ async function render({ model, el }) {
   /** @type {{texts: Kept[], full: number}} */ const { texts, full } = model.get("record");
   /** @type {HeardNeuron | null} */ let neuron = null;
   /** @type {Promise<void> | null} */ let asked = null;
+  const emptied = texts.map(() => false); // no text in a trait is the text that Python has
   const boxes = texts.map((kept, k) =>
     box(kept, full, (text) => {
+      emptied[k] = !text;
       turn(model, { [TRAITS[k]]: text });
+      update();
       ask();
     }),
   );
   const update = () => {
-    for (const [k, { area, show, said }] of boxes.entries()) {
+    for (const [k, { show, said }] of boxes.entries()) {
       const typed = model.get(TRAITS[k]);
       const kept = texts[k].words.join("");
-      const turned = typeof typed === "string" && typed ? typed.slice(0, LIMIT) : kept;
-      const text = area.value === "" && focusIn(el) === area ? "" : turned;
+      const turned = typeof typed === "string" ? typed.slice(0, LIMIT) : "";
+      const text = turned || (emptied[k] ? "" : kept);
       if (neuron) show(text ? readBy(neuron, text, texts[k]) : []);
       else if (text === kept) show(keptWords(texts[k]));
       else {
@@ -108,7 +111,11 @@ async function render({ model, el }) {
   };
   for (const { area } of boxes)
     for (const touch of ["focus", "pointerdown"]) area.addEventListener(touch, ask);
-  const again = button("Reset", () => turn(model, { british: "", american: "" }));
+  const again = button("Reset", () => {
+    emptied.fill(false);
+    turn(model, { british: "", american: "" });
+    update();
+  });
   const roots = boxes.map(({ root }) => root);
   el.replaceChildren(
     element("p", { class: "ctx-stops" }, key(full)),
