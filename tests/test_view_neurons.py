@@ -125,7 +125,7 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
     word = named(mini_weights.tokenizer.decode([read[2, most]]))
     assert said.startswith(f"“{word}”, {circuit.at.n - most} back")
     check([said.split(": ")[1]], terms[most], 0.004)
-    assert page.get_by_text(", ␣the there in place of its own token: summary").count() == 1
+    assert page.get_by_text(", with ␣the in place of its own token there: summary").count() == 1
     page.locator("[data-place='7']").first.hover()
     expect(reader).to_have_attribute("aria-valuetext", re.compile(f"{circuit.at.n - 7} back"))
     expect(reader).to_have_value("7")

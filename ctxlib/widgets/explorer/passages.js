@@ -72,7 +72,7 @@ export function passageRead({ ranking, neuron }, passage, { inText }, why) {
   const summary = terms.reduce((a, b) => a + b, 0);
   const { n } = text.circuit;
   const order = Array.from(terms.keys()).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
-  const own = ids[n] === passage.ids[n] ? "" : `, ${names[n]} there in place of its own token`;
+  const own = ids[n] === passage.ids[n] ? "" : `, with ${names[n]} in place of its own token there`;
   const titled = passage.title ? `${passage.title} (${passage.name}, ` : `${passage.name} (`;
   const said =
     `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}${own}: summary ${signed(summary)}, ` +
