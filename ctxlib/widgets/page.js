@@ -95,8 +95,8 @@ class PageModel {
 
   /** The first state again. A second view stays beside the first one until that is set back. */
   reset() {
-    const { model } = this.prefix.endsWith(BESIDE) ? this.values : this.first;
-    this.values = { ...this.first, ...(model === undefined ? {} : { model }) };
+    const stays = this.prefix.endsWith(BESIDE) ? { model: this.values.model } : {};
+    this.values = { ...this.first, ...stays };
     for (const name of Object.keys(this.first))
       this.events.dispatchEvent(new Event(`change:${name}`)); // also of what nobody was told
     this.beside?.reset();

@@ -80,7 +80,7 @@ async function render({ model, el }) {
     box(kept, full, (text) => {
       emptied[k] = !text;
       turn(model, { [TRAITS[k]]: text });
-      update();
+      if (!text) update(); // no trait may have changed
       ask();
     }),
   );
