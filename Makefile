@@ -159,7 +159,7 @@ address: ## move the repository, in every file that names it: make address URL=h
 	-e 's{\Q$$site\E(?![\w-]|\.\w)}{$$pages}g; s{^cd \Q$$folder\E$$}{cd $$clone};'
 	@echo "$$URL, in every place. Next: make execute, for the first cells of the chapters are others."
 
-release: $(READY) ## whether this version can be released, under this tag: make release TAG=v0.1.0
+release: $(READY) ## whether this version can be released, under this tag: make release TAG=v0.2.0
 	@[ "$${TAG:-v$(VERSION)}" = v$(VERSION) ] || { echo "release: $$TAG is no tag of $(VERSION)" >&2; exit 1; }
 	@$(BIN)/python -m pytest -q tests/test_publish.py -k one_version
 

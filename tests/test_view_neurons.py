@@ -216,8 +216,12 @@ def test_a_typed_token_shows_the_neurons_that_it_drives(visit, circuit, mini_wei
 
 def test_a_word_of_several_tokens_offers_them(visit):
     page = visit(name="neurons")
+    said = page.locator("[role=status]", has_text="No single token")
+    page.fill(SEARCH, "unquestionably colourful " * 9)
+    expect(said).to_contain_text("…")
     page.fill(SEARCH, "unquestionably colourful")
-    offered = page.locator("[role=status]", has_text="No single token").get_by_role("button")
+    expect(said).not_to_contain_text("…")
+    offered = said.get_by_role("button")
     offered.nth(1).wait_for()
     first = offered.first.inner_text().replace("␣", " ")
     offered.first.click()

@@ -36,7 +36,7 @@ def test_the_rows_and_their_distances_are_ctxlibs(visit, mini_weights, asked):
     handle = page.get_by_role("slider", name="Read the rows")
     first = int(handle.get_attribute("aria-valuenow"))
     assert expected[first, 0] > 0.99 * most
-    pattern = r"true ([\d.e\u2212]+), rebuilt ([\d.e\u2212]+)$"
+    pattern = r"true ([\d.]+), rebuilt ([\d.]+)$"
     walk = ["Home"] + ["ArrowLeft"] * min(n, 40)  # the past lies to the left
     shown = [re.search(pattern, said).groups() for said in readings(handle, *walk)]
     found = [[*map(number, pair)] for pair in shown]

@@ -108,6 +108,16 @@ def test_a_chart_is_a_file_that_needs_no_page(visit):
 # ---------------------------------------------------------------- addresses and links
 
 
+def test_on_paper_a_view_begins_where_it_stands_and_says_what_is_set(visit):
+    page = visit(name="reader")
+    page.emulate_media(media="print")
+    whole = page.locator(".ctx-view").evaluate("(e) => getComputedStyle(e).breakInside")
+    assert whole == "auto", "a view that is longer than a sheet leaves the first one empty"
+    expect(page.get_by_role("group", name="Heads").first).to_be_visible()
+    assert page.locator(".ctx-button:visible").count() == 0
+    page.emulate_media(media="screen")
+
+
 def test_every_view_of_a_chapter_has_an_address(visit):
     page = visit(name="chapter")
     first, second = page.locator("[data-view=rows]").all()

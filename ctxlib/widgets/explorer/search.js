@@ -17,6 +17,7 @@ import { LONGEST_SEARCH } from "./scene.js";
  *  @typedef {Typed & {unknown: number}} Found and the token, if it is one that the page does not know */
 
 const DRIVEN = 8; // neurons shown of each end of a token
+const OFFERED = 12; // pieces of a word that is no single token
 
 /** Whether a token's text is read as that token again; pieces of a character are not.
  *  @param {number} id @param {Tools} tools */
@@ -99,8 +100,10 @@ function searchSaid({ id, parts, kin, unknown }, tools, counted) {
     return [row("This page does not know the token ", tokenMark(name(unknown)), ".")];
   if (id < 0 && !parts.length) return [row("The vocabulary has no such token.")];
   const made = [];
-  if (parts.length)
-    made.push(row(`No single token, but ${parts.length}: `, parts.slice(0, 12).map(offered)));
+  if (parts.length) {
+    const [some, more] = [parts.slice(0, OFFERED), parts.length > OFFERED ? ["…"] : []];
+    made.push(row(`No single token, but ${parts.length}: `, some.map(offered), more));
+  }
   if (id >= 0) {
     const why = layer.untrained.has(id) ? "was never trained" : "is rare";
     const left = counted ? "" : ` It ${why}, so no ranking counts it.`;

@@ -63,7 +63,7 @@ function rowDrawing({ exact, rebuilt, apart }, names, { head, n, scale }, width,
     { label: NAMES[1], style: REBUILT, xs: back, ys: guessed },
   ]);
   const digits = (/** @type {number} */ value) =>
-    value < 0.001 ? value.toExponential(1).replace("-", "\u2212") : threeDigits(value);
+    value < FAINTEST ? `< ${figure(FAINTEST, 6)}` : threeDigits(value);
   const read = (/** @type {number} */ distance) => {
     const i = n - distance;
     const values = `true ${digits(exact[i])}, rebuilt ${digits(rebuilt[i])}`;
