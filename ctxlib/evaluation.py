@@ -56,12 +56,17 @@ class Moments:
     def of(
         cls, approx: Float[Tensor, "text neuron"], truth: Float[Tensor, "text neuron"]
     ) -> Moments:
-        """The moments of some texts; those of more texts are added to them.
+        """The moments of some texts; those of more texts are added to them. ValueError for two of
+        different shapes.
 
         >>> truth = torch.tensor([[0.0], [1.0], [2.0]])
         >>> cx.evaluation.Moments.of(truth / 2, truth).means[1]
         tensor([1.], dtype=torch.float64)
         """
+        if approx.shape != truth.shape:
+            raise ValueError(
+                f"{tuple(approx.shape)} and {tuple(truth.shape)}: give one shape twice"
+            )
         both = torch.stack([approx.cpu().double(), truth.cpu().double()], dim=1)  # text 2 neuron
         apart = both - both.mean(0)
         products = (apart[:, :, None] * apart[:, None]).sum(0)
@@ -115,7 +120,8 @@ def r_and_fvu(
     domains: Sequence[str],
 ) -> pd.Series:
     """`r`, `r within domains` (each domain's mean is taken off both sides first) and `FVU`,
-    medians over the neurons.
+    medians over the neurons. ValueError for shapes that differ, and for more or fewer domains than
+    texts.
 
     >>> stack = torch.stack([text.tokens for text in passages])
     >>> truth = at.truth(stack, heads)[:, [298, 973]]
@@ -126,6 +132,8 @@ def r_and_fvu(
     >>> cx.evaluation.r_and_fvu(truth, truth, domains).round(2).tolist()
     [1.0, 1.0, 0.0]
     """
+    if len(domains) != len(truth):
+        raise ValueError(f"{len(domains)} domains for {len(truth)} texts: give one for each")
     names = np.array(domains)
     same = torch.from_numpy(names[:, None] == names).to(truth)
     inside = (v - same @ v / same.sum(1, keepdim=True) for v in (guess, truth))
@@ -269,7 +277,7 @@ def error_budget(
     First none and all; then all but one ("without"), which shows what mending it alone would
     gain; then one alone ("only"), which shows what it costs when everything else is exact.
     As in `evaluate` the destination's token stands in every text, so that nothing is approximated
-    of it. Errors as there.
+    of it. Errors as there, and for another circuit than the paper's.
 
     >>> budget = cx.evaluation.error_budget(circuit, passages[::6], neurons=[298, 973])
     >>> list(budget["fvu"]["without"].index)
@@ -277,6 +285,8 @@ def error_budget(
     >>> bool(budget.loc[("none", ""), "fvu"] < 1e-6 <= budget["fvu"]["only"].min())
     True
     """
+    if not isinstance(circuit, ContextualCircuit):
+        raise ValueError("the budget is of the paper's circuit, which borrows from a page: give it")
     at = circuit.at
     chosen = check_chosen("neuron", neurons, at.n_neurons)
     names = [name for name in APPROXIMATIONS if name != "token"]

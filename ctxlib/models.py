@@ -17,6 +17,7 @@ from functools import cache
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import shorten
 from types import SimpleNamespace
 from typing import Any, NoReturn
 from unittest.mock import patch
@@ -129,7 +130,9 @@ def checked(
             model.enable_compatibility_mode(disable_warnings=True, fold_value_biases=False)
         computed = model(probe).log_softmax(-1).cpu()
     except (RuntimeError, ValueError) as error:  # also of a kind that it does not know
-        raise ValueError(f"TransformerLens cannot run {source}: {first_line(error)}") from error
+        said = shorten(first_line(error), 300, placeholder=" ...")  # it may list all that it knows
+        name = type(hf_model).__name__
+        raise ValueError(f"TransformerLens cannot run {source}, a {name}: {said}") from error
     if not (computed - expected).abs().max() < WITHIN_NATS:
         raise ValueError(
             f"TransformerLens does not compute what {source} computes "
@@ -138,7 +141,21 @@ def checked(
         )
     if model(probe, stop_at_layer=0).shape[-1] != model.cfg.d_model:
         raise ValueError(f"TransformerLens does not find the blocks of {source} by their names")
+    if not all(map(has_heads_and_neurons, model.blocks)):
+        raise ValueError(
+            f"a layer of {source} is not heads and one MLP, with weights of their own (a mixture "
+            "of experts, a state space, latent attention): this kind of model cannot be read here"
+        )
     return model.requires_grad_(False)
+
+
+def has_heads_and_neurons(block: Any) -> bool:
+    """Whether TransformerLens knows the weights that heads and neurons read and write with."""
+    try:
+        weights = (block.attn.W_V, block.attn.W_O, block.mlp.W_in, block.mlp.W_out)
+    except (AttributeError, NotImplementedError):
+        return False
+    return [weight.ndim for weight in weights] == [3, 3, 2, 2]
 
 
 def sizes(config: Any, source: str, place: torch.device) -> SimpleNamespace:

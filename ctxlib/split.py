@@ -32,6 +32,7 @@ from ctxlib.weights import (
     NO_MLP,
     LayerWeights,
     check_ids,
+    check_there,
     layer_norm,
     project,
     untrained_tokens,
@@ -118,14 +119,15 @@ def content_scale(
 ) -> Float[Tensor, "*dest_or_text token"]:
     """`sqrt(|W_E[t] + W_pos[n]|^2 / d_model + eps)`: LayerNorm's scale for token t at one
     destination, or for one text at several; from the three products, so that the sum itself need
-    not be formed.
+    not be formed. ValueError for a destination that is not there.
 
     >>> scale = cx.split.content_scale(weights, n=99, tokens=tokens[:5])
     >>> own = cx.weights.layer_norm_scale(weights.W_E[tokens[:5]] + weights.W_pos[99], weights.eps)
     >>> torch.allclose(scale, own[:, 0], atol=1e-3)
     True
     """
-    here, W_E = weights.W_pos[n], weights.embeddings()
+    here = weights.W_pos[n] if isinstance(n, Tensor) else weights.position(n)
+    W_E = weights.embeddings()
     W_E = W_E if tokens is None else W_E[tokens.to(W_E.device)]
     both = (here[..., None, :] @ W_E.mT)[..., 0, :]
     squared = torch.linalg.vector_norm(W_E, dim=-1).square() + 2 * both
@@ -730,7 +732,7 @@ def effective_tokens(rows: Float[Tensor, "*head source"]) -> Float[Tensor, "*hea
 
 def half_mass(rows: Float[Tensor, "*head source"], n: int | None = None) -> Int[Tensor, "*head"]:
     """Within how many tokens of the destination n, by default the last source, half of a row's mass
-    lies: the smallest d with `sum_{|n - i| <= d} pos_i >= 1/2`.
+    lies: the smallest d with `sum_{|n - i| <= d} pos_i >= 1/2`. ValueError for another n.
 
     >>> cx.split.half_mass(torch.tensor([0.1, 0.3, 0.4, 0.2]))
     tensor(1)
@@ -738,6 +740,7 @@ def half_mass(rows: Float[Tensor, "*head source"], n: int | None = None) -> Int[
     tensor(1)
     """
     n = rows.shape[-1] - 1 if n is None else n
+    check_there("position", n, rows.shape[-1])
     far = (torch.arange(rows.shape[-1], device=rows.device) - n).abs()
     within = torch.zeros_like(rows).index_add_(-1, far, rows)
     return (within.cumsum(-1) < 0.5).sum(-1)

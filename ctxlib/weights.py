@@ -8,6 +8,7 @@ sphere of radius sqrt(d_model) (chapter 1).
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -335,13 +336,14 @@ class LayerWeights:
         """C, what stands in for `|W_E[x_i]|` in Equation 1: where none is given, the median norm of
         a centred token embedding.
 
-        Raises ValueError for a C that is not positive, and for none where there are no embeddings.
+        Raises ValueError for a C that is no positive number, and for none where there are no
+        embeddings.
 
         >>> weights.typical_norm() > 0, weights.typical_norm(3.5)
         (True, 3.5)
         """
         C = self.embeddings().norm(dim=-1).median().item() if C is None else C
-        if not C > 0:
+        if isinstance(C, bool | str) or not 0 < C < math.inf:
             raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
         return C
 

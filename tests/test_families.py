@@ -20,7 +20,8 @@ from ctxlib.weights import NoPositionEmbeddings
 
 N, THE = 24, 262
 ALIBI, ROTARY = ("Bloom", "MPT"), ("NeoX, sequential", "NeoX, parallel", "GPT-J", "Llama", "Phi")
-ELSEWHERE = [kind for kind in KINDS if kind not in ("GPT-2", "GPT-Neo", "OPT")]
+LEARNED = ("GPT-2", "GPT-Neo", "OPT")
+ELSEWHERE = [kind for kind in KINDS if kind not in LEARNED]
 TEXTS = draw_texts(*[32] * 9)
 
 

@@ -9,15 +9,18 @@ import pytest
 import torch
 import transformers
 from by_hand import as_encoder, draw, draw_text, draw_texts
-from kinds import OPT, SIZES, drawn
+from kinds import GROUPED, OPT, SIZES, drawn
 from test_neurons import planted
 
 import ctxlib as cx
 from ctxlib.decoders import causal, lookups
+from ctxlib.decoders.adapter import logits
+from ctxlib.evaluation import Moments, r_and_fvu
 from ctxlib.neurons import LARGEST
 from ctxlib.stored import keep
 
-N, THE, HEADS, NAN = 20, 262, [0, 2], float("nan")
+N, THE, HEADS = 20, 262, [0, 2]
+NO_C = [0.0, -2.0, float("nan"), float("inf"), True, "3"]
 TEXT, TEXTS = torch.arange(32), draw_texts(9, 32, 300, seed=4)
 STRANGE = [torch.tensor([*range(5), stranger, 6]) for stranger in (-1, 300)]
 NO_LENGTH = [TEXT[:0], torch.ones(33, dtype=torch.int64)]
@@ -118,7 +121,7 @@ IN_WEIGHTS = [  # what is wrong, who is asked, and what is said
     ([{"tokens": TEXT[:5]}], ROWS, "positions 0 to 4"),
     ([{"tokens": x} for x in (*NO_LENGTH, TEXT[None])], PATTERNS, "one text of 1 to 32 tokens"),
     ([{"tokens": x} for x in STRANGE], taking("tokens"), "ids 0 to 299"),
-    ([{"C": C, "token": None} for C in (0.0, -2.0, NAN)], taking("C"), "positive"),
+    ([{"C": C, "token": None} for C in NO_C], taking("C"), "positive"),
     ([{"C": 0.0}, {"C": -2.0}], [cx.positional_kernels, families], "positive"),
     ([{"layer": 1}], ALL, "layer 1"),
     ([{"token": text} for text in (" bagpipes", "the the", "")], taking("token"), "exactly one"),
@@ -199,20 +202,25 @@ NO_HEAD = "^head .*: (give a whole number|there are heads 0 to .)$|^no heads|one
 
 OLMO2 = {"architecture": "olmo2", "pad_token_id": 0}
 SHORT = {"architecture": "gptj", "num_hidden_layers": 1, "rotary_dim": 4}
-ALREADY = [{"n": 9}, {"token": " of"}, {"C": 2.0}, {"texts": TEXTS}]
+GIVEN = {"n": 9, "token": " of", "C": 2.0, "texts": TEXTS}
+ALREADY = [{name: GIVEN[name]} for name in [*signature(cx.destination).parameters][1:]]
 XGLM = {"architecture": "xglm", "ffn_dim": 40, "pad_token_id": 1}
 COMPUTED_WRONGLY = [
     ({"architecture": "opt", **OPT, "word_embed_proj_dim": 12}, "TransformerLens does not compute"),
     ({"architecture": "opt", **OPT, "do_layer_norm_before": False}, "TransformerLens cannot run"),
     ({"architecture": "gpt2", "scale_attn_weights": False}, "does not scale its attention scores"),
     ({"architecture": "biogpt"}, "TransformerLens cannot run .*BioGptForCausalLM"),
+    ({"architecture": "mixtral", **GROUPED, "num_local_experts": 2}, "not heads and one MLP"),
+    ({"architecture": "mamba"}, "not heads and one MLP"),
 ]
+NO_END = [{"architecture": "openai-gpt"}, {"architecture": "modernbert-decoder", "pad_token_id": 0}]
 NO_DECODER = "is not a decoder: encoder-decoders.* BERT's kind alone; chapter 11"
 READING, LACKS = ("W_Q", "W_K", "W_V", "W_in"), "layers={}: .* has 3; give 1 to 3"
 READS_ELSE = "read something else than the normalised residual stream"
 NO_PARTS = ["wpe.weight", "h.0.ln_1.weight", "h.0.ln_1.bias", "h.0.attn.c_attn.weight"]
 RATIOS = (cx.softmax_denominators, cx.stable_heads)
 EVALUATORS = (cx.evaluate, cx.evaluation.error_budget)
+BETTER = [cx.ContextualCircuit.self_normalised]
 UNKNOWN = [["key"], ["keys", "Scale"], "keys"]
 EVEN = torch.linspace(1, 2, 9)
 
@@ -278,7 +286,12 @@ REFUSED = [
     (lambda o, j: cx.evaluate(o.circuit, TEXTS, [2, j]), [3.0], "neuron 3.0: give a whole number"),
     (lambda o, of: of(o.circuit, TEXTS, [2, 40]), EVALUATORS, "neurons 0 to 39"),
     (lambda o, of: of(o.circuit, TEXTS[:, :19], [2]), EVALUATORS, "too short.* at least 20"),
+    (lambda o, n: cx.split.content_scale(o.tiny_weights, n), [-1, 32], "positions 0 to 31"),
+    (lambda o, n: cx.split.half_mass(torch.ones(3, 9) / 9, n), [-1, 9], "positions 0 to 8"),
+    (lambda o, m: Moments.of(torch.ones(4, 2), torch.ones(4, m)), [1, 3], "give one shape twice"),
+    (lambda o, k: r_and_fvu(EVEN[:, None], EVEN[:, None], "a" * k), [8, 10], "{} domains for 9"),
     (lambda o, made: approximated(o.circuit, TEXTS, made), UNKNOWN, r"there are \['keys', "),
+    (lambda o, of: EVALUATORS[1](of(o.circuit), TEXTS), BETTER, "of the paper's circuit"),
     (lambda o, tops: cx.find_neurons(with_tops(tops)), [EVEN], "is 2.00, the median one 1.50"),
     (lambda o, tops: cx.find_neurons(with_tops(tops)), [torch.ones(5)], "no neuron has z above 2:"),
     (lambda o, at: cx.find_neurons(with_tops(EVEN), at), [1e6], "is 2.00, the median .*50"),
@@ -329,6 +342,8 @@ REFUSED = [
     (lambda o, n: causal.mean_z(o.tiny, TEXTS, n), [0, 40], "length={}: choose 1 to 32"),
     (lambda o, name: ASK[name](o.unfolded, 0, 5, PROMPTS), FOLDED, "not folded: load it with"),
     (lambda o, name: ASK[name](o.model(**OLMO2), 0, 0, 0), [*ASK][2:4], "gain is not folded"),
+    (lambda o, made: lookups.congruence(o.model(**made), 0), NO_END, "not one norm and W_U"),
+    (lambda o, made: logits(o.model(**made), torch.ones(1, 24)), NO_END, "not one norm and W_U"),
     (lambda o, none: lookups.next_token_neurons(o.tiny, none), [[]], "no layers: name at least"),
     (lambda o, k: lookups.attribution(o.tiny, k, 7, o.below(k)), [1], "layer {} was not read"),
     (lambda o, k: lookups.attribution(o.tiny, 1, 7, PROMPTS).of(k, 0), [2, -1], "of layer {}: 3"),
@@ -344,4 +359,4 @@ NAMES = [f"{number}: {said}" for number, (*_, said) in enumerate(CASES)]
 def test_what_makes_no_sense_is_refused_in_one_line(request, kind, ask, value, said):
     with pytest.raises(kind, match=said.replace("{}", str(value))) as caught:
         ask(Given(request), value)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500

@@ -15,6 +15,9 @@ from torch import Tensor
 
 from ctxlib.weights import centre, check_layer, layer_norm_scale
 
+#: TransformerLens's names of what comes before the last layer's stream.
+BEFORE_THE_END = {"embed", "embed_ln", "pos_embed", "rotary_emb", "blocks"}
+
 
 def feeding(model: Any, layer: int) -> range:
     """The layers whose heads come before the neurons of a layer: up to its own, or to the one in
@@ -107,13 +110,24 @@ def norm_scale(model: Any, stream: Float[Tensor, "*any d_model"]) -> Float[Tenso
     return layer_norm_scale(centred(model, stream), model.cfg.eps)[..., 0]
 
 
+def check_end(model: Any) -> None:
+    """Raises ValueError for a model that does more with its last layer's stream than to normalise
+    it and multiply by W_U (ModernBERT), or does not normalise it there (GPT).
+
+    >>> cx.decoders.adapter.check_end(model)
+    """
+    if {*model.adapter.component_mapping} - BEFORE_THE_END != {"ln_final", "unembed"}:
+        raise ValueError("behind its last layer this kind of model is not one norm and W_U")
+
+
 def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:
     """W_U with the gain of the last norm in it; a ValueError where that gain stayed outside, as it
-    does for models that normalise what their layers write (OLMo 2).
+    does for models that normalise what their layers write (OLMo 2), and as in `check_end`.
 
     >>> cx.decoders.adapter.unembedding(model).shape
     torch.Size([256, 8192])
     """
+    check_end(model)
     gain = dict(model.ln_final.named_parameters()).get("_original_component.weight")
     if gain is not None and not torch.allclose(gain, torch.ones_like(gain)):
         raise ValueError(
@@ -125,10 +139,12 @@ def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:
 
 def logits(model: Any, stream: Float[Tensor, "text d_model"]) -> Float[Tensor, "text vocab"]:
     """What the model makes of the stream behind its last layer, scaled and capped as it does.
+    Errors as in `check_end`.
 
     >>> cx.decoders.adapter.logits(model, torch.zeros(2, model.cfg.d_model)).shape
     torch.Size([2, 8192])
     """
+    check_end(model)
     config = model.original_model.config
     found = model.unembed(model.ln_final(stream[:, None].to(model.W_U.device)))[:, 0].cpu()
     found = found / getattr(config, "logits_scaling", 1.0)  # Granite

@@ -304,7 +304,8 @@ def check(
         if not (ours - theirs).abs().max() <= 2 * AGREES * theirs.abs().max():
             raise ValueError(
                 f"this model's {fault} (normalised keys, capped scores, norms behind the "
-                "heads, ...): empirical kernels would be wrong for it"
+                "heads or with gains that are not folded, ...): "
+                "empirical kernels would be wrong for it"
             )
 
 
