@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--texts", metavar="FOLDER", help=".txt files; subfolders are labels")
     parser.add_argument("--out", metavar="FOLDER", default=".", type=Path, help="by default here")
     options = parser.parse_args(argv)
+    if isinstance(sys.stdout, TextIOWrapper):  # not every console has all letters
+        sys.stdout.reconfigure(errors="replace")
     try:
         print(explored(options.model, options.texts, options.out))
     except (ValueError, OSError) as error:
@@ -72,7 +75,11 @@ def studied(model: str, folder: str | None) -> Study:
             of = cx.load(model, layers=2)
         most = min(READ, of.cfg.n_ctx)
     reader = cx.texts.Reader.of(of, most)
-    texts = cx.texts.labelled(reader, folder) if folder else cx.texts.collection(reader, TEXTS)
+    texts = (
+        cx.texts.labelled(reader, folder)
+        if folder is not None
+        else cx.texts.collection(reader, TEXTS)
+    )
     return cx.study(of, texts, or_all=True)
 
 

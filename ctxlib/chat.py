@@ -21,13 +21,14 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ctxlib.texts.batching import batched
+from ctxlib.weights import whole
 
 if TYPE_CHECKING:
     from ctxlib.decoders.explain import Prompts
@@ -148,9 +149,13 @@ class ChatExplainer:
     def __post_init__(self) -> None:
         if not self.model.strip():
             raise ValueError("model is empty: give the model's name at the endpoint")
-        for name in ("attempts", "batch", "keep", "timeout"):
-            if not getattr(self, name) > 0:
+        for name in ("attempts", "batch", "keep"):
+            if whole(name, getattr(self, name)) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: choose more than 0")
+        if not 0 < self.timeout < inf:
+            raise ValueError(f"timeout={self.timeout}: choose more than 0 seconds")
+        if not os.fspath(self.cache):
+            raise ValueError("cache is empty: name a folder")
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"cache={self.folder} is a file: name a folder")
         address = self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
@@ -163,7 +168,7 @@ class ChatExplainer:
 
     @property
     def folder(self) -> Path:
-        return Path(self.cache)
+        return Path(self.cache).expanduser()
 
     # ------------------------------------------------------------ what an explainer does
 
@@ -255,10 +260,11 @@ class ChatExplainer:
 
     def shortened(self, prompts: Sequence[str]) -> list[str]:
         """The ends of prompts, where the head matters."""
-        if isinstance(prompts, str) or not all(isinstance(prompt, str) for prompt in prompts):
+        listed = [] if isinstance(prompts, str) else list(prompts)
+        if isinstance(prompts, str) or not all(isinstance(prompt, str) for prompt in listed):
             raise ValueError("prompts are a list of strings: put a single one in brackets")
-        whole = map(sendable, prompts)
-        return [p if len(p) <= self.keep else CUT + p[-self.keep :] for p in whole]
+        sent = map(sendable, listed)
+        return [p if len(p) <= self.keep else CUT + p[-self.keep :] for p in sent]
 
     def answered(self, request: Request) -> dict[str, Any]:
         """A new answer, which is kept."""

@@ -192,7 +192,7 @@ class Comparison:
 
     def __call__(self, tokens: Int[Tensor, "text source"]) -> Moments:
         c = self.circuit
-        with torch.inference_mode():
+        with torch.no_grad():  # what is kept on the way may be asked for derivatives later
             truth = c.at.truth(tokens, c.heads)
             return Moments.of(c.summary(tokens)[:, self.neurons], truth[:, self.neurons])
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import struct
+import threading
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
@@ -100,7 +101,10 @@ def load(
     """
     place, source = device_for(device), locate(str(name))
     words = str(MINI) if str(name) in twins() else source  # a twin has mini's tokens
-    with TemporaryDirectory() as folder:  # for parts of a GGUF file; tokenizers are read twice
+    with (
+        torch.random.fork_rng(devices=[]),  # reading draws, and leaves no trace of it
+        TemporaryDirectory() as folder,
+    ):  # for parts of a GGUF file; tokenizers are read twice
         hf_model, tokenizer = read(source, words, layers, Path(folder))
         return checked(source, hf_model, tokenizer, place)
 
@@ -125,8 +129,7 @@ def checked(
         model = TransformerBridge.boot_transformers(
             source, hf_model=hf_model, tokenizer=tokenizer, device=place
         )
-        # It copies all weights before each step and writes into none: 2.6 GiB for Qwen's first.
-        with patch.object(torch.Tensor, "clone", lambda weight: weight):
+        with without_copies():
             model.enable_compatibility_mode(disable_warnings=True, fold_value_biases=False)
         computed = model(probe).log_softmax(-1).cpu()
     except (RuntimeError, ValueError) as error:  # also of a kind that it does not know
@@ -147,6 +150,20 @@ def checked(
             "of experts, a state space, latent attention): this kind of model cannot be read here"
         )
     return model.requires_grad_(False)
+
+
+@contextmanager
+def without_copies() -> Iterator[None]:
+    """Folding copies all weights before each step and writes into none: 2.6 GiB for Qwen's first
+    layer. Here it gets the weights themselves; other threads have their copies.
+    """
+    ours, clone = threading.get_ident(), torch.Tensor.clone
+
+    def own(weight: torch.Tensor, **options: Any) -> torch.Tensor:
+        return weight if threading.get_ident() == ours else clone(weight, **options)
+
+    with patch.object(torch.Tensor, "clone", own):
+        yield
 
 
 def has_heads_and_neurons(block: Any) -> bool:
@@ -217,7 +234,10 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> tuple[Any
 @contextmanager
 def reading(source: str) -> Iterator[None]:
     """Says what cannot be read in one line, and nothing else."""
-    before = transformers_logging.get_verbosity()
+    before, bars = (
+        transformers_logging.get_verbosity(),
+        transformers_logging.is_progress_bar_enabled(),
+    )
     transformers_logging.disable_progress_bar()  # a notebook would keep it
     transformers_logging.set_verbosity_error()
     try:
@@ -238,6 +258,8 @@ def reading(source: str) -> Iterator[None]:
         ) from error
     finally:
         transformers_logging.set_verbosity(before)
+        if bars:
+            transformers_logging.enable_progress_bar()
 
 
 def is_encoder(config: Any, source: str) -> bool:
@@ -259,7 +281,7 @@ def is_encoder(config: Any, source: str) -> bool:
 
 def layers_to_read(layers: int | None, there: int, source: str) -> int:
     """How many layers to read: all `there` are, or as many as are asked for, if it has them."""
-    if layers is not None and layers not in range(1, there + 1):
+    if layers is not None and (layers is True or layers not in range(1, there + 1)):
         raise ValueError(
             f"layers={layers}: {source} has {there}; give 1 to {there}, or leave layers out for all"
         )
@@ -359,7 +381,7 @@ def locate(name: str) -> str:
                 f"{name} holds no config.json: "
                 "expected a folder in Hugging Face layout (config, tokenizer, safetensors)"
             )
-        return str(folder)
+        return os.path.join(os.curdir, folder)  # a bare word may be a model of TransformerLens's
     if name not in KNOWN and (name.count("/") != 1 or name.startswith((".", "/", "~"))):
         hubs = {real["hub"].split("/")[1]: real["hub"] for real in real_models().values()}
         names = ("mini", *twins(), *KNOWN, *real_models(), *hubs)

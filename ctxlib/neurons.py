@@ -21,6 +21,7 @@ from torch import Tensor
 from ctxlib.circuit import ContextualCircuit
 from ctxlib.texts.batching import progress
 from ctxlib.texts.text import Reads
+from ctxlib.weights import whole
 
 LARGEST = 20  #: tokens that `top` averages over
 STANDS_OUT = 2.0  #: a neuron whose `top` is this many robust deviations above the median one
@@ -50,7 +51,7 @@ def find_neurons(
     The unit of `top` is one model's own, so a threshold does not carry over to another. The
     default is a rule that does: two robust standard deviations above the median neuron.
     `threshold` is kept in `.attrs`. Where fewer than `at_least` pass, so many of the largest are
-    given. Raises NoNeuron, a ValueError, when none passes.
+    given. Raises NoNeuron, a ValueError, when none passes; ValueError for a negative number.
 
     >>> found = cx.find_neurons(circuit)
     >>> found["top"].is_monotonic_decreasing, bool(found["top"].min() > found.attrs["threshold"])
@@ -62,6 +63,8 @@ def find_neurons(
     z = robust_z(tops)
     order = tops.argsort(descending=True, stable=True)
     passed = z > STANDS_OUT if threshold is None else tops > threshold
+    if whole("at_least", at_least) < 0:
+        raise ValueError(f"at_least={at_least}: give 0 or more")
     passed[order[:at_least]] = True
     if not passed.any():
         bar = f"z above {STANDS_OUT:g}" if threshold is None else f"a top above {threshold:g}"

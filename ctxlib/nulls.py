@@ -55,7 +55,7 @@ def random_sets(
     """Random sets of as many of `count` neurons as were chosen, these among them, as if choosing
     were chance. With `like`, a number for each neuron, they are alike in it: for each chosen neuron
     one of the `nearest`, so that a set may hold one twice. Raises ValueError for neurons that do
-    not exist, and where there are not so many.
+    not exist, where there are not so many, and for numbers that are not one a neuron.
 
     >>> lengths = weights.mlp_input()[0].norm(dim=0)
     >>> drawn = cx.nulls.random_sets([174, 849], 1024, draws=1000, like=lengths)
@@ -70,6 +70,8 @@ def random_sets(
     if count < nearest:
         raise ValueError(f"{count} neurons, where {nearest} are needed to draw from")
     values = np.asarray(like)
+    if values.shape != (count,) or not np.isfinite(values).all():
+        raise ValueError(f"like has shape {values.shape}: give a finite number for each of {count}")
     far = np.abs(values - values[chosen, None])  # chosen, all
     kin = far.argsort(1, kind="stable")[:, :nearest]
     return kin[np.arange(len(chosen)), rng.integers(nearest, size=(draws, len(chosen)))]

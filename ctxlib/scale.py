@@ -70,7 +70,9 @@ def summed(
     by batch in order, those of the texts that are not in it yet. Each batch is in the file as soon
     as it is done. Refuses what `cx.evaluate` says.
     """
-    file = None if checkpoint is None else Path(checkpoint)
+    file = None if checkpoint is None else Path(checkpoint).expanduser()
+    if file and (file.is_dir() or not file.parent.is_dir()):
+        raise ValueError(f"checkpoint={str(checkpoint)!r}: name a file in a folder that is there")
     owner = owner_of(measure) if file else ""
     sums, mark = held(file, owner, nothing) if file and file.exists() else (nothing, NOTHING)
     todo = unread(measure, texts, int(sums.count), mark, file)

@@ -136,7 +136,8 @@ def content_scale(
 
 def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor, " n_ctx"]:
     """`sqrt(|W_pos[i]|^2 + C^2) / sqrt(d_model)`: LayerNorm's scale at position i
-    for a token of typical norm.
+    for a token of typical norm. As in the paper without eps, which is small beside C^2 / d_model
+    in the models of the book (1e-5 or less).
 
     >>> stream = weights.W_E[tokens] + weights.W_pos
     >>> exact = cx.weights.layer_norm_scale(stream, weights.eps)[:, 0]
@@ -443,7 +444,8 @@ class Split(ABC):
         each up to a constant of the row.
         """
         content = self.content.T[self.seen(x)].mT  # in logarithms nothing overflows
-        return self.kernels.log().expand(content.shape), content
+        kernels = self.kernels.clamp_min(torch.finfo(self.kernels.dtype).tiny)  # ALiBi's reach 0
+        return kernels.log().expand(content.shape), content
 
     def rows(self, x: Texts) -> Entries:
         """`pos_i content(x_i) / denom`: the attention rows from the two factors.

@@ -188,11 +188,15 @@ def made(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Destination
 
 
 def write(file: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Path:
-    """Written beside the old file and then put in its place: a kill leaves a whole one."""
+    """Written beside the old file and then put in its place: a kill leaves a whole one. ValueError
+    for a folder.
+    """
     arrays = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
     data = save(arrays, {"format": FORMAT, "facts": json.dumps(facts)})
     if file.suffix == ".zst":
         data = zstandard.ZstdCompressor(level=SQUEEZED, threads=-1).compress(data)
+    if file.is_dir():
+        raise ValueError(f"{file} is a folder: name a file")
     beside = file.with_name(file.name + ".part")
     beside.write_bytes(data)
     return beside.replace(file)
@@ -284,7 +288,16 @@ def sharing(at: Destination) -> tuple[list[int], Int[Tensor, " head"]]:
 
 
 def moved(at: Destination) -> Float[Tensor, "head source d_head"]:
-    """What standing at i in place of n adds to a value, by Equation 1; zero elsewhere."""
+    """What standing at i in place of n adds to a value, by Equation 1; zero where positions are not
+    in the stream. ValueError for two means of a model where they are.
+    """
+    from ctxlib.decoders.from_model import FirstLayer  # which comes later
+
+    if isinstance(at.layer, FirstLayer) and at.layer.where.any():
+        raise ValueError(
+            "values of two means hold what learned positions add, which no file keeps: use the "
+            "destination that cx.destination(model) gives"
+        )
     split = at.split
     if isinstance(split, Stored):
         return split.tensors["moved"]

@@ -238,7 +238,7 @@ class LayerWeights:
             )
         *attention, W_O, b_O = (tensors[name] for name in needed)
         d_model = len(W_O)
-        if n_heads < 1 or d_model % n_heads:
+        if whole("n_heads", n_heads) < 1 or d_model % n_heads:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
         by_head = "... (qkv head d_head) -> qkv head ... d_head"
         W_QKV, b_QKV = (rearrange(t, by_head, qkv=3, head=n_heads) for t in fold(*attention))

@@ -1,6 +1,7 @@
 """The notebooks are their chapters, the build keeps what it has, and a changed claim is found."""
 
 import re
+import shutil
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import jupytext
 import nbformat
 import packing
 import pytest
+import stamps
 import tables
 import torch
 from by_hand import draw_texts
@@ -211,6 +213,14 @@ def test_what_cannot_be_executed_leaves_the_notebook(
     assert list(notebook.parent.iterdir()) == [notebook], "nothing half-written is left"
 
 
+@pytest.mark.parametrize("asked", ["check --model gpt2", "site --chapter 1", "pages --chapter 1"])
+def test_what_does_not_go_together_is_no_way_to_ask(repository, capsys, asked):
+    with pytest.raises(SystemExit):
+        build_book.main(asked.split())
+    said = capsys.readouterr().err
+    assert re.search("which is mini's, can be checked|--chapter does not go with", said)
+
+
 def test_a_chapter_is_executed_once_and_alone_when_it_changes(house, tmp_path):
     notebook = house("# %%\nprint(6 * 7)\n")
     assert build_book.main(["execute"]) == 0
@@ -243,7 +253,7 @@ def test_an_edition_is_of_its_model_and_its_texts(house, tmp_path, monkeypatch, 
     assert edition.parent.parent.name == "my-model"
     monkeypatch.setenv("CTX_TEXTS", str(own))
     assert [outcome(), outcome()] == ["executed", "unchanged"]
-    for file, content in ((own / "a.txt", "other words, and more"), (model / "w", "other weights")):
+    for file, content in ((own / "a.txt", "same words"), (model / "w", "other weights")):
         file.write_text(content)
         assert [outcome(), outcome()] == ["executed", "unchanged"]
     assert notebook.read_text() == "as it was"
@@ -335,6 +345,9 @@ def test_a_notebook_that_is_not_its_chapter_run_is_refused(book, monkeypatch):
     notebook.cells[1].outputs.append(nbformat.v4.new_output("display_data", said))
     nbformat.write(notebook, book.notebook)
     refused(r"01_x: code cell 2: Here it is otherwise: r > 0\.9\.")  # its prose contradicts it
+    notebook.cells[1].outputs[-1] = nbformat.v4.new_output("error", ename="E", traceback=[])
+    nbformat.write(notebook, book.notebook)
+    refused("code cell 2 ends with an error")
     notebook.cells[1].execution_count, notebook.cells[1].outputs = None, []
     nbformat.write(notebook, book.notebook)
     refused("code cell 2 was not run")
@@ -358,9 +371,29 @@ def test_no_site_is_built_without_a_notebook_of_its_contents(tmp_path, page):
         build_book.build_site("mini", tmp_path)
 
 
-def test_all_that_a_kernel_may_read_is_held_but_no_script_that_browsers_alone_read():
+def test_what_is_hidden_or_built_is_no_source(tmp_path):
+    for name in ("a.py", ".hidden/b.py", "in/.c.py", "in/__pycache__/d.py", "in/_build/e.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert stamps.below(tmp_path) == [tmp_path / "a.py"]
+
+
+def test_a_folder_is_named_for_what_its_files_hold(tmp_path):
+    names = []
+    for file, content in (("a.js", "1"), ("a.js", "2"), ("b.js", "1"), ("a.js", "1")):
+        (tmp_path / "at").mkdir()
+        (tmp_path / "at" / file).write_text(content)
+        names.append(build_book.named_for_its_content(tmp_path / "at"))
+        shutil.rmtree(tmp_path / names[-1])
+    assert len(set(names)) == 3 and names[0] == names[3]
+
+
+def test_all_that_a_kernel_may_read_is_held_but_no_script_that_browsers_alone_read(monkeypatch):
     held = build_book.facts("gpt2", *build_book.package())["files"]
     mini = {f"ctxlib/data/mini/{name}" for name in ("config.json", "model.safetensors")}
     known = {"ctxlib/data/stored.json", "ctxlib/data/twins.toml", "requirements.txt"}
     assert mini | known | {"ctxlib/split.py"} <= held.keys()
     assert {n for n in held if n.endswith(".js")} == {"ctxlib/widgets/ui/pathshape.js"}
+    before = build_book.facts("gpt2")
+    monkeypatch.setattr("platform.python_version", lambda: "3.0.0")
+    assert build_book.facts("gpt2") != before, "another Python may compute otherwise"

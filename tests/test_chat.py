@@ -280,7 +280,8 @@ VERDICTS = [
 @pytest.mark.parametrize("answer", VERDICTS, ids=str)
 def test_a_classification_needs_true_or_false_for_each_prompt(explainer, endpoint, answer):
     endpoint.script = iter([answers(json.dumps(answer))] * 4)
-    assert explainer(attempts=5).classify(EXPLANATION, ["the sea", "the fire"]) == [True, False]
+    prompts = iter(["the sea", "the fire"])
+    assert explainer(attempts=5).classify(EXPLANATION, prompts) == [True, False]
     assert len(endpoint.asked) == 5
 
 
@@ -380,6 +381,7 @@ def test_the_estimate_is_the_number_of_requests_then_made(
 
 # ---------------------------------------------------------------- bad input
 
+NAN, INF = float("nan"), float("inf")
 NUMBERS = ("batch", "attempts", "keep", "timeout")
 ADDRESSES = ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1"]
 SECRET_IN = ("me:secret@h/v1", "secret@h/v1", ":secret@h", "h/v1?key=secret", "h#secret")
@@ -405,7 +407,9 @@ def explains(make):
         (lambda make: make(model=" "), {}, "model is empty"),
         (lambda make: make(cache=__file__), {}, r"test_chat\.py is a file: name a folder"),
         *((lambda make, n=name: make(**{n: 0}), {}, f"{name}=0: choose") for name in NUMBERS),
-        (lambda make: make(timeout=float("nan")), {}, "timeout=nan: choose"),
+        *((lambda make, t=t: make(timeout=t), {}, f"timeout={t}: choose") for t in (NAN, INF)),
+        (lambda make: make(attempts=2.5), {}, "attempts 2.5: give a whole number"),
+        (lambda make: make(cache=""), {}, "cache is empty"),
         *((lambda make, a=address: make(base_url=a), {}, NO_ADDRESS) for address in ADDRESSES),
         (lambda make: make(base_url=None), {"OPENAI_BASE_URL": ADDRESSES[-1]}, NO_ADDRESS),
         *((explains, {"OPENAI_API_KEY": key}, NO_KEY) for key in KEYS),

@@ -122,6 +122,18 @@ def test_a_figure_about_gpt2_small_is_judged_on_gpt2_small_only(tiny, monkeypatc
     assert verdicts() == ["holds"] * 3
 
 
+def test_lines_about_real_models_are_kept_beside_those_of_other_chapters(tmp_path, monkeypatch):
+    """And a chapter's own in place of what it said before."""
+    monkeypatch.setattr("ctxlib.claims.ledgers.ROWS", tmp_path / "rows.json")
+    for chapter, line, said in (("06", "gone", "0"), ("07", "r", "0.9"), ("06", "TV", "0.1")):
+        lines = pd.DataFrame({"Qwen": [said], "MiniLM": [""]}, index=[line])
+        cx.claims.keep_rows(chapter, lines)
+    kept = cx.claims.on_real("TV", "r")
+    assert kept.to_dict("index") == {"TV": {"Qwen": "0.1"}, "r": {"Qwen": "0.9"}}
+    with pytest.raises(KeyError, match="gone"):
+        cx.claims.on_real("gone")
+
+
 # ---------------------------------------------------------------- findings
 
 
@@ -154,6 +166,21 @@ def test_more_windows_of_the_same_documents_make_no_interval_narrower():
     assert once[1] - once[0] > 1.5 * (loose[1] - loose[0])
     exact = 1.96 * values.std() / 20**0.5
     assert once[1] - once[0] == pytest.approx(2 * exact, rel=0.15)
+
+
+@pytest.mark.parametrize(("high", "unit"), [("0415", "domain"), ("0257", "document")])
+def test_the_wider_interval_is_given_and_one_domain_alone_is_not_drawn_again(high, unit):
+    """Domains differ in what is measured, or their documents do."""
+    texts = [SimpleNamespace(document=f"{i % 8}", domain="abcd"[i % 4], name="") for i in range(24)]
+
+    def statistic(drawn):
+        return float(np.mean([texts[i].document in high for i in drawn]))
+
+    ends = {by: cx.claims.by_document(statistic, texts, 99, by) for by in ("document", "domain")}
+    wide, (low, top) = ends.pop(unit), *ends.values()
+    assert cx.claims.widest(statistic, texts, 99) == (*wide, unit)
+    assert wide[1] - wide[0] > top - low
+    assert cx.claims.widest(statistic, texts[::4], 99)[2] == "document"
 
 
 @pytest.mark.filterwarnings("error")

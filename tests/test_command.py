@@ -18,6 +18,7 @@ def test_a_models_neurons_in_one_command(tmp_path, capsys):
     assert "stable heads [0, 1, 2, 3, 4, 5, 6, 7] of 8" in said
     assert re.search(r"relative spread\s+stable\s+share", said)
     assert "median r" in said and "one page's amounts carry" in said
+    assert (tmp_path / "neurons.csv").read_bytes().startswith(b"\xef\xbb\xbf"), "as Excel asks"
     table = pd.read_csv(tmp_path / "neurons.csv", index_col="neuron")
     assert len(table) >= 100 and table["top"].is_monotonic_decreasing
     assert {"label", "auc", "r", "fvu", "top tokens"} <= set(table)
@@ -61,7 +62,8 @@ def test_neurons_are_judged_on_texts_that_gave_no_label(mini):
     ("asked", "says"),
     [
         (["nowhere"], "no model called 'nowhere'"),
-        (["mini", "--texts", "nowhere"], "holds no .txt file"),
+        (["mini", "--texts", "nowhere"], "'nowhere' is no folder"),
+        (["mini", "--texts", ""], "'' is no folder"),
         (["there.safetensors"], "there.safetensors"),
     ],
 )
@@ -102,3 +104,9 @@ def test_a_damaged_file_or_another_version_is_refused(end, damage, says, circuit
         cx.destination(file)
     with pytest.raises(OSError):
         cx.destination(tmp_path / "nowhere.safetensors")
+
+
+def test_a_file_comes_before_what_the_repository_has_by_that_name(here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stored.keep(here, tmp_path / "qwen")
+    assert cx.destination("qwen").n == here.n

@@ -5,19 +5,21 @@ loops with the circuit.
 import math
 from dataclasses import replace
 from itertools import pairwise, product
+from statistics import fmean
 
 import pandas as pd
 import pytest
 import torch
+from by_hand import draw_texts
 
 import ctxlib as cx
 from ctxlib.denominators import NoStableHead
 
 
 def between(numbers):
-    """Thresholds with none, one, ... all of the numbers below them."""
+    """Thresholds with none, one, ... all of the numbers below them, and those numbers."""
     ordered = sorted(numbers)
-    return [-math.inf, *((a + b) / 2 for a, b in pairwise(ordered)), math.inf]
+    return [-math.inf, *ordered, *((a + b) / 2 for a, b in pairwise(ordered)), math.inf]
 
 
 def test_heads_are_stable_by_both_thresholds_and_the_table_says_both(precise, drawn, monkeypatch):
@@ -47,6 +49,29 @@ def test_heads_are_stable_by_both_thresholds_and_the_table_says_both(precise, dr
             said = f"^no head .* more than {broad:g} tokens .* less than \\S+%{closest}$"
             with pytest.raises(NoStableHead, match=said):
                 cx.stable_heads(at, drawn, steady)
+
+
+def test_a_head_speaks_by_how_far_it_moves_neurons_apart(here, drawn):
+    """From the mean over texts, each with its own scale."""
+    x = here.placed(drawn)
+    apart = [float(here.truth(x, [h]).var(0).sum()) for h in range(here.n_heads)]
+    share = cx.denominators.speaks(here, drawn)
+    assert share.tolist() == pytest.approx([v / sum(apart) for v in apart])
+
+
+def test_the_middle_text_is_the_nearest_to_the_mean_in_logarithms(here):
+    """On average over the heads, and for one alone."""
+    for seed in range(20):
+        texts = list(draw_texts(9, 32, 300, seed))
+        logs = cx.softmax_denominators(here, texts).log().tolist()
+        for heads in ([0], [1], [2, 0], [0, 1, 2]):
+            means = [fmean(row[h] for row in logs) for h in heads]
+            far = [
+                fmean(abs(row[h] - mean) for h, mean in zip(heads, means, strict=True))
+                for row in logs
+            ]
+            middle = texts[far.index(min(far))]
+            assert cx.denominators.middle_text(here, texts, heads) is middle
 
 
 def test_a_head_whose_spread_is_unknown_is_not_stable(here, drawn, monkeypatch):

@@ -456,6 +456,20 @@ def test_the_file_is_small_and_the_same_each_time(packed_mini, packed_toy, toy):
     assert len(packed_mini) < 3.15e6
     assert str(cx.models.MINI).encode() not in gzip.decompress(packed_mini)
     assert packed_layer(toy, cx.texts.collection(toy, 40)) == packed_toy
+    assert packed_toy[4:8] == bytes(4), "gzip's time"
+
+
+def test_the_destination_is_in_the_shortest_text(toy):
+    first, *others = cx.texts.collection(toy, 10)
+    short = dataclasses.replace(first, tokens=first.tokens[:9])
+    assert header(packed_layer(toy, [*others, short]))["n"] == 8
+
+
+@pytest.mark.parametrize("size", [1e-7, 1e7])
+def test_numbers_that_are_too_small_or_too_large_for_16_bits_have_32(size):
+    W = np.linspace(-size, size, 9, dtype=np.float32)
+    assert layerfile.compact(W / np.float32(size)).dtype == np.float16
+    np.testing.assert_array_equal(layerfile.compact(W), W)
 
 
 def test_weights_that_a_page_cannot_use_are_refused(toy):

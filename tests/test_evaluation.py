@@ -117,6 +117,19 @@ def test_what_does_not_vary_has_no_r_and_a_truth_that_does_not_no_fvu(level, cou
     assert table.loc[4, ["r", "fvu", "from spread", "from shape"]].isna().all()
 
 
+@given(seeds, st.permutations([*"aaaaabbbbccc"]))
+def test_r_within_domains_is_of_what_no_domain_shares(seed, domains):
+    """Of domains that are not of one size; medians over the neurons."""
+    shift = 9 * draw(3, 5, seed=seed + 2)[["abc".index(domain) for domain in domains]]
+    both = [v + side * shift for v, side in zip(two(12, 5, seed), (1, -1), strict=True)]
+    means = [pd.DataFrame(v.numpy()).groupby(domains).transform("mean") for v in both]
+    inside = [v - torch.tensor(mean.to_numpy()) for v, mean in zip(both, means, strict=True)]
+    whole, within = (table_by_hand(*pair).median() for pair in (both, inside))
+    found = cx.evaluation.r_and_fvu(*both, domains)
+    expected = {"r": whole["r"], "r within domains": within["r"], "FVU": whole["fvu"]}
+    assert found.to_dict() == pytest.approx(expected)
+
+
 # ---------------------------------------------------------------- a circuit against the truth
 
 
@@ -438,6 +451,27 @@ def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_wei
     torch.testing.assert_close(approximated(circuit, x, []), truth, rtol=1e-3, atol=1e-3)
     for made in {*APPROXIMATIONS} - {"denominators"}:  # another text's need not be of this size
         assert approximated(circuit, x, [made]).isfinite().all()
+
+
+def test_no_approximation_is_the_truth_where_a_kernel_is_zero(of_kind):
+    """As ALiBi's are, far back."""
+    at = cx.destination(of_kind("Bloom").model, TEXTS, 20)
+    alone = at.layer.alone.clone()
+    alone[:, 3] -= 200
+    layer = replace(at.layer, alone=alone)
+    at = replace(at, split=replace(at.split, layer=layer), layer=layer)
+    assert (at.split.kernels[:, 3] == 0).all()
+    circuit, x = calibrate(at, TEXTS[0], [2, 0]), at.placed(TEXTS)
+    truth = at.truth(x, circuit.heads)
+    torch.testing.assert_close(approximated(circuit, x, ()), truth, rtol=1e-4, atol=1e-4)
+    assert cx.evaluation.error_budget(circuit, TEXTS)["fvu"].notna().all()
+
+
+def test_what_was_evaluated_can_be_asked_for_derivatives(tiny_weights):
+    circuit = calibrate(cx.destination(tiny_weights, n=20), TEXTS[0], [2, 0])
+    cx.evaluate(circuit, TEXTS)
+    for kept in (circuit.weighted_values, circuit.readout):
+        (kept * kept.new_ones(kept.shape, requires_grad=True)).sum().backward()
 
 
 def test_the_budget_is_made_of_medians_over_neurons(circuit, monkeypatch):

@@ -72,9 +72,19 @@ def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, ask
         own = split.kernels[:, N] * (apart @ layer.asked[:, N].T)  # the destination's share
         near((split.content[:, tokens].T - own) / (1 - split.kernels[:, N]), what)
     both = table - where - what[..., None]
-    squares = torch.einsum("t,ths,hs->h", share, both**2, pos)
-    found = torch.tensor(from_model.decomposition(split)["interaction"].to_numpy())
-    near(found, squares.sqrt(), rtol=0.1, atol=2e-3)
+    apart = where - (pos * where).sum(1, keepdim=True)
+    squares = {
+        "where": torch.einsum("hs,hs->h", apart**2, pos),
+        "what": torch.einsum("t,th->h", share, what**2),
+        "interaction": torch.einsum("t,ths,hs->h", share, both**2, pos),
+    }
+    account = from_model.decomposition(split)
+    for name, by_hand in squares.items():
+        near(torch.tensor(account[name].to_numpy()), by_hand.sqrt(), rtol=0.1, atol=2e-3)
+    g, all_pos = layer.asked.double(), split.kernels.double()
+    average = torch.einsum("hs,hsd->hd", all_pos, g).square().sum(-1)
+    kept = average / torch.einsum("hs,hsd->h", all_pos, g**2)
+    near(torch.tensor(account["kept"].to_numpy()), kept.sqrt())
 
 
 @pytest.mark.parametrize("kind", ALIBI)
@@ -99,6 +109,10 @@ def test_on_mini_kernels_families_and_neurons_are_those_of_the_weights(mini, min
     """
     passages = cx.texts.passages(mini_weights)
     by_means = cx.decoders.two_means(mini, passages)
+    split = by_means.split
+    what = (split.content**2 @ split.frequency).sqrt()  # of tokens as common as they are
+    told = torch.tensor(from_model.decomposition(split)["what"].to_numpy())
+    near(told, what, rtol=0.05)
     C = float(mini_weights.W_E[torch.cat([t.tokens for t in passages])].norm(dim=-1).median())
     by_weights = cx.destination(mini_weights, n=256, C=C)
     assert cx.total_variation(by_means.split.kernels, by_weights.split.kernels).max() < 0.03

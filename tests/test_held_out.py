@@ -169,6 +169,12 @@ def test_a_text_is_seen_exactly_if_a_run_of_it_is_in_a_stream(several, streams):
     assert list(tool.seen(several, streams, 8)) == by_hand
 
 
+def test_the_last_token_of_a_run_counts():
+    run = np.arange(tool.RUN, dtype=np.uint16)
+    other = np.append(run[:-1], tool.RUN)
+    assert tool.run_hashes(run) != tool.run_hashes(other)
+
+
 # ---------------------------------------------------------------- the tool: the choice
 
 NOUNS = ["moon", "harbour", "nurse", "colour", "telescope", "planet", "doctor", "tablet", "hill"]
@@ -214,6 +220,9 @@ def test_what_shares_a_run_with_training_is_skipped_and_the_rest_taken_in_turns(
             assert taken == cut[: facts[number - 1]["texts"]]
     with pytest.raises(ValueError, match=r"harbour: \d+ windows of 120 tokens in 6 documents"):
         tool.choose(domains, WORDS, 200, 120)
+    alone = {domain: pair | {"valid": pair["valid"][:1]} for domain, pair in domains.items()}
+    with pytest.raises(ValueError, match="harbour: 1 windows of 120 tokens in 1 documents"):
+        tool.choose(alone, WORDS, 2, 120)
 
 
 def test_the_tool_writes_what_the_package_reads(
@@ -228,6 +237,8 @@ def test_the_tool_writes_what_the_package_reads(
     said = "held_out_texts: MANIFEST.json has no sources for harbour, so nobody can be credited"
     assert refused(tool.main, *arguments, out) == said and not out.exists()
     manifest.write_text(json.dumps({"domains": {d: {"sources": [source]} for d in domains}}))
+    out.mkdir()
+    (out / "gone.jsonl.xz").touch()  # of a domain that there was
     for to in (out, tmp_path / "again"):
         assert tool.main([*arguments, str(to)]) == 0
         assert "5 texts of 2 domains" in capsys.readouterr().out

@@ -59,6 +59,8 @@ def test_icons_that_a_page_names_stay_and_new_ones_are_there_again(tmp_path):
     for folder in ("styles", "scripts", "vendor/fontawesome/webfonts"):
         (static / folder).mkdir(parents=True)
     (static / "book.css").write_text(r'.mine:before { content: "\f019" }')
+    for font in (lighten.SOURCE / lighten.FONTS).glob("*.ttf"):
+        (static / lighten.FONTS / font.with_suffix(".woff2").name).touch()  # the theme's
     page = '<i class="fa-brands fa-github"></i>'
     for also, code in (("", 0xF09B), ('<i class="fa-solid fa-rocket"></i>', 0xF135)):
         (tmp_path / "index.html").write_text(page + also)

@@ -1,8 +1,10 @@
 """One door: what it opens, and what it says when it does not."""
 
 import json
+import os
 import pickle
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -12,6 +14,8 @@ import transformers
 from huggingface_hub import constants
 from kinds import GROUPED, SIZES, drawn
 from safetensors.torch import load_file, save_file
+from transformer_lens.model_bridge import TransformerBridge
+from transformers.utils import logging as transformers_logging
 
 import ctxlib as cx
 from ctxlib import models
@@ -223,6 +227,49 @@ def test_a_folder_without_tokenizer_says_so_whatever_its_kind(make_folder):
     without("token*")(folder)
     with pytest.raises(ValueError, match=r"holds no tokenizer: add its tokenizer\.json$"):
         cx.load(folder)
+
+
+def test_what_is_computed_a_little_otherwise_is_refused(tiny_folder, monkeypatch):
+    """By less than a tenth of a nat, and where tokens look at one another alone."""
+    fold = TransformerBridge.enable_compatibility_mode
+
+    def wrongly(model, **options):
+        fold(model, **options)
+        model.blocks[1].attn.W_Q.data.mul_(1.02)
+
+    monkeypatch.setattr(TransformerBridge, "enable_compatibility_mode", wrongly)
+    with pytest.raises(ValueError, match=r"does not compute what .* differ by 0\.0\d\)"):
+        cx.load(tiny_folder)
+
+
+def test_the_libraries_say_afterwards_what_they_said_before(tiny_folder, broken):
+    before, state = transformers_logging.get_verbosity(), torch.random.get_rng_state()
+    transformers_logging.set_verbosity_info()
+    transformers_logging.enable_progress_bar()
+    lacking(BLOCK[4])(broken)
+    try:
+        cx.load(tiny_folder)
+        with pytest.raises(ValueError, match="missing"):
+            cx.load(broken)
+        assert transformers_logging.get_verbosity() == transformers_logging.INFO
+        assert transformers_logging.is_progress_bar_enabled()
+        assert torch.equal(torch.random.get_rng_state(), state)
+    finally:
+        transformers_logging.set_verbosity(before)
+
+
+def test_while_a_model_is_folded_other_threads_have_their_copies():
+    weight = torch.ones(3)
+    with cx.models.without_copies(), ThreadPoolExecutor() as pool:
+        assert weight.clone() is weight
+        other = pool.submit(weight.clone, memory_format=torch.preserve_format).result()
+    assert other is not weight and weight.clone() is not weight
+
+
+def test_a_folder_is_no_model_of_that_name(tiny_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "neox").symlink_to(tiny_folder)
+    assert cx.load("neox").cfg.model_name == os.path.join(".", "neox")
 
 
 # ---------------------------------------------------------------- the hub

@@ -20,6 +20,8 @@ def test_mixtures_are_as_long_and_lie_in_the_span(neurons, count, seed):
     assert torch.allclose(mixed.norm(dim=0), lengths, rtol=1e-9)
     inside = W @ torch.linalg.lstsq(W, mixed, driver="gelsd").solution
     assert torch.allclose(inside, mixed, atol=1e-6 * float(lengths.max()))
+    even = cx.nulls.mixtures(torch.eye(40), seed)  # they point any way
+    assert abs(even.mean()) < 5 * even.std() / even.numel() ** 0.5
 
 
 @given(st.integers(12, 60), st.integers(1, 5), st.integers(0, 2**32 - 1))
@@ -33,14 +35,22 @@ def test_random_sets_hold_any_neurons_and_those_of_like_number_the_nearest(count
     assert all(len(set(row)) == size for row in plain.tolist())
     for k, j in enumerate(chosen):
         assert {*alike[:, k]} == {*np.abs(values - values[j]).argsort()[:5]}, "itself as well"
+    together = len(np.unique(alike, axis=0))
+    assert together > 5 * (size > 1), "each for itself"
 
 
-def test_the_same_seed_gives_the_same_and_a_generator_goes_on():
+def test_the_same_seed_gives_the_same_and_a_generator_goes_on(tiny_weights):
     W = torch.eye(4)
     assert torch.equal(cx.nulls.mixtures(W, 3), cx.nulls.mixtures(W, 3))
     rng = np.random.default_rng(3)
     assert torch.equal(cx.nulls.mixtures(W, rng), cx.nulls.mixtures(W, 3))
     assert not torch.equal(cx.nulls.mixtures(W, rng), cx.nulls.mixtures(W, 3))
+    for make in (
+        lambda seed: cx.nulls.random_sets([0, 3], 60, 9, seed),
+        lambda seed: cx.nulls.random_sets([0, 3], 60, 9, seed, np.arange(60)),
+        lambda seed: cx.nulls.untrained(tiny_weights, seed).W_K,
+    ):
+        assert np.array_equal(make(3), make(3)) and not np.array_equal(make(3), make(4))
 
 
 def test_an_untrained_layer_has_the_spread_of_each_matrix_and_nothing_else(mini_weights):

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgb
 
 import ctxlib as cx
@@ -27,8 +28,10 @@ def test_a_figure_is_text_a_drawing_and_a_caption():
 
 
 def test_a_drawing_is_the_same_twice_and_takes_colour_and_width_of_the_page():
+    open_before = plt.get_fignums()
     svg = drawn().html
     assert svg == drawn().html
+    assert plt.get_fignums() == open_before, "and is closed"
     assert "currentColor" in svg and not re.search(rf"{cx.plots.INK}|#000000|#ffffff", svg)
     head = re.search("<svg[^>]*>", svg)[0]
     assert "max-width" in head and not re.search(r'\b(width|height)="', head)
@@ -105,6 +108,20 @@ def test_a_shaded_text_shows_its_tokens_and_weights():
     page = shaded._repr_html_()
     assert "&lt;b&gt;" in page and "<b>" not in page and 'title="0.500"' in page
     assert "0.60)" in page, "the strongest token has the strongest shade"
+    either = cx.plots.shaded_text(["a", "b"], torch.tensor([0.25, -0.5]), "cap")._repr_html_()
+    (ink, shade), (other, full) = re.findall(r"rgba\((.*),(.*)\)", either.replace(">", ">\n"))
+    assert ink != other and (shade, full) == ("0.30", "0.60"), "below zero in a colour of its own"
+    none = cx.plots.shaded_text(["a"], torch.zeros(1), "cap")
+    assert "0.00)" in none._repr_html_()
+
+
+def test_sources_that_stand_out_on_either_side_are_called_by_their_tokens():
+    tokens = [cx.plots.visible(token) for token in (" a", "b\n", "\0", "d", "e", "f", "g")]
+    row = [0.1, -0.9, 0.5, 0.3, -0.4, 0.2, 0.0]
+    _, axes = cx.plots.sources(tokens, {"pos": row, "row": row})
+    said = [[mark.get_text() for mark in axis.texts] for axis in axes]
+    plt.close()
+    assert said == [[], ["b↵", r"\x00", "e", "d", "f"]]
 
 
 def test_the_path_lights_what_a_chapter_is_about_and_no_more():
@@ -127,6 +144,10 @@ def test_a_widget_redraws_when_a_control_moves():
     view.controls["n"].value = 5
     assert "n is 5" in view.screen.value
     assert calls == [2, 5]
+    assert not view.controls["n"].continuous_update, "when it is released"
+    share = cx.widgets.slider("share", 0, 1, 0, step=0.25)
+    share.value = 0.25
+    assert share.value == 0.25
     bundle = view._repr_mimebundle_()
     assert "n is 2" in bundle["text/html"], "a page without a kernel shows the first setting"
     assert "application/vnd.jupyter.widget-view+json" in bundle

@@ -182,6 +182,11 @@ def test_a_page_gives_its_executed_notebook_and_the_whole_book(html, notebook):
     assert "window.print()" in menu
 
 
+def test_a_name_that_one_page_alone_has_stays_as_it_is():
+    whole = publishing.joined({"a": '<h2 id="x">A</h2>', "b": '<a href="a.html#x">A</a>'})
+    assert 'id="x"' in whole and 'href="#x"' in whole
+
+
 def test_the_whole_book_holds_every_page_that_is_read_through(html):
     whole = (html / f"{publishing.WHOLE}.html").read_text(encoding="utf-8")
     pages = publishing.listed(yaml.safe_load((ROOT / "_toc.yml").read_text()))

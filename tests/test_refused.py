@@ -54,6 +54,10 @@ class Given:
     def two_means(self, **made):
         return cx.decoders.two_means(self.model(**made), TEXTS, N, THE)
 
+    @property
+    def two_means_of_tiny(self):
+        return cx.decoders.two_means(self.tiny, TEXTS, N, THE)
+
     def read_from(self, *absent, **asked):
         """The weights of a state dict without some of its parts."""
         state = {k: tensor for k, tensor in self.make_state().items() if k not in absent}
@@ -77,6 +81,17 @@ class Given:
         """A destination where scores are beyond the range of an exponential."""
         queries = {name: 3000 * getattr(self.tiny_weights, name) for name in ("W_Q", "b_Q")}
         return cx.destination(replace(self.tiny_weights, **queries), n=N)
+
+    @property
+    def faint(self):
+        """A destination where all that one head likes is too little for a number."""
+        at = cx.destination(self.tiny_weights, n=N)
+        at.split.content[1] -= 999
+        return at
+
+    def pushed(self, direction):
+        """The losses of a text with a direction in its stream."""
+        return causal.token_losses(self.tiny, TEXT[None], [causal.add_direction(0, direction)])
 
     def without(self, heads, *shape):
         return causal.token_losses(
@@ -182,6 +197,7 @@ NO_NAMES = [  # they are not looked for on the hub, which would be another error
     (["./not/here", "/not/here", "~/not-here", "a/b/c", "not/here/", "./gpt2"], "no such folder"),
     (["nothing.gguf"], "no such folder or GGUF file"),
 ]
+NO_FILE = ["no/such/folder/a", "."]
 NO_TRUTHS = [1, 0.0, None, "yes", torch.tensor(True), np.array([True])]
 MASK = [True, False, True]
 NO_HEADS = [
@@ -196,6 +212,7 @@ CHOOSERS = (
     lambda at, heads: at.to_neurons(at.placed(TEXTS), at.outputs(at.placed(TEXTS)), heads),
 )
 NO_Z = [(32, 1, 8), (32, 2, 1), (1, 2, 8), (32, 2), (3, 32, 2, 8)]
+NO_PUSH = [(), (1,), (3,), (2, 24), (1, 1, 24)]
 NO_HEAD = "^head .*: (give a whole number|there are heads 0 to .)$|^no heads|one is there twice$"
 
 # ---------------------------------------------------------------- one by one
@@ -221,6 +238,7 @@ NO_PARTS = ["wpe.weight", "h.0.ln_1.weight", "h.0.ln_1.bias", "h.0.attn.c_attn.w
 RATIOS = (cx.softmax_denominators, cx.stable_heads)
 EVALUATORS = (cx.evaluate, cx.evaluation.error_budget)
 BETTER = [cx.ContextualCircuit.self_normalised]
+NO_LIKE = [np.ones(59), np.ones((60, 1)), np.full(60, np.nan)]
 UNKNOWN = [["key"], ["keys", "Scale"], "keys"]
 EVEN = torch.linspace(1, 2, 9)
 
@@ -260,10 +278,13 @@ REFUSED = [
     (lambda o, k: cx.LayerWeights.of(o.tiny, k), [2, -1], "layers 0 to 1"),
     (lambda o, k: cx.LayerWeights.of(o.tiny, k), [1.0, True], "give a whole number"),
     (lambda o, k: cx.destination(cx.LayerWeights.of(o.tiny, k), n=N), [1], "layer 1: only what"),
+    (lambda o, k: cx.LayerWeights.of(o.of_kind("BERT").model, k), [1, -1], "layers 0 to 0"),
+    (lambda o, k: cx.LayerWeights.of(o.of_kind("GPT-Neo").model, k), [1, 2], "sees a window only"),
     (lambda o, of: of(o.unfolded), [cx.LayerWeights.of], "not folded"),
     (lambda o, name: o.read_from(name), [*NO_PARTS, "h.0.attn.c_proj.bias"], "{}"),
     (lambda o, k: o.read_from(layer=k), [1, -1], "layer {}"),
     (lambda o, count: o.read_from(n_heads=count), [3, 16, 0, -2], "n_heads={}"),
+    (lambda o, count: o.read_from(n_heads=count), [2.0, True, "2"], "n_heads .*whole number"),
     (lambda o, name: o.read_from(name).typical_norm(), ["wte.weight"], "without token embeddings"),
     (lambda o, to: o.tiny_weights.to(to), [torch.float16], "choose torch.float32 or torch.float64"),
     # destinations
@@ -274,10 +295,14 @@ REFUSED = [
     (lambda o, of: o.at(of[0], token=of[1]), product(KINDS, NO_NUMBER), "give a whole number"),
     (lambda o, kind: o.at(kind, token="20"), KINDS, "exactly one"),
     (lambda o, name: load(keep(o.here, o.tmp_path / name)), ["a.safetensors"], "without a circuit"),
+    (lambda o, name: keep(o.two_means_of_tiny, o.tmp_path / name), ["a"], "learned positions add"),
+    (lambda o, place: o.circuit.save(o.tmp_path), [None], "is a folder: name a file"),
+    (lambda o, file: cx.evaluate(o.circuit, TEXTS, None, file), NO_FILE, "checkpoint='{}': name a"),
     (lambda o, n: o.at("Llama", n=n), [0, 1, 32, 33], "^destination {}: choose 2 to 31$"),
     (lambda o, made: o.two_means(**made), [OLMO2], "empirical kernels would be wrong"),
     (lambda o, made: o.two_means(**made), [SHORT], "no neuron sees"),
     (lambda o, ask: ask(o.loud, TEXTS), RATIOS, r"denominators of head .* are beyond .*float32"),
+    (lambda o, ask: ask(o.faint, TEXTS), RATIOS, "denominators of head 1 are beyond"),
     # heads and neurons
     (lambda o, of: of[1](o.at(of[0]), of[2]), product(KINDS, CHOOSERS, NO_HEADS), NO_HEAD),
     (lambda o, heads: cx.study(o.mini, texts=2, heads=heads), [[True]], "head True: give a whole"),
@@ -295,6 +320,8 @@ REFUSED = [
     (lambda o, tops: cx.find_neurons(with_tops(tops)), [EVEN], "is 2.00, the median one 1.50"),
     (lambda o, tops: cx.find_neurons(with_tops(tops)), [torch.ones(5)], "no neuron has z above 2:"),
     (lambda o, at: cx.find_neurons(with_tops(EVEN), at), [1e6], "is 2.00, the median .*50"),
+    (lambda o, few: cx.find_neurons(with_tops(EVEN), at_least=few), [-1], "at_least=-1: give 0"),
+    (lambda o, like: cx.nulls.random_sets([0], 60, 1, like=like), NO_LIKE, "number for each of 60"),
     (lambda o, names: label(draw(4, 2), [*names], [0, 1]), ["aab"], "3 labels and 2 neurons"),
     (lambda o, names: label(draw(4, 2), [*names], [0]), ["aabb"], "4 labels and 1 neurons"),
     (lambda o, names: label(draw(4, 2), [*names], [0, 1]), ["aaaa", "aaab"], "two names with two"),
@@ -310,6 +337,7 @@ REFUSED = [
     (lambda o, t: cx.texts.at(o.precise, TEXTS, 12, t), [-1, 300], "ids 0 to 299"),
     (lambda o, t: cx.texts.at(o.precise, TEXTS, 12, t), [" bagpipes"], "exactly one"),
     (lambda o, k: cx.texts.token_ids(o.law_of_mini, o.tiny_weights), [1], "law-{} is in the t"),
+    (lambda o, folder: cx.texts.labelled(o.tiny_weights, folder), [""], "'' is no folder"),
     (lambda o, heads: middle_text(o.here, iter(TEXTS), heads), [[0]], "only once: give a list"),
     (lambda o, n: cx.texts.stream(o.precise, n, "a/b"), [0, -1], "count={}: ask for at least one"),
     (lambda o, of: cx.texts.passages(o.precise, of), [["war", "chess"]], "no passages for chess"),
@@ -324,7 +352,11 @@ REFUSED = [
     (lambda o, k: cx.LayerWeights.of(o.model(architecture="openai-gpt"), k), [0, 1], READS_ELSE),
     (lambda o, part: o.with_other(part).check(o.tiny), READING, READS_ELSE),
     (lambda o, made: cx.LayerWeights.of(o.model(**made)), [XGLM], r"comput\w+ (its )?positions"),
-    (lambda o, k: cx.load(o.llama()[0], layers=k), [0, -1, 4, 1.5, "1"], LACKS),  # from its folder
+    (
+        lambda o, k: cx.load(o.llama()[0], layers=k),
+        [0, -1, 4, 1.5, "1", True],
+        LACKS,
+    ),  # from its folder
     (lambda o, k: cx.load(o.llama()[1], layers=k), [0, -1, 4], LACKS),  # from its GGUF file
     *((lambda o, name: cx.load(name), names, f"'{{}}'.*{said}") for names, said in NO_NAMES),
     (lambda o, device: cx.load("mini", device), ["gpu", "xpu"], "no device '{}' here; give 'cpu'"),
@@ -337,6 +369,7 @@ REFUSED = [
     (lambda o, of: of(o.encoder, TEXTS[0]), ALONG, "needs a decoder with learned positions"),
     (lambda o, z: causal.circuit_z(o.circuit, TEXT, z), [ONES[:, :31]], "at 31 .* text of 32"),
     (lambda o, heads: o.without(heads, 32, 2, 8), [[0, -1]], "^head -1: there are"),
+    (lambda o, shape: o.pushed(torch.ones(shape)), NO_PUSH, r"^the direction has .*need \(24,\)$"),
     (lambda o, shape: o.without([0, 1], *shape), NO_Z, r"^z has shape .*need \(32, 2, 8\)$"),
     (lambda o, texts: causal.mean_z(o.tiny, texts, 9), [[]], "no texts"),
     (lambda o, n: causal.mean_z(o.tiny, TEXTS, n), [0, 40], "length={}: choose 1 to 32"),
@@ -348,6 +381,7 @@ REFUSED = [
     (lambda o, k: lookups.attribution(o.tiny, k, 7, o.below(k)), [1], "layer {} was not read"),
     (lambda o, k: lookups.attribution(o.tiny, 1, 7, PROMPTS).of(k, 0), [2, -1], "of layer {}: 3"),
     (lambda o, h: lookups.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [3, -1], "head {} of"),
+    (lambda o, h: lookups.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [True, 1.0], "whole number"),
     (lambda o, n: lookups.random_neurons(o.tiny, n, [0], [(0, 3)]), [0, -1, 40], "={}: there are"),
 ]
 CASES = [(ValueError, ask, value, said) for ask, values, said in REFUSED for value in values]

@@ -60,7 +60,9 @@ def tv(model, here):
 
 def test_a_ledger_is_collected_from_the_output_that_shows_it(tiny, tiny_folder, write, capsys):
     """It looks like any table, and has its rows as data."""
-    table = cx.claims.ledger(tiny, cx.claims.Claim("tv", "median TV", 0.2, (0.1, 0.3)))
+    claims = [cx.claims.Claim("tv", "median TV", 0.2, (0.1, 0.3))]
+    claims.append(cx.claims.Claim("rotary_slow", "share", 0.1))  # missed, but not by GPT-2 small
+    table = cx.claims.ledger(tiny, *claims)
     shown = DisplayFormatter().format
     (ours, beside), (plain, _) = map(shown, (table, pd.DataFrame(table)))
     assert ours == plain
@@ -156,10 +158,11 @@ def test_the_page_shows_every_figure_and_its_origin(tiny, as_gpt2_small, write, 
     assert f"ctxlib {cx.__version__}" in said and "held-out documents" in said
 
 
-def test_the_page_in_the_book_is_what_its_notebooks_say():
-    assert tool.page(tool.collected("mini")) == (ROOT / "book" / "reproduction.md").read_text(
-        "utf-8"
-    )
+def test_the_page_in_the_book_is_what_its_notebooks_say(mini):
+    """And they are of the model that ships: a fingerprint is the same for good."""
+    run = tool.collected("mini")
+    assert run.ledgers[0]["first layer"] == cx.claims.known_by(mini)[0]
+    assert tool.page(run) == (ROOT / "book" / "reproduction.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(("here", "verdict"), [(0.2, "does not hold here"), (0.04, "holds here")])

@@ -71,6 +71,7 @@ def test_queries_scores_and_kernels_are_the_loops(make_weights, case, asked):
 
 def test_the_token_is_the_and_C_the_typical_norm_unless_they_are_given(tiny_weights, tiny_tokens):
     the, C = tiny_weights.token_id(" the"), tiny_weights.typical_norm()
+    assert sorted(tiny_weights.W_E.norm(dim=-1).tolist())[149] == C, "the median one, of 300"
     by_default = cx.positional_kernels(tiny_weights, 9)
     assert torch.equal(by_default, cx.positional_kernels(tiny_weights, 9, the, C))
     assert not torch.equal(by_default, cx.positional_kernels(tiny_weights, 9, " of"))
@@ -138,7 +139,7 @@ NO_COPIES = float("nan")
         ((450, 250, 0.1, 7.0), "duplicate-token", "7.0 nats"),
         ((450, 250, 0.1, 2.0), "uniform", "10% of the mass"),
         ((450, 400, 0.33, NO_COPIES), "uniform", "33% of the mass"),
-        ((90, 251, 0.34, 1.0), "remote", "more than 250 tokens back"),
+        ((90, 251, 1 / 3, 1.0), "remote", "more than 250 tokens back"),
         ((90, 250, 0.34, 1.0), "slowly decaying", "half of the mass within 250"),
         ((15, 36, 0.9, NO_COPIES), "slowly decaying", "spread over 15 tokens"),
     ],

@@ -1,5 +1,6 @@
 """Stored layers: how fine the numbers are that a file keeps, and the blocks of a GGUF file."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -36,6 +37,41 @@ def test_usual_tokens_are_kept_finer_than_others(here, tmp_path):
     others = torch.ones(len(off), dtype=torch.bool)
     others[usual] = False
     assert off[usual].max() < 2**-11 < off[others].median() < off[others].max() < 0.02
+
+
+@pytest.mark.parametrize("kind", ["GPT-2", "Llama"])
+def test_what_is_kept_of_a_stored_layer_is_the_same_again(of_kind, kind, tmp_path):
+    """Where positions move values, and where heads share them."""
+    texts = draw_texts(9, 32, 300, seed=4)
+    own = cx.destination(of_kind(kind).model, texts, N, TOKEN)
+    at = cx.destination(stored.keep(own, tmp_path / "layer.safetensors"))
+    assert (at.readout.eps, at.readout.act_fn) == (own.readout.eps, own.readout.act_fn)
+    circuit, x = cx.ContextualCircuit.calibrate(at, texts[0], [2, 0]), at.placed(texts)
+    again = cx.ContextualCircuit.load(circuit.save(tmp_path / "circuit.safetensors"))
+    torch.testing.assert_close(again.summary(x), circuit.summary(x))
+    ours, theirs = (c.self_normalised().summary(x) for c in (again, circuit))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_heads_share_values_where_all_of_them_are_the_same(tiny_weights):
+    W_V, first = tiny_weights.W_V.clone(), tiny_weights.W_V[0]
+    W_V[1], W_V[2, 1:] = first, first[1:]
+    _, value_of = stored.sharing(cx.destination(replace(tiny_weights, W_V=W_V), n=N))
+    assert value_of.tolist().count(value_of[0]) == 2 and value_of[0] == value_of[1]
+
+
+def test_a_kill_while_a_layer_is_written_leaves_the_old_one(here, tmp_path, monkeypatch):
+    file = stored.keep(here, tmp_path / "layer.safetensors")
+    before = file.read_bytes()
+
+    def torn(path, data):
+        path.open("wb").write(data[:100])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("pathlib.Path.write_bytes", torn)
+        stored.keep(here, file, model="another")
+    assert file.read_bytes() == before
 
 
 # ---------------------------------------------------------------- from a GGUF file

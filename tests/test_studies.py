@@ -1,5 +1,7 @@
 """What most chapters begin with, against the same steps taken one by one."""
 
+from dataclasses import replace
+
 import numpy as np
 import packing
 import pytest
@@ -29,6 +31,7 @@ def test_a_study_is_its_steps(study, mini_weights):
     assert study.calibrating.name == middle.name
     circuit = cx.ContextualCircuit.calibrate(at, study.calibrating, study.heads)
     assert torch.equal(study.circuit.denominators, circuit.denominators)
+    assert study.speaks.equals(cx.denominators.speaks(at, texts[::4]))
     assert study.names == sorted(set(study.domains))
     assert len(study.domains) == len(study.passages)
 
@@ -52,21 +55,47 @@ def test_a_study_is_of_a_model_its_weights_a_destination_or_a_file(mini, mini_we
         assert (there.n, there.token) == (256, at.token)
 
 
+def test_the_destination_is_in_the_shortest_of_texts_and_passages(mini, study, monkeypatch):
+    text, passage = (
+        replace(of[0], tokens=of[0].tokens[:200], dialect="")
+        for of in (study.texts, study.passages)
+    )
+    of_text = cx.study(mini, [text, *study.texts[1:]], heads=[3])
+    assert "60 held-out texts" in str(study) and "60 texts" in str(of_text), "one is of no dialect"
+    monkeypatch.setattr("ctxlib.studies.passages", lambda _: [passage, *study.passages[1:]])
+    for found in (of_text, cx.study(mini, study.texts, heads=[3])):
+        assert (found.n, found.length) == (199, 200)
+
+
 def test_without_plain_prose_every_passage_may_calibrate(mini):
     study = cx.study(mini, texts=2, heads=[3], prose=["nowhere"])
     assert study.prose == study.passages and study.speaks.notna().all(), "of two texts"
 
 
 def test_labels_of_one_half_are_judged_on_the_other(mini):
-    """What a site tells of a real model's neurons."""
+    """What a site tells of a real model's neurons; and of mixtures of them, that sort texts too."""
     study = cx.study(mini, texts=100, heads=[3, 4])
     domains, half = (
         np.array([getattr(t, name) for t in study.texts]) for name in ("domain", "half")
     )
-    told = study.circuit.summary(study.at.placed(study.texts)).numpy()
+    A, tokens = half == "A", study.at.placed(study.texts)
+    told = study.circuit.summary(tokens).numpy()
+    mixed = cx.nulls.mixtures(torch.tensor(told)).numpy()
+    of_mixed = cx.label_neurons(torch.tensor(mixed[A]), domains[A], range(mixed.shape[1]))["label"]
+    often = np.stack([np.bincount(x, minlength=study.at.d_vocab) for x in tokens[A]])
+    often = often / study.at.length
     table = packing.labelled(study)
     assert sorted(table.index) == [*range(study.at.n_neurons)]
+    assert table["top"].is_monotonic_decreasing
     for neuron in table.index[:20]:
         inside = domains == table.loc[neuron, "label"]
         auc = {h: roc_auc_score(inside[half == h], told[half == h, neuron]) for h in "AB"}
         assert table.loc[neuron, "auc"] == pytest.approx(auc["B"], abs=1e-6)
+        alike = np.flatnonzero(of_mixed == table.loc[neuron, "label"])
+        null = [roc_auc_score(inside[~A], mixed[~A, k]) for k in alike]
+        assert table.loc[neuron, "null"] == pytest.approx(np.quantile(null, 0.95), abs=1e-6)
+        gap = often[inside[A]].mean(0) - often[~inside[A]].mean(0)
+        column = study.circuit.contribution_to([neuron])[0].numpy()
+        drive = (column - often.mean(0) @ column) * gap
+        words = cx.neurons.spelled(study.at, np.argsort(-drive)[:5].tolist())
+        assert table.loc[neuron, "by_drive"] == " ".join(map(cx.plots.visible, words))

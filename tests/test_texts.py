@@ -9,7 +9,7 @@ import tracemalloc
 import warnings
 from collections import defaultdict
 from itertools import islice, product, zip_longest
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import datasets
 import numpy as np
@@ -19,6 +19,7 @@ import zstandard
 
 import ctxlib as cx
 from ctxlib import texts
+from ctxlib.texts.text import spoken_by
 
 WATER = "the colour of the water at the harbour is the colour of the sky; "
 NURSE = "the nurse took the temperature of the patient and the doctor gave the tablets; "
@@ -63,6 +64,11 @@ def test_where_there_is_no_bos_a_text_starts_with_cls_or_eos(marks):
     else:
         with pytest.raises(ValueError, match="no BOS, CLS or EOS token"):
             texts.encode(reader, "a hill")
+
+
+def test_vocabularies_of_one_size_are_told_apart():
+    said = ({"__len__.return_value": 9, "encode.return_value": ids} for ids in ([1, 2], [2, 1]))
+    assert len({spoken_by(MagicMock(**words)) for words in said}) == 2
 
 
 # ---------------------------------------------------------------- the door for texts
@@ -267,6 +273,22 @@ def test_the_texts_may_be_in_another_column_if_it_is_the_only_one(tiny_weights, 
         assert told(everything(tiny_weights, tmp_path)) == by_hand(tiny_weights, a=[used * 5])
 
 
+def test_a_mark_of_byte_order_is_no_part_of_a_text(tiny_weights, tmp_path):
+    (tmp_path / "a.txt").write_text(WATER * 5, encoding="utf-8-sig")
+    assert told(everything(tiny_weights, tmp_path)) == by_hand(tiny_weights, a=[WATER * 5])
+
+
+def test_a_label_is_the_folder_that_a_file_lies_in(tiny_weights, tmp_path):
+    for place in ("sea/near.txt", "land/far/deep.txt", "alone.txt"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(WATER * 5)
+    found = texts.labelled(tiny_weights, tmp_path)
+    assert {text.domain for text in found} == {"sea", "far", "alone"}
+    (tmp_path / "sea" / "near.txt").write_text("the moon")
+    with pytest.raises(ValueError, match=r"no file in .*sea has the 32 tokens of a text"):
+        texts.labelled(tiny_weights, tmp_path / "sea")
+
+
 # ---------------------------------------------------------------- many texts: as a stream
 
 
@@ -310,6 +332,7 @@ def test_a_stream_goes_on_at_any_text(
 
 def test_a_place_holds_for_more_texts_and_for_no_other_source(tiny_weights, folder):
     few, more = (texts.stream(tiny_weights, count, folder) for count in (3, 9))
+    assert len(texts.stream(tiny_weights, source=folder)) == 1000, "where no number is given"
     reading = iter(few)
     list(reading)
     assert told(more.reading(reading.place)) == told(more)[2:]

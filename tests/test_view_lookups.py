@@ -18,11 +18,16 @@ def test_only_the_heads_that_move_most_are_told_apart(tiny, attributed, monkeypa
     monkeypatch.setattr(record, "LISTED", 2)
     prompts, found = attributed
     neuron = looked_up(tiny, "", "", 0, prompts, *found[0], torch.ones(3))
-    terms, usually, _ = found[0]
-    moved = (terms.heads.flatten(1) - usually.heads.flatten(1).mean(0)).abs().amax(0)
-    assert neuron["heads"] == sorted(moved.argsort(descending=True)[:2].tolist())
-    for prompt, pre in zip(neuron["prompts"], terms.pre_activation, strict=True):
+    terms, usually, sources = found[0]
+    usual = usually.heads.flatten(1).mean(0)
+    moved = (terms.heads.flatten(1) - usual).abs().amax(0)
+    heads = sorted(moved.argsort(descending=True)[:2].tolist())
+    assert neuron["heads"] == heads
+    assert neuron["usual"]["heads"] == pytest.approx(usual[heads].tolist(), abs=1e-4)
+    for prompt, pre, of in zip(neuron["prompts"], terms.pre_activation, sources, strict=True):
         others = sum(prompt[part] for part in ("bias", "embedding", "mlps", "rest"))
+        told = of.flatten(0, 1)[heads, : len(prompt["tokens"])].flatten()
+        assert prompt["sources"] == pytest.approx((1000 * told).tolist(), abs=0.501)
         assert len(prompt["heads"]) == 2
         assert others + sum(prompt["heads"]) == pytest.approx(float(pre), abs=1e-3)
 

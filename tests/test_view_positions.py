@@ -31,11 +31,18 @@ def scores_by_hook(model, token, places):
 
 
 def test_what_tokens_get_beyond_one_another_is_what_the_model_gives_them(views, twins):
-    record = views["positions"].record
+    record, passages = (
+        views["positions"].record,
+        cx.texts.passages(cx.texts.Reader.of(twins["learned"])),
+    )
+    assert {0, N}.isdisjoint(record["distances"]), "neither the destination nor BOS"
+    decode = twins["learned"].tokenizer.decode
+    read = {decode([t]) for passage in passages for t in passage.tokens[:N].tolist()}
     picked = [0, 5, 40, len(record["distances"]) - 1]
     places = [N - record["distances"][i] for i in picked]
     for kind, model in zip(record["kinds"], twins.values(), strict=True):
-        tokens = kind["heads"][0]["tokens"]
+        tokens, ends = kind["heads"][0]["tokens"], ("most", "least")
+        assert {t["token"] for head in kind["heads"] for end in ends for t in head[end]} <= read
         ids = [model.tokenizer.encode(t["token"], add_special_tokens=False)[0] for t in tokens]
         own = np.stack([scores_by_hook(model, t, places)[:, 0] for t in ids])
         more = np.array([t["more"] for t in tokens])[:, picked]

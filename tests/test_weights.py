@@ -19,12 +19,13 @@ def test_both_ways_in_give_the_same_tensors(of_kind, kind, layer):
     folder = MINI if kind == "mini" else of_kind(kind).folder
     loaded = cx.LayerWeights.of(cx.load(folder), layer)
     state = load_file(folder / "model.safetensors")  # float16 on disk in `mini`
-    folded = cx.LayerWeights.from_state_dict(state, loaded.n_heads, layer, loaded.eps)
+    folded = cx.LayerWeights.from_state_dict(state, loaded.n_heads, layer)
     for name in TENSORS:
         ours, theirs = getattr(folded, name), getattr(loaded, name)
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5, msg=name)
     divided = layer + 1 if "by layer" in kind else 1
-    assert (folded.attn_scale * divided, folded.layer) == (loaded.attn_scale, layer)
+    found = folded.attn_scale * divided, folded.layer, folded.eps
+    assert found == (loaded.attn_scale, layer, 1e-5), "GPT-2 small's, where none is given"
 
 
 # ---------------------------------------------------------------- models that are refused

@@ -102,7 +102,7 @@ VALUES = {
     "kernels scale": ("linear",),
     "family": ("local",),
     "token": (284, 1),
-    "threshold": (4.0, -1.0, float("nan")),
+    "threshold": (4.0, -1.0, float("nan"), float("inf")),
     "shades": ("cursor",),
     "bound": ("Bernstein",),
     "level": (0.5, 0.4, 1.0),
@@ -136,6 +136,8 @@ def test_a_view_is_refused_a_wrong_state_from_the_start(mini_view, look_ups):
         mini_view("Kernels", n=512)
     with pytest.raises(traitlets.TraitError, match=r"heads \[3\]: .* record has \[0, 1, 2\]"):
         cx.widgets.LookUps(look_ups, neuron=1, heads=[3])
+    with pytest.raises(TypeError, match="no setting neurn; there are heads, neuron"):
+        cx.widgets.LookUps(look_ups, neurn=1)
     with pytest.raises(traitlets.TraitError, match="look_up_record"):
         cx.widgets.LookUps({"neurons": []})
 
@@ -192,6 +194,8 @@ def test_the_parts_of_a_layer_hold_what_the_whole_does(asked, monkeypatch):
     monkeypatch.setattr(askedfile, "ROOM", 0)
     monkeypatch.setattr(askedfile, "SHARED", 64)
     files = askedfile.parts_of_destination(study, "it")
+    folder, *other = (layerfile.folder_of("it", {"x": np.arange(n, n + 2)}) for n in (0, 1))
+    assert folder not in other, "no page puts parts of two layers together"
     held = [tensors(file) for file in files.values()]
     readouts = {name: t for part in held for name, t in part.items() if "readout" in name}
     assert readouts.keys() == {name for name in whole if "readout" in name}

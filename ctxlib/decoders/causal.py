@@ -164,7 +164,8 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
     direction for all texts of the batch, or one for each.
 
     The MLP of the layer and everything behind it see the direction. (At `hook_resid_mid` the
-    bridge would change what the MLP reads, and the stream would go on without it.)
+    bridge would change what the MLP reads, and the stream would go on without it.) When run, it
+    raises ValueError for directions of another size, or of another number of texts.
 
     >>> short = tokens[None, :128]
     >>> push = cx.decoders.add_direction(0, weights.W_E[262])
@@ -172,8 +173,15 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
     >>> bool(pushed > own)
     True
     """
-    everywhere = rearrange(direction, "... d_model -> ... 1 d_model")
-    return f"blocks.{layer}.hook_attn_out", lambda own, hook: own + everywhere.to(own)
+
+    def hook(own: Float[Tensor, "text pos d_model"], hook: Any) -> Tensor:
+        size = own.shape[2:]
+        if direction.shape not in (size, own.shape[:1] + size):
+            given = tuple(direction.shape)
+            raise ValueError(f"the direction has shape {given}: these texts need {tuple(size)}")
+        return own + rearrange(direction, "... d_model -> ... 1 d_model").to(own)
+
+    return f"blocks.{layer}.hook_attn_out", hook
 
 
 def mean_z(model: Any, texts: Iterable[AnyText], length: int) -> Float[Tensor, "first head d_head"]:

@@ -29,7 +29,7 @@ from torch import Tensor
 from ctxlib.decoders import adapter
 from ctxlib.texts.batching import batched, check_listed
 from ctxlib.texts.text import AnyText, Reader, token_ids
-from ctxlib.weights import AGREES, check_ids, check_layer, check_there
+from ctxlib.weights import AGREES, check_ids, check_layer, check_there, whole
 
 TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
 NEURONS_AT_A_TIME = 512
@@ -41,7 +41,8 @@ Place = tuple[int, int]  # layer and neuron, or layer and head
 
 def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
     """`w_out . W_U[:, t]`: by how much one unit of a neuron's activation raises the logit of each
-    token, before the last LayerNorm divides by its scale.
+    token over the mean logit, which `cx.load` takes off where a model leaves its logits as they
+    are; before the last LayerNorm divides by its scale.
 
     Raises ValueError for a layer that the model does not have and as `unembedding` does.
 
@@ -166,7 +167,7 @@ class Attribution:
         True
         """
         _, n_layers, n_heads = self.heads.shape
-        if not (0 <= layer < n_layers and 0 <= head < n_heads):
+        if not (0 <= whole("layer", layer) < n_layers and 0 <= whole("head", head) < n_heads):
             raise ValueError(
                 f"head {head} of layer {layer}: {n_heads} heads of {n_layers} layers, counted "
                 f"from 0, feed the neurons of layer {self.layer}"

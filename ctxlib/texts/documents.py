@@ -70,7 +70,7 @@ def file_documents(file: Path, begin: int | None = None) -> Documents:
             empty = empty and (line is MARK or not line.strip())
             if mark or len(held) + len(line) > LONGEST:
                 try:
-                    text = held.decode("utf-8").strip("\r\n")
+                    text = held.decode("utf-8").removeprefix("\ufeff").strip("\r\n")
                 except UnicodeDecodeError as error:
                     first = begin + error.start
                     raise ValueError(

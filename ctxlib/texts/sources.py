@@ -41,7 +41,7 @@ def passages(reader: Reads, domains: Sequence[str] | None = None) -> list[Text]:
     files: dict[str, list[Path]] = defaultdict(list)
     for file in sorted(PASSAGES.glob("*.txt")):
         files[file.stem.rpartition("-")[0]].append(file)
-    wanted = list(files if domains is None else domains)
+    wanted = [domains] if isinstance(domains, str) else list(files if domains is None else domains)
     if unknown := [domain for domain in wanted if domain not in files]:
         raise ValueError(f"no passages for {', '.join(unknown)}; there are {', '.join(files)}")
     return [read_passage(reader, file) for domain in wanted for file in files[domain]]
@@ -153,6 +153,8 @@ def labelled(reader: Reads, folder: str | os.PathLike) -> list[Text]:
     (True, 'american-1')
     """
     place, found = Path(folder).expanduser(), list[Text]()
+    if not str(folder) or not place.is_dir():
+        raise ValueError(f"{str(folder)!r} is no folder: name one that holds .txt files")
     files = sorted(file for file in place.rglob("*.txt*") if PLAIN.search(file.name))
     if not files:
         raise ValueError(f"{place} holds no .txt file, nor has it a subfolder with one")

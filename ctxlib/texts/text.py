@@ -120,7 +120,7 @@ def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
     if isinstance(text, Tensor):
         kind = text.dtype
         if text.ndim == 1 and not (kind.is_floating_point or kind.is_complex or kind == torch.bool):
-            return text.cpu()
+            return text.cpu().long()
         given = f"a tensor of shape {tuple(text.shape)} and {kind}"
     else:
         given = repr(text)[:60]

@@ -44,6 +44,9 @@ class View(anywidget.AnyWidget):
     module: ClassVar[str]
 
     def __init__(self, picture: Picture | None = None, **state: Any):
+        if unknown := sorted(state.keys() - self.trait_names()):
+            turned = ", ".join(sorted(self.trait_names(turned=True)))
+            raise TypeError(f"no setting {', '.join(unknown)}; there are {turned}")
         self.picture = picture
         super().__init__(**state)
 
