@@ -75,12 +75,9 @@ def studied(model: str, folder: str | None) -> Study:
             of = cx.load(model, layers=2)
         most = min(READ, of.cfg.n_ctx)
     reader = cx.texts.Reader.of(of, most)
-    texts = (
-        cx.texts.labelled(reader, folder)
-        if folder is not None
-        else cx.texts.collection(reader, TEXTS)
-    )
-    return cx.study(of, texts, or_all=True)
+    if folder is None:
+        return cx.study(of, cx.texts.collection(reader, TEXTS), or_all=True)
+    return cx.study(of, cx.texts.labelled(reader, folder), or_all=True)
 
 
 def neurons(study: Study) -> pd.DataFrame:

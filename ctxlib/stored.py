@@ -175,8 +175,13 @@ def opened(file: str | os.PathLike) -> Destination:
     >>> kept.split.facts["model"], torch.equal(kept.split.kernels, at.split.kernels)
     ('mini', True)
     """
-    known = file in stored_layers() and not Path(file).exists()
-    return made(*read(stored_layer(str(file)) if known else Path(file)))
+    place, there = Path(file), stored_layers()
+    if not place.exists() and file not in there:
+        raise FileNotFoundError(
+            f"no file {str(file)!r}: a stored layer is a file, or one of {', '.join(there)}; "
+            "of other models' names cx.load gives the model"
+        )
+    return made(*read(place if place.exists() else stored_layer(str(file))))
 
 
 def made(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Destination:
@@ -191,12 +196,12 @@ def write(file: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -
     """Written beside the old file and then put in its place: a kill leaves a whole one. ValueError
     for a folder.
     """
+    if file.is_dir():
+        raise ValueError(f"{file} is a folder: name a file")
     arrays = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
     data = save(arrays, {"format": FORMAT, "facts": json.dumps(facts)})
     if file.suffix == ".zst":
         data = zstandard.ZstdCompressor(level=SQUEEZED, threads=-1).compress(data)
-    if file.is_dir():
-        raise ValueError(f"{file} is a folder: name a file")
     beside = file.with_name(file.name + ".part")
     beside.write_bytes(data)
     return beside.replace(file)
