@@ -234,11 +234,8 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> tuple[Any
 @contextmanager
 def reading(source: str) -> Iterator[None]:
     """Says what cannot be read in one line, and nothing else."""
-    before, bars = (
-        transformers_logging.get_verbosity(),
-        transformers_logging.is_progress_bar_enabled(),
-    )
-    transformers_logging.disable_progress_bar()  # a notebook would keep it
+    before = transformers_logging.get_verbosity()
+    transformers_logging.disable_progress_bar()  # for good: a notebook would keep those that follow
     transformers_logging.set_verbosity_error()
     try:
         with redirect_stderr(StringIO()):  # some bars are shown whatever has been asked for
@@ -258,8 +255,6 @@ def reading(source: str) -> Iterator[None]:
         ) from error
     finally:
         transformers_logging.set_verbosity(before)
-        if bars:
-            transformers_logging.enable_progress_bar()
 
 
 def is_encoder(config: Any, source: str) -> bool:

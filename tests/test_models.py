@@ -245,14 +245,12 @@ def test_what_is_computed_a_little_otherwise_is_refused(tiny_folder, monkeypatch
 def test_the_libraries_say_afterwards_what_they_said_before(tiny_folder, broken):
     before, state = transformers_logging.get_verbosity(), torch.random.get_rng_state()
     transformers_logging.set_verbosity_info()
-    transformers_logging.enable_progress_bar()
     lacking(BLOCK[4])(broken)
     try:
         cx.load(tiny_folder)
         with pytest.raises(ValueError, match="missing"):
             cx.load(broken)
         assert transformers_logging.get_verbosity() == transformers_logging.INFO
-        assert transformers_logging.is_progress_bar_enabled()
         assert torch.equal(torch.random.get_rng_state(), state)
     finally:
         transformers_logging.set_verbosity(before)
