@@ -260,7 +260,7 @@ class ChatExplainer:
 
     def shortened(self, prompts: Sequence[str]) -> list[str]:
         """The ends of prompts, where the head matters."""
-        listed = [] if isinstance(prompts, str) else list(prompts)
+        listed = list(prompts)
         if isinstance(prompts, str) or not all(isinstance(prompt, str) for prompt in listed):
             raise ValueError("prompts are a list of strings: put a single one in brackets")
         sent = map(sendable, listed)

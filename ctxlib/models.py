@@ -101,10 +101,8 @@ def load(
     """
     place, source = device_for(device), locate(str(name))
     words = str(MINI) if str(name) in twins() else source  # a twin has mini's tokens
-    with (
-        torch.random.fork_rng(devices=[]),  # reading draws, and leaves no trace of it
-        TemporaryDirectory() as folder,
-    ):  # for parts of a GGUF file; tokenizers are read twice
+    # The folder is for parts of a GGUF file, whose tokenizer is read twice; draws leave no trace.
+    with TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
         hf_model, tokenizer = read(source, words, layers, Path(folder))
         return checked(source, hf_model, tokenizer, place)
 

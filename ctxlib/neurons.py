@@ -59,12 +59,12 @@ def find_neurons(
     >>> {len(tokens) for tokens in found["top tokens"]} == {cx.neurons.LARGEST}
     True
     """
+    if whole("at_least", at_least) < 0:
+        raise ValueError(f"at_least={at_least}: give 0 or more")
     tops, means, top, bottom = outermost(circuit)
     z = robust_z(tops)
     order = tops.argsort(descending=True, stable=True)
     passed = z > STANDS_OUT if threshold is None else tops > threshold
-    if whole("at_least", at_least) < 0:
-        raise ValueError(f"at_least={at_least}: give 0 or more")
     passed[order[:at_least]] = True
     if not passed.any():
         bar = f"z above {STANDS_OUT:g}" if threshold is None else f"a top above {threshold:g}"

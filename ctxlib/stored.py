@@ -175,13 +175,15 @@ def opened(file: str | os.PathLike) -> Destination:
     >>> kept.split.facts["model"], torch.equal(kept.split.kernels, at.split.kernels)
     ('mini', True)
     """
-    place, there = Path(file), stored_layers()
-    if not place.exists() and file not in there:
-        raise FileNotFoundError(
-            f"no file {str(file)!r}: a stored layer is a file, or one of {', '.join(there)}; "
-            "of other models' names cx.load gives the model"
-        )
-    return made(*read(place if place.exists() else stored_layer(str(file))))
+    place = Path(file)
+    if not place.exists():
+        if file not in stored_layers():
+            raise FileNotFoundError(
+                f"no file {str(file)!r}: a stored layer is a file, or one of "
+                f"{', '.join(stored_layers())}; of other models' names cx.load gives the model"
+            )
+        place = stored_layer(str(file))
+    return made(*read(place))
 
 
 def made(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Destination:
