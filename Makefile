@@ -75,7 +75,7 @@ lint: $(READY) types
 	$(BIN)/mypy
 
 # Compiler and formatter come by npm; where that is missing or offline, this check is left out and says so.
-types: ## types and layout of the JavaScript in ctxlib/widgets
+types: ## types and layout of the JavaScript in ctxviews
 	@if [ -x node_modules/.bin/prettier ] || npm ci --no-audit --no-fund --silent; \
 	then node_modules/.bin/tsc -p jsconfig.json && npm run --silent lint && echo "JavaScript: types hold"; \
 	else echo "JavaScript: not checked, for lack of npm and a registry"; fi

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent
 PAGE = ROOT / "book" / "api.md"
 COMPUTE = {  # where, and in which modules
     "ctxlib": "weights split layer place denominators circuit neurons evaluation",
-    "ctxlib.decoders": "causal lookups from_model",
+    "ctxlib.lookups": "causal lookups from_model",
 }
 checker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int will do for a float
 checked = cache(partial(jaxtyped, typechecker=checker))
@@ -67,7 +67,7 @@ def stated():
 
 def answer_in(folder):
     """Keep what a chat model answers in the examples, so that none is asked."""
-    from ctxlib.chat import ChatExplainer
+    from ctxlib.lookups.chat import ChatExplainer
 
     folder.mkdir()
     sentence = 'The prompt ends in "was".'

@@ -140,11 +140,11 @@ def measure(model, heads: list[int], token: int) -> dict[str, str]:
     text = texts[0]
 
     def calibrated(heads: list[int], n: int) -> cx.ContextualCircuit:
-        at = cx.destination(weights, n=n, token=token)
-        return cx.ContextualCircuit.calibrate(at, text, heads)
+        fixed = cx.fix_query(weights, n=n, token=token)
+        return cx.ContextualCircuit.calibrate(fixed, text, heads)
 
     circuit = calibrated(heads, n)
-    own = circuit.self_normalised()
+    own = circuit.self_normalized()
     placed = text.clone()
     placed[n] = token
 
@@ -177,8 +177,8 @@ def measure(model, heads: list[int], token: int) -> dict[str, str]:
             "summary": often(lambda: circuit.summary(text)),
             "own": often(lambda: own.summary(text)),
             "placed": often(lambda: own.summary(placed)),
-            "exact": often(lambda: circuit.at.truth(text, heads)),
-            "exact, placed": often(lambda: circuit.at.truth(placed, heads)),
+            "exact": often(lambda: circuit.fixed.exact_summary(text, heads)),
+            "exact, placed": often(lambda: circuit.fixed.exact_summary(placed, heads)),
             "stack": lambda: circuit.summary(texts),
         }
     )
@@ -261,7 +261,7 @@ def of_mini() -> dict[str, str]:
     torch.set_grad_enabled(False)
     model = cx.load("mini")
     weights = cx.LayerWeights.of(model)
-    stable = cx.stable_heads(cx.destination(weights), cx.texts.collection(weights, 200))
+    stable = cx.stable_heads(cx.fix_query(weights), cx.texts.collection(weights, 200))
     return measure(model, list(stable), weights.token_id(" the"))
 
 

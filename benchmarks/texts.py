@@ -102,8 +102,8 @@ def write(folder: Path, count: int) -> None:
 
 
 def calibrated(weights: cx.LayerWeights, texts: cx.texts.Stream) -> cx.ContextualCircuit:
-    at = cx.destination(weights, n=N, token=THE)
-    return cx.ContextualCircuit.calibrate(at, next(iter(texts)), [0, 1])
+    fixed = cx.fix_query(weights, n=N, token=THE)
+    return cx.ContextualCircuit.calibrate(fixed, next(iter(texts)), [0, 1])
 
 
 # ---------------------------------------------------------------- as their number grows
@@ -120,7 +120,7 @@ def growing(folder: Path, weights: cx.LayerWeights) -> tuple[pd.DataFrame, float
         texts = cx.texts.stream(weights, count, folder)
         ways: dict[str, Callable[[], object]] = {
             "evaluate": lambda texts=texts: cx.evaluate(circuit, texts),
-            "denominators": lambda texts=texts: cx.softmax_denominators(circuit.at, texts),
+            "denominators": lambda texts=texts: cx.softmax_denominators(circuit.fixed, texts),
         }
         rows[count] = {}
         for name, way in ways.items():

@@ -342,7 +342,7 @@ def written(found: Found, described: str) -> str:
     for (what, limit), shares in found.items():
         if limit != READABLE:
             cells = (over(share, limit, k) for k, share in enumerate(shares))
-            lines.append([what, spelled(limit), *cells])
+            lines.append([what, decode_tokens(limit), *cells])
     return TEXT.format(
         table=as_lines(lines),
         sentences=" ".join([read_in_time(found), *(said(found, k) for k in range(len(DEVICES)))]),
@@ -350,7 +350,7 @@ def written(found: Found, described: str) -> str:
         visits=VISITS,
         turns=TURNS,
         machine=described,
-        limits={limit: spelled(limit) for limit in LIMITS},
+        limits={limit: decode_tokens(limit) for limit in LIMITS},
     )
 
 
@@ -382,7 +382,7 @@ def said(found: Found, k: int) -> str:
     )
 
 
-def spelled(limit: str) -> str:
+def decode_tokens(limit: str) -> str:
     """A limit, or both where the devices have one each."""
     *most, unit = LIMITS[limit]
     return f"{' or '.join(map(str, dict.fromkeys(most)))} {unit}"

@@ -40,7 +40,7 @@ import torch
 import ctxlib as cx
 from ctxlib.models import DATA
 
-KEPT = DATA / "evidence" / "welcome.json"
+KEPT = cb.evidence("welcome.json")
 # Written for this page before the neuron was asked about it, with words of the table of spellings.
 PARAGRAPH = (
     "The grey harbour was quiet. A neighbour who had travelled all night described its colours, the "
@@ -51,9 +51,9 @@ NEURON = 6419  # found in chapter 7
 FULL = 0.5  # has the full shade
 
 
-def spelled(side):
+def decode_tokens(side):
     """The paragraph in British (0) or American (1) spelling."""
-    table = tomllib.loads((DATA / "spelling.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads((cb.DATA / "spelling.toml").read_text(encoding="utf-8"))
     pairs = [pair.split() for of_rule in table.values() for pair in of_rule]
     form = {word: pair[side] for pair in pairs for word in pair}
     return re.sub(r"[a-z]+", lambda word: form.get(word[0], word[0]), PARAGRAPH)
@@ -62,9 +62,9 @@ def spelled(side):
 def run_on(file, sum_of):
     """What the model itself makes of both: what its stable heads add to the neuron's gate at each
     token, and the gate."""
-    at = cx.destination("qwen")
-    texts = cx.texts.collection(cx.texts.Reader.of(at, at.length), 250)  # as in chapter 7
-    study = cx.study(at, texts, or_all=True)
+    fixed = cx.fix_query("qwen")
+    texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), 250)  # as in chapter 7
+    study = cx.study(fixed, texts, or_all=True)
     model = cx.load("qwen", layers=1).original_model.model
     layer = model.layers[0]
     kept, seen = [], {}
@@ -76,13 +76,13 @@ def run_on(file, sum_of):
     gain = layer.post_attention_layernorm.weight
     into = (
         layer.self_attn.o_proj.weight.T @ (gain * layer.mlp.gate_proj.weight[NEURON])
-    ).unflatten(0, (at.n_heads, -1))
+    ).unflatten(0, (fixed.n_heads, -1))
     for side in (0, 1):
-        ids = begin + at.tokenizer.encode(spelled(side), add_special_tokens=False)
+        ids = begin + fixed.tokenizer.encode(decode_tokens(side), add_special_tokens=False)
         with torch.no_grad():
             model(torch.tensor([ids]))
-        scale = (seen["mid"].square().mean(-1) + at.readout.eps).sqrt()
-        heads = torch.einsum("thd,hd->th", seen["z"].unflatten(-1, (at.n_heads, -1)), into)
+        scale = (seen["mid"].square().mean(-1) + fixed.readout.eps).sqrt()
+        heads = torch.einsum("thd,hd->th", seen["z"].unflatten(-1, (fixed.n_heads, -1)), into)
         gate = seen["read"] @ layer.mlp.gate_proj.weight[NEURON]
         added = heads[:, study.heads].sum(1) / scale
         kept.append({"ids": ids, "model": added.tolist(), "gate": gate.tolist()})
@@ -97,10 +97,10 @@ kept = json.loads(KEPT.read_text())
 
 # What the weights say, of a stored layer: the same heads' rows from kernels and content, the text
 # placed right before the destination; and LayerNorm's scale from one page.
-at, heads = cx.destination("qwen"), kept["heads"]
-kernels, likes = at.split.kernels[heads], at.split.likes[heads]
-into = (at.readout.W_O[heads] @ at.readout.W_in[:, NEURON, None]).squeeze(-1)  # head d_head
-value = torch.einsum("vhd,hd->hv", at.split.values(heads), into) / kept["scale"]
+fixed, heads = cx.fix_query("qwen"), kept["heads"]
+kernels, likes = fixed.decomposition.kernels[heads], fixed.decomposition.content[heads]
+into = (fixed.readout.W_O[heads] @ fixed.readout.W_in[:, NEURON, None]).squeeze(-1)  # head d_head
+value = torch.einsum("vhd,hd->hv", fixed.decomposition.values(heads), into) / kept["scale"]
 
 
 def told_at_end(x):
@@ -117,12 +117,12 @@ def told(x):
 both = []
 for side, name in enumerate(("British", "American")):
     ids = torch.tensor(kept["texts"][side]["ids"])
-    words = [at.tokenizer.decode([t]) for t in ids.tolist()[1:]]
+    words = [fixed.tokenizer.decode([t]) for t in ids.tolist()[1:]]
     truth, gate = (torch.tensor(kept["texts"][side][k])[1:] for k in ("model", "gate"))
     both.append((name, words, truth, told(ids)[1:], gate))
 
 # %% tags=["remove-input"]
-INKS = [tuple(int(ink[i : i + 2], 16) for i in (1, 3, 5)) for ink in cx.plots.COLOURS[:2]]
+INKS = [tuple(int(ink[i : i + 2], 16) for i in (1, 3, 5)) for ink in cb.figures.COLORS[:2]]
 
 
 def shade(value):
@@ -153,13 +153,13 @@ alt = "The same paragraph in two spellings. " + "; ".join(
     f"{name}: the model adds {truth.mean():+.2f} on average, the prediction is {ours.mean():+.2f}"
     for name, _, truth, ours, _ in both
 )
-picture = cx.plots.Picture(
+picture = cb.figures.Picture(
     f'<figure style="margin:0"><p style="margin:0">Shades: {scale}</p>'
     f'<div style="display:flex;flex-wrap:wrap;gap:0 1.5em">{"".join(ribbons(*side) for side in both)}</div></figure>',
     alt,
 )
 texts = [side[:4] for side in both]
-cx.widgets.Spellings(at, NEURON, heads, kept["scale"], texts, FULL, picture)
+cv.Spellings(fixed, NEURON, heads, kept["scale"], texts, FULL, picture)
 
 # %% tags=["remove-input", "nbval-check-output"]
 # at the tokens that both have, behind the first word that differs
@@ -180,23 +180,23 @@ higher = [int((row > 0).sum()) for row in more]
 r = float(
     torch.corrcoef(torch.stack([torch.cat([side[k] for side in both]) for k in (2, 3)]))[0, 1]
 )
-differ = [a != b for a, b in zip(*(spelled(k).split() for k in (0, 1)), strict=True)]
+differ = [a != b for a, b in zip(*(decode_tokens(k).split() for k in (0, 1)), strict=True)]
 texts = [
-    t for t in cx.texts.collection(cx.texts.Reader.of(at, at.length), 250) if t.dialect[:2] == "en"
+    t for t in cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), 250) if t.dialect[:2] == "en"
 ]
-ends = torch.stack([told_at_end(x) for x in at.placed(texts)])
+ends = torch.stack([told_at_end(x) for x in fixed.prepare(texts)])
 places = {d: torch.tensor([t.dialect == d for t in texts]) for d in ("en-GB", "en-US")}
 at_end = {d: f"{float(ends[of].mean()):.2f}".replace("-", "−") for d, of in places.items()}
 display(
-    cx.claims.finding(
+    cb.finding(
         f"{sum(differ)} of the {len(differ)} words differ. After the first of them the two texts share {len(pairs)} tokens, which are words, punctuation and pieces of words. At {higher[0]} of these {len(pairs)} the model adds more to the neuron under British spelling, by {float(more[0].mean()):.2f} on average; the prediction agrees at {higher[1]}, with {float(more[1].mean()):.2f}.",
         holds=min(higher[:2]) == len(pairs),
     ),
-    cx.claims.finding(
-        f"The neuron is number {NEURON} of the first layer, and the ribbons show what {len(heads)} of that layer's {at.n_heads} attention heads add to it, {cx.claims.listed(heads)}: each takes a weighted mean over the words so far, and that can be predicted. Along both texts model and prediction correlate at {r:.2f}. All {at.n_heads} heads together add {float(more[2].mean()):.2f} more under British spelling.",
+    cb.finding(
+        f"The neuron is number {NEURON} of the first layer, and the ribbons show what {len(heads)} of that layer's {fixed.n_heads} attention heads add to it, {cb.listed(heads)}: each takes a weighted mean over the words so far, and that can be predicted. Along both texts model and prediction correlate at {r:.2f}. All {fixed.n_heads} heads together add {float(more[2].mean()):.2f} more under British spelling.",
         holds=r > 0.7 and float(more[2].mean()) > 0,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The neuron responds to subjects as well. At the end of {len(texts)} English texts the prediction has a standard deviation of {float(ends.std()):.2f}, and the mean over British texts is {at_end['en-GB']}, over American ones {at_end['en-US']}: the numbers compare two spellings of one text, and do not say where a text is from.",
         holds=bool(ends[places["en-GB"]].mean() < ends[places["en-US"]].mean()),
         otherwise=f"At the end of English texts the mean over British ones is {at_end['en-GB']}, over American ones {at_end['en-US']}.",
@@ -231,7 +231,7 @@ roles = {
     "SmolLM2": "SmolLM2-135M-Instruct, weights in 4 bits: the hardest case, where one page is not enough",
     "MiniLM": "all-MiniLM-L6-v2, an encoder tuned to compare sentences: has learned positions, as GPT-2 has",
 }
-first = {"Qwen": at, "SmolLM2": cx.destination("smollm2"), "MiniLM": cx.destination("minilm")}
+first = {"Qwen": fixed, "SmolLM2": cx.fix_query("smollm2"), "MiniLM": cx.fix_query("minilm")}
 rows = {name: (first[name].n_heads, first[name].n_neurons, role) for name, role in roles.items()}
 own = cx.load(MODEL).cfg
 ours = "comes with the book and runs anywhere: what the chapters are taught on"

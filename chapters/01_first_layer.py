@@ -62,20 +62,20 @@ What does the model expect next?
 # %% tags=["hide-input"]
 unseen = [text for text in study.texts if text.half == "B"] or study.texts
 three = [next((t for t in unseen if t.domain == d), unseen[0]) for d in DOMAINS]
-pages = study.at.placed(three)  # page source
+pages = study.fixed.prepare(three)  # page source
 with torch.inference_mode():
     expected = model(pages)[:, -1].softmax(-1).cpu()  # page vocab
 
 
-def spelled(ids):
-    return cx.neurons.spelled(weights, ids.tolist())
+def decode_tokens(ids):
+    return cx.neurons.decode_tokens(weights, ids.tolist())
 
 
 pd.DataFrame(
     {
-        "ends": ["".join(map(str, spelled(page[-9:]))) for page in pages],
+        "ends": ["".join(map(str, decode_tokens(page[-9:]))) for page in pages],
         "expected next": [
-            ", ".join(f"{t!r} {v:.2f}" for t, v in zip(spelled(p.indices), p.values, strict=True))
+            ", ".join(f"{t!r} {v:.2f}" for t, v in zip(decode_tokens(p.indices), p.values, strict=True))
             for p in (e.topk(4) for e in expected)
         ],
     },
@@ -84,7 +84,7 @@ pd.DataFrame(
 
 # %% tags=["hide-input", "nbval-check-output"]
 common = torch.minimum(expected[:, None], expected).sum(-1)[~torch.eye(3, dtype=torch.bool)]
-cx.claims.finding(
+cb.finding(
     f"With the same last word on all three pages, any two of the predictions have at most {common.max():.0%} of their probability in common.",
     holds=float(common.max()) < 0.25,
 )
@@ -96,7 +96,7 @@ first layer it has only tokens and their places, and this is why the book begins
 """
 
 # %% tags=["hide-input"]
-cx.plots.path(
+cb.figures.path(
     ["token", "place", "key", "kernel", "content", "row", "denominator", "value", "neuron"],
     "This chapter is about token and place, and the row. Chapter 2 splits the key, chapter 3 makes kernel and content of it, chapter 4 is about the denominator, chapter 5 about value and neuron.",
 )
@@ -134,7 +134,7 @@ pd.DataFrame.from_dict(sizes, orient="index", columns=[MODEL, "GPT-2 small"])
 recipe = json.loads((re.findall(r"```json\n(.*?)```", card, re.S) or ["{}"])[0])
 # the recipes that were tried are named by optimizer and rate; other runs are of mini and its twins
 tried = runs.filter(regex=r"^[a-z]+-\de-\d$", axis=0)["bits per byte"]
-cx.claims.finding(
+cb.finding(
     f"{MODEL} read {read / 1e6:.0f} million tokens and predicts held-out text at {bits:.2f} bits per byte; its recipe is the best of the {len(tried)} that were tried, by that number.",
     holds=len(tried) > 0
     and tried.idxmin() == f"{recipe['optimizer']}-{recipe['rate']:.0e}".replace("e-0", "e-"),
@@ -149,7 +149,7 @@ Take token 45 of the first page. The model looks up two rows, one in the table o
 """
 
 # %%
-x = study.at.placed([study.example])[0]  # the page that this book always takes
+x = study.fixed.prepare([study.example])[0]  # the page that this book always takes
 i = min(45, n - 1)
 what, where = weights.W_E[x[i]], weights.W_pos[i]
 r_i = what + where
@@ -159,7 +159,7 @@ with torch.inference_mode():
     _, cache = model.run_with_cache(x[None], stop_at_layer=1, device="cpu")
 stream = cache["blocks.0.hook_resid_pre"][0]
 vectors = {
-    f"what: the row of {spelled(x[i : i + 1])[0]!r} in W_E": what,
+    f"what: the row of {decode_tokens(x[i : i + 1])[0]!r} in W_E": what,
     f"where: row {i} of W_pos": where,
     "their sum": r_i,
     "the model's own residual stream": stream[i],
@@ -199,7 +199,7 @@ on_sphere = r / (r.square().mean(-1, keepdim=True) + weights.eps) ** 0.5
 # %% tags=["hide-input", "nbval-check-output"]
 same = on_sphere - cx.layer_norm(r, weights.eps)
 stretch = r.norm(dim=-1)[1:]
-cx.claims.finding(
+cb.finding(
     f"LayerNorm shrinks or stretches by a different factor at each token: after BOS, the longest sum on the page is {stretch.max() / stretch.min():.1f} times as long as the shortest.",
     holds=float(stretch.max() / stretch.min()) > 1.2 and float(same.abs().max()) < 0.05,
 )
@@ -236,13 +236,13 @@ Here is the end of the page as the head with the most uneven row on it sees it f
 # %% tags=["hide-input"]
 spread = cx.effective_tokens(row)
 narrow, broad = int(spread.argmin()), int(spread.argmax())
-begin, grey = max(0, n - 110), cx.plots.COLOURS[7]
-pieces = list(map(str, spelled(x[begin:])))
+begin, grey = max(0, n - 110), cb.figures.COLORS[7]
+pieces = list(map(str, decode_tokens(x[begin:])))
 caption = f"Head {narrow}. The page goes on before the first word shown."
-cx.plots.shaded_text(pieces, row[narrow, begin:], caption, grey)
+cb.figures.shaded_text(pieces, row[narrow, begin:], caption, grey)
 
 # %% tags=["hide-input"]
-cx.plots.shaded_text(pieces, row[broad, begin:], f"Head {broad}.", grey)
+cb.figures.shaded_text(pieces, row[broad, begin:], f"Head {broad}.", grey)
 
 # %% [markdown]
 """
@@ -250,7 +250,7 @@ The first picks out words, the second hardly does. But how far back do they look
 """
 
 # %%
-texts = study.at.placed(study.texts)  # text source
+texts = study.fixed.prepare(study.texts)  # text source
 rows = torch.stack([cx.attention_rows(weights, text, n) for text in texts])  # text head source
 back = n - torch.arange(n + 1)
 bands = {
@@ -267,14 +267,14 @@ mean = pd.DataFrame(share.mean(1).T.double().numpy(), columns=list(bands))  # a 
 bars = mean.rename("head {}".format)
 bars.loc["even"] = [float(band.float().mean()) for band in bands.values()]
 left = bars.cumsum(axis=1) - bars
-figure, ((axis,),) = cx.plots.panels(height=2.9)
+figure, ((axis,),) = cb.figures.panels(height=2.9)
 for name, place in zip(bands, (7, 0, 5, 4, 1), strict=True):
-    axis.barh(bars.index, bars[name], left=left[name], color=cx.plots.COLOURS[place], label=name)
+    axis.barh(bars.index, bars[name], left=left[name], color=cb.figures.COLORS[place], label=name)
 axis.invert_yaxis()
 axis.set(xlim=(0, 1), xlabel="share of the attention")
 axis.grid(visible=False)
 figure.legend(loc="outside lower center", ncols=5, fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "1.1",
     f"Where each head of <code>{MODEL}</code> looks from position {n}, mean over {len(texts)} held-out texts. The last bar is a head that looks everywhere alike.",
@@ -288,11 +288,11 @@ cx.plots.picture(
 near = np.ceil(100 * mean[["1 to 9 back", "itself"]].sum(axis=1).max()) / 100
 moves = share.std(1)
 display(
-    cx.claims.finding(
+    cb.finding(
         f"On {MODEL} no head gives the last ten tokens more than {near:.0%} of its attention; an even row gives them {10 / (n + 1):.0%}.",
         holds=near < 0.25,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"From text to text these shares move little: by {moves.max():.2f} (standard deviation) at most.",
         holds=float(moves.max()) < 0.1,
     ),
@@ -330,8 +330,8 @@ errors = {
     "the attention rows": (row - cache["blocks.0.attn.hook_pattern"][0, :, n]).abs().max(),
     "the layer's output": (layer - cache["blocks.0.hook_attn_out"][0, n]).abs().max(),
 }
-cx.claims.finding(
-    f"Computed from the weights, {cx.claims.listed(errors)} agree with TransformerLens' hooks to within {ROUNDING:g}.",
+cb.finding(
+    f"Computed from the weights, {cb.listed(errors)} agree with TransformerLens' hooks to within {ROUNDING:g}.",
     holds=max(map(float, errors.values())) < ROUNDING,
 )
 
@@ -362,7 +362,7 @@ def written(tokens):
     return torch.stack([weights.head_outputs(cx.attention_rows(weights, t, n), t) for t in tokens])
 
 
-passages = study.at.placed(study.passages)
+passages = study.fixed.prepare(study.passages)
 rng = np.random.default_rng(0)
 deals = np.stack([rng.permutation(study.domains) for _ in range(200)])  # draw text
 
@@ -388,22 +388,22 @@ of_bag = float(gap(weights.W_E[passages].mean(1)[:, None], study.domains)[0])
 
 measured, mixed, ceiling = (gaps[name] for name in gaps)
 kept = mixed / measured
-figure, ((axis,),) = cx.plots.panels(height=2.8)
+figure, ((axis,),) = cb.figures.panels(height=2.8)
 for place, (name, values) in enumerate(gaps.items()):
-    colour = cx.plots.COLOURS[(0, 5, 7)[place]]
-    axis.bar(gaps.index + 0.27 * (place - 1), values, width=0.25, color=colour, label=name)
-axis.axhline(of_bag, color=cx.plots.INK, lw=1, ls="--", label="mean of the embeddings")
+    color = cb.figures.COLORS[(0, 5, 7)[place]]
+    axis.bar(gaps.index + 0.27 * (place - 1), values, width=0.25, color=color, label=name)
+axis.axhline(of_bag, color=cb.figures.INK, lw=1, ls="--", label="mean of the embeddings")
 axis.set(xlabel="head", ylabel="gap (cosine)", xticks=gaps.index)
 figure.legend(loc="outside lower center", ncols=4, fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "1.2",
     f"How much more alike a head's outputs are within a domain than between domains: {len(passages)} passages, position {n}. Grey: what 99 of 100 random labellings stay below.",
-    f"Three bars per head. As written: {cx.plots.by_head(measured)}. With its words shuffled a head keeps {kept.min():.0%} to {kept.max():.0%} of that; by chance it has {ceiling.max():.2f} at most. A plain mean of the embeddings has {of_bag:.2f}.",
+    f"Three bars per head. As written: {cb.figures.by_head(measured)}. With its words shuffled a head keeps {kept.min():.0%} to {kept.max():.0%} of that; by chance it has {ceiling.max():.2f} at most. A plain mean of the embeddings has {of_bag:.2f}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-speak = sorted(study.speaks.nlargest(2).index)  # who these are comes with the roster below
+speak = sorted(study.head_variance_share.nlargest(2).index)  # who these are comes with the roster below
 english = np.array([p.dialect.startswith("en") for p in study.passages])
 within_english = np.median(
     gap(written(passages[torch.from_numpy(english)]), study.domains[english])
@@ -411,20 +411,20 @@ within_english = np.median(
 beyond = [h for h in gaps.index if measured[h] > of_bag]
 least = np.floor(100 * kept.min()) / 100
 display(
-    cx.claims.finding(
+    cb.finding(
         f"All {weights.n_heads} heads write more alike on two pages of one domain than on pages of two domains, by {measured.min():.2f} to {measured.max():.2f} in cosine, more than 99% of random labels give.",
         holds=bool((measured > ceiling).all()),
     ),
-    cx.claims.finding(
-        f"Shuffle the words of every page, and heads {cx.claims.listed(speak)} keep {kept[speak[0]]:.0%} and {kept[speak[1]]:.0%} of what tells pages of one domain from pages of another.",
+    cb.finding(
+        f"Shuffle the words of every page, and heads {cb.listed(speak)} keep {kept[speak[0]]:.0%} and {kept[speak[1]]:.0%} of what tells pages of one domain from pages of another.",
         holds=bool(kept[speak].min() > 0.8),
     ),
-    cx.claims.finding(
-        f"A plain mean of the embeddings, without any head, has a gap of {of_bag:.2f}; heads {cx.claims.listed(beyond)} have a wider one, and the others a narrower: most of the gap is in the words themselves.",
+    cb.finding(
+        f"A plain mean of the embeddings, without any head, has a gap of {of_bag:.2f}; heads {cb.listed(beyond)} have a wider one, and the others a narrower: most of the gap is in the words themselves.",
         holds=0 < len(beyond) < weights.n_heads,
         otherwise=f"a plain mean of the embeddings has a gap of {of_bag:.2f}, and {len(beyond)} heads have a wider one.",
     ),
-    cx.claims.finding(
+    cb.finding(
         f"About half of the gap is language: among the English passages alone that of the median head is {within_english:.2f}, among all {measured.median():.2f}.",
         holds=0.4 < within_english / measured.median() < 0.6,
     ),
@@ -438,8 +438,8 @@ But a cosine is blind to length. A head that writes next to nothing can write it
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-share = study.speaks
-study.roster.assign(**{"who speaks": share.map("{:.0%}".format)})
+share = study.head_variance_share
+study.head_table.assign(**{"who speaks": share.map("{:.0%}".format)})
 
 # %% [markdown]
 r"""
@@ -454,14 +454,14 @@ A plain average over heads gives a silent head the weight of one that says most.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-real = cx.claims.on_real("their share").loc["their share"]
+real = cb.on_real("their share").loc["their share"]
 display(
-    cx.claims.finding(
-        f"Of the variance over texts of what the heads tell the neurons, heads {cx.claims.listed(speak)} make {share[speak].sum():.0%}, and {int((share < 0.01).sum())} heads less than 1% each.",
+    cb.finding(
+        f"Of the variance over texts of what the heads tell the neurons, heads {cb.listed(speak)} make {share[speak].sum():.0%}, and {int((share < 0.01).sum())} heads less than 1% each.",
         holds=bool(share[speak].sum() > 0.75 and (share < 0.01).sum() > len(share) / 2),
-        otherwise=f"the two that say most, {cx.claims.listed(speak)}, make {share[speak].sum():.0%} of what differs between texts.",
+        otherwise=f"the two that say most, {cb.listed(speak)}, make {share[speak].sum():.0%} of what differs between texts.",
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In Qwen, a model that people use, heads that read the page as a whole make only {real['Qwen']} of that variance.",
         holds=float(real["Qwen"].rstrip("%")) < 10,
     ),
@@ -486,20 +486,20 @@ Choose a passage and a destination, small ones too: near the beginning there is 
 # %% tags=["hide-input"]
 attention = cx.attention_rows(weights, study.passages[0].tokens, n)
 within = attention.flip(-1).cumsum(-1)  # head, tokens back
-figure, ((axis,),) = cx.plots.panels(height=2.8, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=2.8, width=7.5)
 for h, shares in enumerate(within):
     axis.plot(shares, lw=2 if h in speak else 0.8, label=f"head {h}")
-axis.plot([0, n], [1 / (n + 1), 1], ":", color=cx.plots.INK, lw=1)
+axis.plot([0, n], [1 / (n + 1), 1], ":", color=cb.figures.INK, lw=1)
 axis.set(xlabel="tokens back, n − i", ylabel="attention within", ylim=(0, 1))
 axis.legend(fontsize=8, ncols=2)
 half = ", ".join(f"head {h}: {int((shares < 0.5).sum())}" for h, shares in enumerate(within))
-picture = cx.plots.picture(
+picture = cb.figures.picture(
     figure,
     "1.3",
     f"How much of its attention each head gives to the nearest tokens, in {study.passages[0].name} from position {n}, with its own token there. Broad: the two that say most. Dotted: an even row.",
     f"Rising curves. Half of the attention lies within so many tokens, {half}.",
 )
-cx.widgets.Attention(weights, n=n, picture=picture)
+cv.Attention(weights, n=n, picture=picture)
 
 # %% [markdown]
 """
@@ -517,18 +517,18 @@ with torch.inference_mode():
 folded = torch.stack([cx.attention_rows(weights, page, n) for page in pages])
 off = float(errors["the layer's output"])
 shortest = float(cx.layer_norm(r, weights.eps).norm(dim=-1).min() / weights.d_model**0.5)
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim(
+    cb.Claim(
         "folding_is_algebra",
         "folded rows minus the stored model's, largest difference",
         float((folded - own).abs().max()),
         digits=4,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "heads_add", "heads plus bias minus the layer's output, largest difference", off, digits=4
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "layernorm_length", "length after LayerNorm over sqrt(d_model), smallest", shortest
     ),
 )
@@ -539,7 +539,7 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.on_real("heads stable", "their share")
+cb.on_real("heads stable", "their share")
 
 # %% [markdown]
 """
@@ -586,7 +586,7 @@ if mine is ...:
     said = "Not yet."
 else:
     said = "Right." if torch.allclose(torch.as_tensor(mine), row[0], atol=1e-5) else "Not the row."
-cx.claims.Finding(said)
+cb.Finding(said)
 
 # %% [markdown]
 r"""

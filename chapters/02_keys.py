@@ -49,24 +49,24 @@ study = cx.study(weights, TEXTS, TOKEN)
 passages, n = study.passages, study.n
 # as many texts as take the memory of 1000 on the book's own model
 several = study.texts[: max(100, int(1000 * 256 * 256 / (n * weights.d_model)))]
-X = study.at.placed(several)  # text source: TOKEN stands at n
-x = study.at.placed([study.example])[0]  # the book's example
-names = ["BOS", *map(str, cx.neurons.spelled(weights, x[1:].tolist()))]
+X = study.fixed.prepare(several)  # text source: TOKEN stands at n
+x = study.fixed.prepare([study.example])[0]  # the book's example
+names = ["BOS", *map(str, cx.neurons.decode_tokens(weights, x[1:].tolist()))]
 
 
-who = study.speaks  # each head's share of what differs between texts (chapter 1)
+who = study.head_variance_share  # each head's share of what differs between texts (chapter 1)
 speak = sorted(who.nlargest(2).index)
 
 
 def heads_of(which):
     """Heads by number, in words."""
-    return f"head{'s' * (len(which) > 1)} {cx.claims.listed(which)}"
+    return f"head{'s' * (len(which) > 1)} {cb.listed(which)}"
 
 
 print(study)
 
 # %% tags=["hide-input"]
-cx.plots.path(
+cb.figures.path(
     ["key"], "What this chapter takes apart: the key of a source, into what stands there and where."
 )
 
@@ -94,14 +94,14 @@ C = W_E.norm(dim=-1).median()  # a typical token's length
 # %% tags=["hide-input"]
 low, high = np.quantile(W_E[X[:, 1:]].norm(dim=-1), (0.05, 0.95))
 lengths = W_pos.norm(dim=-1)
-figure, ((axis,),) = cx.plots.panels(height=2.5, width=7.5)
-axis.plot(lengths, color=cx.plots.COLOURS[1], label="position i")
-axis.plot([0], lengths[:1], "o", ms=5, color=cx.plots.COLOURS[1])
+figure, ((axis,),) = cb.figures.panels(height=2.5, width=7.5)
+axis.plot(lengths, color=cb.figures.COLORS[1], label="position i")
+axis.plot([0], lengths[:1], "o", ms=5, color=cb.figures.COLORS[1])
 axis.axhspan(low, high, alpha=0.2, label="tokens of texts, middle 90%")
-axis.axhline(C, color=cx.plots.INK, lw=1, ls="--", label="C")
+axis.axhline(C, color=cb.figures.INK, lw=1, ls="--", label="C")
 axis.set(xlabel="position i", ylabel="length", ylim=(0, None))
 axis.legend(fontsize=8, ncols=3)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "2.1",
     "The length of every position embedding, beside those of the tokens that texts are made of. C is the median over the vocabulary.",
@@ -110,7 +110,7 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 rest = float(lengths[1:].median())
-cx.claims.finding(
+cb.finding(
     f"The embedding of position 0, where BOS stands, is {lengths[0] / rest:.1f} times as long as the typical one and longer than the typical token ({lengths[0]:.2f} against {C:.2f}); the others are shorter ({rest:.2f} in the median, {lengths[1:].max():.2f} at most).",
     holds=bool(lengths[0] > 2 * rest and lengths[0] > C > lengths[1:].max()),
 )
@@ -154,7 +154,7 @@ q = LN(W_E[x[n]] + W_pos[n]) @ weights.W_Q + weights.b_Q  # head d_head: who ask
 rebuilt = ((E + P) @ q[..., None] / weights.attn_scale)[..., 0].softmax(-1)  # head source
 
 # %% tags=["nbval-check-output"]
-package = cx.split.content_keys(weights, n, x), cx.split.positional_keys(weights, n)
+package = cx.decompose.content_keys(weights, n, x), cx.decompose.positional_keys(weights, n)
 all(torch.allclose(mine, theirs, atol=1e-3) for mine, theirs in zip((E, P), package, strict=True))
 
 # %% [markdown]
@@ -218,11 +218,11 @@ factor = (c + p - true_score).exp()
 worst = int(cx.total_variation(true, rebuilt).argmax())
 in_worst = float((sum(parts(worst)[:2]) - parts(worst)[2])[0].exp())
 display(
-    cx.claims.finding(
+    cb.finding(
         f"In head {h}, the source {n - far} tokens back gets {factor[far]:.1f} times its weight, before the row is normalised: its place takes {-p[far]:.2f} off the score, and should take {-p[far] * typical[far] / at_i[far]:.2f}, since the token is shorter than C.",
         holds=bool(factor[far] > 1.1 and p[far] < 0 and typical[far] > at_i[far]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"BOS is {at_i[0]:.2f} long where it stands and would be {at_n[0]:.2f} at n, so its content counts too much: it gets {in_worst:.1f} times its weight in head {worst}. Head {h} gives BOS no weight to speak of.",
         holds=bool(at_i[0] > 1.2 * at_n[0] and in_worst > 1.5 and true[h, 0] < 0.01),
     ),
@@ -243,8 +243,8 @@ with $a_i$ the true row and $\hat a_i$ the other one. TV 0.05 means that a twent
 
 # %%
 true_rows = cx.attention_rows(weights, X, n)  # text head source
-scores = cx.split.rebuilt_scores(weights, X, n)
-ask = cx.split.asked_there(weights, X[:, n], n)  # text head d_model
+scores = cx.decompose.approx_scores(weights, X, n)
+ask = cx.decompose.qk_direction_at(weights, X[:, n], n)  # text head d_model
 first = ask @ cx.layer_norm(W_E[X[:, :1]] + W_pos[0], eps).mT  # text head 1: BOS by its own key
 
 
@@ -254,7 +254,7 @@ def with_own_bos(scores):
 
 
 kernel = cx.positional_kernels(weights, n, TOKEN)  # head source: softmax of p
-of_token = cx.split.content_scores(weights, n, TOKEN)[:, X].transpose(0, 1)  # text head source: c
+of_token = cx.decompose.content_scores(weights, n, TOKEN)[:, X].transpose(0, 1)  # text head source: c
 rows = {
     "even row": torch.full_like(kernel, 1 / (n + 1)),
     "by place alone": kernel,
@@ -277,20 +277,20 @@ gain = guess / split
 least = int(gain.argmin())
 by_bos = [h for h in range(H) if mended[h] < split[h] / 2]
 display(
-    cx.claims.finding(
-        f"In heads {cx.claims.listed(speak)}, which say {who[speak].sum():.0%} of what differs between texts, such rows misplace {split[speak[0]]:.2f} and {split[speak[1]]:.2f} of the attention.",
+    cb.finding(
+        f"In heads {cb.listed(speak)}, which say {who[speak].sum():.0%} of what differs between texts, such rows misplace {split[speak[0]]:.2f} and {split[speak[1]]:.2f} of the attention.",
         holds=bool(who[speak].sum() > 0.75 and split[speak].max() < 0.075),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Without the tokens they would misplace {by_kernel[speak[0]]:.2f} and {by_kernel[speak[1]]:.2f}, and without the places {by_token[speak[0]]:.2f} and {by_token[speak[1]]:.2f}.",
         holds=bool((torch.minimum(by_kernel, by_token)[speak] > 3 * split[speak]).all()),
     ),
-    cx.claims.finding(
-        f"The gain is least in head {least}, where {split[least]:.2f} stands against {guess[least]:.2f}; in heads {cx.claims.listed(by_bos)} most of the error comes from one token, BOS.",
+    cb.finding(
+        f"The gain is least in head {least}, where {split[least]:.2f} stands against {guess[least]:.2f}; in heads {cb.listed(by_bos)} most of the error comes from one token, BOS.",
         holds=bool((split < by_kernel).all() and len(by_bos) == H / 2 and least in by_bos),
         otherwise=f"The gain is least in head {least}, where {split[least]:.2f} stands against {guess[least]:.2f}.",
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In {heads_of(by_bos)}, with BOS read by the key that it has in truth, the misplaced share falls from {split[by_bos].mean():.3f} to {mended[by_bos].mean():.3f} on average over them."
         if by_bos
         else "BOS read by the key that it has in truth mends some heads.",
@@ -301,22 +301,22 @@ display(
 
 # %% tags=["hide-input"]
 three = [*speak, least]
-figure, (axes,) = cx.plots.panels(1, len(three), width=8.6, height=2.9, sharex=True, sharey=True)
+figure, (axes,) = cb.figures.panels(1, len(three), width=8.6, height=2.9, sharex=True, sharey=True)
 for axis, h in zip(axes, three, strict=True):
-    axis.plot([1e-5, 1], [1e-5, 1], color=cx.plots.INK, lw=0.8, ls=":")
+    axis.plot([1e-5, 1], [1e-5, 1], color=cb.figures.INK, lw=0.8, ls=":")
     axis.plot(true[h, 1:], rebuilt[h, 1:], ".", ms=3, alpha=0.6)
-    axis.plot(true[h, :1], rebuilt[h, :1], "D", ms=6, color=cx.plots.COLOURS[1])
+    axis.plot(true[h, :1], rebuilt[h, :1], "D", ms=6, color=cb.figures.COLORS[1])
     axis.annotate(
         "BOS", (true[h, 0], rebuilt[h, 0]), (-6, 3), textcoords="offset points", ha="right"
     )
     axis.set(xscale="log", yscale="log", xlabel="true weight", title=f"head {h}")
     axis.set(xlim=(1e-4, 0.6), ylim=(1e-4, 0.6))
 axes[0].set_ylabel("rebuilt weight")
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "2.2",
     f"A dot per source of the book's example, “{study.example.subject}”: its weight in the true row and in the rebuilt one. Dotted: equality.",
-    f"Scatter plots near the diagonal. BOS gets, in truth, {cx.plots.by_head(true[:, 0])}, and in the rebuilt rows {cx.plots.by_head(rebuilt[:, 0])}.",
+    f"Scatter plots near the diagonal. BOS gets, in truth, {cb.figures.by_head(true[:, 0])}, and in the rebuilt rows {cb.figures.by_head(rebuilt[:, 0])}.",
 )
 
 # %% [markdown]
@@ -329,30 +329,30 @@ MiniLM is an encoder tuned to compare sentences, with 12 heads in its first laye
 """
 
 # %% tags=["hide-input"]
-KEPT = cx.models.DATA / "evidence" / "keys.json"
+KEPT = cb.evidence("keys.json")
 
 
 def true_and_rebuilt(name, n=128, many=200):
     """TV of three guesses by head, who speaks, and the rows of one text, of the model itself."""
     real = cx.load(name, layers=1)
     some = cx.texts.collection(cx.texts.Reader.of(real, 2 * n), many)
-    at = cx.destination(real, some, n)
+    fixed = cx.fix_query(real, some, n)
     parts = []
-    for few in at.placed(some).split(25):
-        truth, ours = at.layer.rows(few), at.split.rows(few)
-        by_content = at.split.likes[:, few].transpose(0, 1)
+    for few in fixed.prepare(some).split(25):
+        truth, ours = fixed.exact.rows(few), fixed.decomposition.rows(few)
+        by_content = fixed.decomposition.content[:, few].transpose(0, 1)
         guesses = (
             torch.full_like(truth, 1 / truth.shape[-1]),
-            at.split.kernels.expand_as(truth),
+            fixed.decomposition.kernels.expand_as(truth),
             by_content / by_content.sum(-1, keepdim=True),
             ours,
         )
         parts.append(torch.stack([cx.total_variation(truth, guess) for guess in guesses]))
-    says = cx.denominators.speaks(at, some[::2])
-    broad = cx.effective_tokens(at.split.kernels) > cx.split.BROAD
+    says = cx.denominators.head_variance_share(fixed, some[::2])
+    broad = cx.effective_tokens(fixed.decomposition.kernels) > cx.heads.BROAD
     shown = says[broad.tolist()].nlargest(2).index.tolist()
-    one = at.placed([next(text for text in some if text.half == "B")])
-    of_one = {"true": at.layer.rows(one), "rebuilt": at.split.rows(one)}
+    one = fixed.prepare([next(text for text in some if text.half == "B")])
+    of_one = {"true": fixed.exact.rows(one), "rebuilt": fixed.decomposition.rows(one)}
     source, digest = next(
         (k, v)
         for k, v in cx.models.real_models()[name]["files"].items()
@@ -380,7 +380,7 @@ if MODELS and "minilm" in MODELS:
 kept = json.loads(KEPT.read_text())
 
 says, (of_even, of_place, of_token, of_split) = np.array(kept["speaks"]), np.array(kept["TV"])
-figure, ((left, right),) = cx.plots.panels(1, 2, width=8.6, height=2.9)
+figure, ((left, right),) = cb.figures.panels(1, 2, width=8.6, height=2.9)
 
 for values, mark, name in (
     (of_even, "s", "even row"),
@@ -392,18 +392,18 @@ for values, mark, name in (
 left.set(xlabel="head of MiniLM, and who speaks (%)", ylabel="median TV", ylim=(0, None))
 left.set_xticks(range(len(says)), [f"{h}\n{100 * v:.0f}" for h, v in enumerate(says)])
 left.legend(fontsize=8)
-right.plot([1e-5, 1], [1e-5, 1], color=cx.plots.INK, lw=0.8, ls=":")
+right.plot([1e-5, 1], [1e-5, 1], color=cb.figures.INK, lw=0.8, ls=":")
 for k, h in enumerate(kept["heads"]):
     points = kept["true"][k], kept["rebuilt"][k]
     right.plot(*points, "os"[k], ms=3, alpha=0.6, label=f"head {h}, {says[h]:.0%} of what is said")
 right.set(xscale="log", yscale="log", xlim=(1e-4, 1), ylim=(1e-4, 1))
 right.set(xlabel="true weight", ylabel="rebuilt weight")
 right.legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "2.3",
     f"MiniLM at n = {kept['n']}, {kept['texts']} held-out texts. Left: how much of a true row is elsewhere in three guesses. Right: the sources of one text, in the two broad heads that say most.",
-    f"Left, TV of Equation 1: {cx.plots.by_head(of_split, '.3f')}; by place alone: {cx.plots.by_head(of_place)}. Right: points on the diagonal.",
+    f"Left, TV of Equation 1: {cb.figures.by_head(of_split, '.3f')}; by place alone: {cb.figures.by_head(of_place)}. Right: points on the diagonal.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -412,11 +412,11 @@ weighted = {
 }
 ours = float((split.numpy() * who).sum())
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Over all heads of MiniLM, weighted by who speaks, Equation 1 misplaces {weighted['split']:.2f} of the attention, places alone {weighted['place']:.2f}, and tokens alone {weighted['token']:.2f}.",
         holds=weighted["split"] < min(0.05, weighted["place"] / 3),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"By the same average it misplaces {ours:.2f} in {MODEL}.",
         holds=ours < 0.05,
     ),
@@ -438,21 +438,21 @@ Choose a passage, a head, a destination and a $C$; the page computes both rows f
 # %% tags=["hide-input"]
 passage = next((k for k, p in enumerate(passages) if p.domain == "astronomy"), 0)
 tokens, shown = passages[passage].tokens[: study.length], study.heads[0]
-two = [rows(weights, tokens, n)[shown] for rows in (cx.attention_rows, cx.rebuilt_rows)]
+two = [rows(weights, tokens, n)[shown] for rows in (cx.attention_rows, cx.approx_rows)]
 distance = float(cx.total_variation(*two))
-figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=2.6, width=7.5)
 axis.plot(n - np.arange(n + 1), two[0], lw=1.2, label="true")
 axis.plot(n - np.arange(n + 1), two[1], lw=1.2, ls="--", label="rebuilt")
 axis.set(xlabel="tokens back, n − i", ylabel="attention", title=f"head {shown}, n = {n}")
 axis.invert_xaxis()
 axis.legend()
-picture = cx.plots.picture(
+picture = cb.figures.picture(
     figure,
     "2.4",
     f"True and rebuilt row of head {shown} at n = {n} of “{passages[passage].subject}”, whose own token asks; C = {C:.2f}. Distance {distance:.3f}.",
     f"True and rebuilt row of head {shown}; distance {distance:.3f}.",
 )
-cx.widgets.Rows(weights, passage=passage, head=shown, n=n, picture=picture)
+cv.Rows(weights, passage=passage, head=shown, n=n, picture=picture)
 
 # %% [markdown]
 r"""
@@ -462,11 +462,11 @@ The distances are over all positions of the book's passages, as in the paper's f
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-broad = [h for h in study.roster.index if study.roster["effective tokens"][h] > cx.split.BROAD]
+broad = [h for h in study.head_table.index if study.head_table["effective tokens"][h] > cx.heads.BROAD]
 everywhere = torch.stack(
     [
         cx.total_variation(
-            cx.split.attention_pattern(weights, z), cx.split.rebuilt_pattern(weights, z)
+            cx.decompose.attention_pattern(weights, z), cx.decompose.approx_pattern(weights, z)
         )[:, 1:]
         for z in (p.tokens[: study.length] for p in passages)
     ]
@@ -484,16 +484,16 @@ def typical_tv(name, summary):
     """The claim on a summary, over the broad heads, of their median over texts."""
 
     def typical(drawn):
-        return cx.claims.over(np.median(of_text[drawn], 0), broad, summary)
+        return cb.over(np.median(of_text[drawn], 0), broad, summary)
 
-    here, interval = typical(slice(None)), cx.claims.by_document(typical, passages)
+    here, interval = typical(slice(None)), cb.by_document(typical, passages)
     measured = f"median TV, {name}"
-    return cx.claims.Claim("tv", measured, here, interval, digits=3)
+    return cb.Claim("tv", measured, here, interval, digits=3)
 
 
 def over_some(octave):
     """The distance of the middle head where C is so many octaves above the median."""
-    made = cx.rebuilt_rows(weights, X[::5], n, C=float(C) * 2**octave)
+    made = cx.approx_rows(weights, X[::5], n, C=float(C) * 2**octave)
     return cx.total_variation(true_rows[::5], made).median(0).values.median()
 
 
@@ -502,27 +502,27 @@ unit = torch.nn.functional.normalize
 cosine = float((unit(W_E, dim=-1) @ unit(W_pos, dim=-1).T).abs().mean())
 scales = layer_norm_scale(W_E[X[:, 1:]] + W_pos[1 : n + 1], eps)
 least, most = 0.145, 0.1755  # half a unit of the last printed digit beyond 0.15 and 0.175
-inside = cx.claims.Claim(
+inside = cb.Claim(
     "norm_scale",
     f"share of LayerNorm's scales from {least:g} to {most:g}, all positions but the first",
     float(((scales >= least) & (scales <= most)).float().mean()),
 )
-cx.claims.ledger(
+cb.ledger(
     model,
     typical_tv("weighted by who speaks", spoken),
     typical_tv("worst of the broad heads", max),
-    cx.claims.Claim(
+    cb.Claim(
         "tv_alike",
         "texts whose mean TV is within a factor of 2 of the first's",
         float(((level / level[0] > 0.5) & (level / level[0] < 2)).mean()) if broad else np.nan,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "orthogonal",
         "mean |cosine| of tokens and positions, over that of random directions",
         cosine * d_model**0.5,
         digits=1,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "typical_norm", "best C over the median token norm, middle head", float(2**best)
     ),
     *[inside] * (H == 12),  # a range of GPT-2 small's own
@@ -534,7 +534,7 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.on_real("TV")
+cb.on_real("TV")
 
 # %% [markdown]
 """
@@ -542,7 +542,7 @@ cx.claims.on_real("TV")
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-exact = cx.split.exact_scores(weights, X, n)
+exact = cx.decompose.exact_scores(weights, X, n)
 exact = exact - exact[..., n:] + scores[..., n:]  # b_K apart
 factors = (scores - exact)[..., 0].exp().mean(0)
 pd.DataFrame(
@@ -573,11 +573,11 @@ moved = cx.total_variation(true_rows, with_own_bos(what / as_if_at_m + where_m /
 moved = moved.median(0).values
 gain = [h for h in range(H) if moved[h] < mended[h]]
 lose = [h for h in range(H) if moved[h] >= mended[h]]
-cx.claims.finding(
+cb.finding(
     f"With the mean position as the zero, rows come nearer in {len(gain)} of {weights.n_heads} heads ({mended[gain].mean():.3f} becomes {moved[gain].mean():.3f}); head {lose[0]}, which looks back least far, loses ({mended[lose[0]]:.3f} becomes {moved[lose[0]]:.3f})."
     if len(lose) == 1
     else "One head alone loses when the mean position is the zero.",
-    holds=len(lose) == 1 and int(study.roster["half of the mass within"].argmin()) == lose[0],
+    holds=len(lose) == 1 and int(study.head_table["half-mass distance"].argmin()) == lose[0],
 )
 
 # %% [markdown]
@@ -612,9 +612,9 @@ r"""
 other = X.clone()
 other[:, 0] = weights.token_id(TOKEN)
 there = cx.attention_rows(weights, other, n)
-changed = cx.total_variation(there, cx.rebuilt_rows(weights, other, n)).median(0).values
+changed = cx.total_variation(there, cx.approx_rows(weights, other, n)).median(0).values
 shares = [float(r[:, by_bos, 0].mean()) for r in (true_rows, there)]  # of position 0
-cx.claims.finding(
+cb.finding(
     f"Not position 0 alone: with {TOKEN!r} there the distance in {heads_of(by_bos)} falls from {split[by_bos].mean():.3f} to {changed[by_bos].mean():.3f}, and the attention on position 0 from {shares[0]:.3f} to {shares[1]:.3f}."
     if by_bos
     else "Not position 0 alone.",

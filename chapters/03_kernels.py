@@ -45,12 +45,12 @@ weights = cx.LayerWeights.of(model)
 study = cx.study(weights, TEXTS, TOKEN)
 n = study.n
 heads = np.arange(weights.n_heads)
-who = study.speaks  # each head's share of what differs between texts (chapter 1)
+who = study.head_variance_share  # each head's share of what differs between texts (chapter 1)
 speak = sorted(who.nlargest(2).index)
 print(study)
 
 # %% tags=["hide-input"]
-cx.plots.path(
+cb.figures.path(
     ["kernel", "content", "row"], "The two factors of a row that this chapter names, and the row."
 )
 
@@ -120,9 +120,9 @@ def factors(x, n, head):
 
 
 head = study.heads[0]
-x = study.at.placed([study.example])[0]  # the first n tokens, then TOKEN
+x = study.fixed.prepare([study.example])[0]  # the first n tokens, then TOKEN
 kernel, content, row = factors(x, n, head)
-torch.allclose(row, cx.rebuilt_rows(weights, x, n)[head], atol=1e-4)
+torch.allclose(row, cx.approx_rows(weights, x, n)[head], atol=1e-4)
 
 # %% [markdown]
 r"""
@@ -132,20 +132,20 @@ The text of this book's examples is the first page of a held-out section of a te
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-names = cx.neurons.spelled(weights, x.tolist())
+names = cx.neurons.decode_tokens(weights, x.tolist())
 names[0] = "BOS"
 panels = {
     "kernel": kernel, "content (BOS = 1)": content, "row = kernel × content / denominator": row,
 }  # fmt: skip
-figure, axes = cx.plots.sources(names, panels)
+figure, axes = cb.figures.sources(names, panels)
 true = cx.attention_rows(weights, x, n)
-axes[2].plot(true[head], ".", ms=2.5, color=cx.plots.INK)
+axes[2].plot(true[head], ".", ms=2.5, color=cb.figures.INK)
 for mark in axes[2].texts:
     mark.xyann = (0, 7)  # above the dots
 axes[2].set_ylim(0, 1.5 * max(float(row.max()), float(true[head].max())))
 loud = row.argsort(descending=True)[:10]
 apart = float(cx.total_variation(row, true[head]))
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "3.1",
     f"Head {head} of {MODEL} on '{study.example.subject}', asked by '{TOKEN}' at n = {n}. The denominator is {float((kernel * content).sum()):.1f}. Dots: the true row.",
@@ -154,7 +154,7 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"Ten of the {n + 1} sources hold {float(row[loud].sum()):.0%} of this row, and the kernel gives their places {float(kernel[loud].sum()):.0%}.",
     holds=bool(row[loud].sum() > 2 * kernel[loud].sum()),
 )
@@ -171,7 +171,7 @@ scores = cx.content_scores(weights, n, TOKEN)  # head token, in nats
 bos = int(x[0])
 content = (scores - scores[:, [bos]]).exp()  # BOS = 1
 
-texts = study.at.placed(study.texts)  # text source
+texts = study.fixed.prepare(study.texts)  # text source
 count = torch.bincount(texts[:, 1:-1].flatten(), minlength=content.shape[1])
 common = torch.zeros(len(count), dtype=torch.bool).index_fill(
     0, count.topk(min(100, len(count) // 2)).indices, True
@@ -189,7 +189,7 @@ rare_to_common = average(~common) / average(common)
 # %% tags=["hide-input", "nbval-check-output"]
 def shown(t, c):
     """A token, its mark and its content."""
-    spelling = repr(cx.neurons.spelled(weights, [t])[0])
+    spelling = repr(cx.neurons.decode_tokens(weights, [t])[0])
     spelling = spelling if len(spelling) < 18 else f"{spelling[:4]}…' ({len(spelling) - 2} long)"
     return f"BOS {c:.1f}" if t == bos else f"{spelling}{'°' * (not count[t])} {c:.1f}"
 
@@ -207,8 +207,8 @@ pd.DataFrame(
 # %% tags=["hide-input", "nbval-check-output"]
 choosy = np.flatnonzero(rare_to_common > 2)
 rest = rare_to_common[rare_to_common <= 2]
-cx.claims.finding(
-    f"In heads {cx.claims.listed(choosy)}, rarer tokens have {cx.claims.listed(f'{v:.1f}' for v in rare_to_common[choosy])} times the content of the hundred commonest; in the other {len(rest)} heads at most {float(rest.max()) if len(rest) else np.nan:.1f} times.",
+cb.finding(
+    f"In heads {cb.listed(choosy)}, rarer tokens have {cb.listed(f'{v:.1f}' for v in rare_to_common[choosy])} times the content of the hundred commonest; in the other {len(rest)} heads at most {float(rest.max()) if len(rest) else np.nan:.1f} times.",
     holds=len(choosy) == 3
     and len(rest) == 5
     and bool((rest < 1.2).all())
@@ -240,7 +240,7 @@ A rule names a kernel's family, the same for every model. The first line that fi
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-rule = cx.split
+rule = cx.decompose
 pd.DataFrame(
     [
         ("local", f"its kernel has fewer than {rule.LOCAL:.0f} effective tokens"),
@@ -259,17 +259,17 @@ Here are the kernels of five first layers. Those of GPT-2 small ship with this b
 
 # %%
 kernels = cx.positional_kernels(weights, n, TOKEN)  # head source
-with np.load(DATA / "gpt2-kernels.npz", allow_pickle=False) as stored:
+with np.load(cb.DATA / "gpt2-kernels.npz", allow_pickle=False) as stored:
     gpt2 = torch.from_numpy(stored["kernels"].astype(np.float32))  # head source, at n = 500
 gpt2 = gpt2 / gpt2.sum(-1, keepdim=True)  # they are stored in half precision
-real = {name: cx.destination(name.lower()) for name in ("Qwen", "SmolLM2", "MiniLM")}
+real = {name: cx.fix_query(name.lower()) for name in ("Qwen", "SmolLM2", "MiniLM")}
 
 # the rule also asks for copies of x_n, of which GPT-2's kernels say nothing
 layers = {
-    MODEL: (kernels, cx.families(study.at)),
-    "GPT-2 small": (gpt2, cx.split.family_table(gpt2)),
+    MODEL: (kernels, cx.families(study.fixed)),
+    "GPT-2 small": (gpt2, cx.heads.family_table(gpt2)),
 }
-layers |= {name: (at.split.kernels, cx.families(at)) for name, at in real.items()}
+layers |= {name: (fixed.decomposition.kernels, cx.families(fixed)) for name, fixed in real.items()}
 table, gpt2_table = layers[MODEL][1], layers["GPT-2 small"][1]
 
 
@@ -285,19 +285,19 @@ def facts(table):
     """The kernels of a model in words."""
     groups = table.groupby("family")["effective tokens"]
     return "; ".join(
-        f"{family}, head{'s' * (len(eff) > 1)} {cx.claims.listed(eff.index)}: {', '.join(eff.map('{:.0f}'.format))} effective tokens"
+        f"{family}, head{'s' * (len(eff) > 1)} {cb.listed(eff.index)}: {', '.join(eff.map('{:.0f}'.format))} effective tokens"
         for family, eff in groups
     )
 
 
 colours = {"local": "C1", "slowly decaying": "C0", "uniform": "C2"}
-figure, axes = cx.plots.panels(2, 3, height=2.1, width=8.6, sharey=True)
+figure, axes = cb.figures.panels(2, 3, height=2.1, width=8.6, sharey=True)
 for axis, (name, (of_model, families)) in zip(axes.flat, layers.items(), strict=False):
     before = real[name].n + 1 if name in real else of_model.shape[-1]  # an encoder looks on as well
     for h, family in families["family"].items():
         reach, weight = smooth(of_model[h, :before])
         axis.plot(reach, weight * of_model.shape[-1], lw=1.1, color=colours.get(family, "C3"))
-    axis.axhline(1, color=cx.plots.INK, lw=0.8, ls=":")
+    axis.axhline(1, color=cb.figures.INK, lw=0.8, ls=":")
     axis.set_xscale("symlog", linthresh=1)
     axis.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
     axis.set(yscale="log", ylim=(1e-3, 500), xlim=(before - 1, 0), title=name)
@@ -308,9 +308,9 @@ for axis in axes[-1]:
 axes[0, 2].set_xlabel("")
 key = axes[1, 2]
 key.axis("off")
-for k, (family, colour) in enumerate(colours.items()):
-    key.text(0.1, 0.8 - 0.25 * k, family, color=colour, fontsize=11, transform=key.transAxes)
-cx.plots.picture(
+for k, (family, color) in enumerate(colours.items()):
+    key.text(0.1, 0.8 - 0.25 * k, family, color=color, fontsize=11, transform=key.transAxes)
+cb.figures.picture(
     figure,
     "3.2",
     f"The kernels of five first layers, in units of an even row (dotted), averaged over windows that widen with the distance; position 0 is left out. A line per head: n is {n} for {MODEL}, {gpt2.shape[-1] - 1} for GPT-2 small, {real['Qwen'].n} for Qwen and SmolLM2, {real['MiniLM'].n} for MiniLM, of which the sources before n are drawn.",
@@ -322,15 +322,15 @@ counts = pd.DataFrame({name: t["family"].value_counts() for name, (_, t) in laye
 counts = counts.reindex(columns=list(colours)).fillna(0).astype(int)
 least = int(table["effective tokens"].argmin())
 decays, even = (heads[table["family"] == name].tolist() for name in ("slowly decaying", "uniform"))
-most_uneven = cx.claims.over(table["TV to uniform"], heads != least, np.max)
+most_uneven = cb.over(table["TV to uniform"], heads != least, np.max)
 display(
     counts.rename_axis("heads of each family"),
-    cx.claims.finding(
-        f"Head {least} has half of its kernel within {table['half of the mass within'][least]} of {n} tokens, and is {table['TV to uniform'][least]:.0%} (TV) away from an even row; the kernels of the others are at most {most_uneven:.0%} away.",
+    cb.finding(
+        f"Head {least} has half of its kernel within {table['half-mass distance'][least]} of {n} tokens, and is {table['TV to uniform'][least]:.0%} (TV) away from an even row; the kernels of the others are at most {most_uneven:.0%} away.",
         holds=decays == [least] and len(even) == len(heads) - 1 and most_uneven < 0.2,
         otherwise=f"the slowly decaying heads are {decays} and the uniform ones {even}.",
     ),
-    cx.claims.finding(
+    cb.finding(
         f"No kernel of {MODEL} is local; of Qwen's {real['Qwen'].n_heads} kernels {counts.loc['Qwen', 'local']} are.",
         holds=bool(counts.loc[MODEL, "local"] == 0 and counts.loc["Qwen", "local"] > 6),
         otherwise=f"{counts.loc[MODEL, 'local']} kernels of {MODEL} are local; of Qwen's {real['Qwen'].n_heads} {counts.loc['Qwen', 'local']} are.",
@@ -351,7 +351,7 @@ with torch.no_grad():
 dest = torch.arange(study.length // 2, study.length)[:, None]
 nearest = dest - torch.arange(LAST)  # the last eight sources of each destination
 shares = [cache[row][:, :, dest, nearest].sum(-1).mean((0, 2)).cpu() for row in rows]
-cx.claims.finding(
+cb.finding(
     f"In the model as it runs, {int((shares[-1] > 0.8).sum())} heads of the second layer give the last {LAST} tokens more than 80% of their attention, and no head of the first more than {shares[0].max():.0%}.",
     holds=bool(shares[0].max() < 0.2 and (shares[-1] > 0.8).sum() > 1),
 )
@@ -384,17 +384,17 @@ misplaced = {
 
 # %% tags=["hide-input"]
 middle = {name: tv.median(0).values for name, tv in misplaced.items()}  # each: head
-figure, ((axis,),) = cx.plots.panels(height=2.7, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=2.7, width=7.5)
 for k, (name, tv) in enumerate(misplaced.items()):
-    at, colour = heads + (k - 1.5) * 0.17, cx.plots.COLOURS[k]
-    axis.vlines(at, *tv.quantile(torch.tensor([0.05, 0.95]), dim=0), color=colour, lw=1.2)
-    axis.plot(at, middle[name], "os^D"[k], ms=5, color=colour, label=name)
+    fixed, color = heads + (k - 1.5) * 0.17, cb.figures.COLORS[k]
+    axis.vlines(fixed, *tv.quantile(torch.tensor([0.05, 0.95]), dim=0), color=color, lw=1.2)
+    axis.plot(fixed, middle[name], "os^D"[k], ms=5, color=color, label=name)
 axis.set(xlabel="head, and who speaks", ylabel="misplaced (TV)", ylim=(0, None))
 axis.set_xticks(heads, [f"{h}\n{who[h]:.0%}" for h in heads])
 axis.legend(fontsize=8, ncols=2)
 alone = misplaced["kernel alone"][:, head].numpy()
-low, high = cx.claims.by_document(lambda drawn: np.median(alone[drawn]), study.texts[: len(alone)])
-cx.plots.picture(
+low, high = cb.by_document(lambda drawn: np.median(alone[drawn]), study.texts[: len(alone)])
+cb.figures.picture(
     figure,
     "3.3",
     f"How much of a true row lies elsewhere than in four guesses: median over {len(several)} held-out texts, and the range of nine texts in ten. The kernel alone, head {head}: {middle['kernel alone'][head]:.2f} [{low:.2f}, {high:.2f}], 95% over documents.",
@@ -406,16 +406,16 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 even_row, placed, chosen, product = middle.values()
 display(
-    cx.claims.finding(
-        f"In heads {cx.claims.listed(speak)}, which say most, the kernel, that is the attention that places alone would give, misplaces {placed[speak[0]]:.0%} and {placed[speak[1]]:.0%} of the attention; kernel times content misplaces {product[speak[0]]:.0%} and {product[speak[1]]:.0%}.",
+    cb.finding(
+        f"In heads {cb.listed(speak)}, which say most, the kernel, that is the attention that places alone would give, misplaces {placed[speak[0]]:.0%} and {placed[speak[1]]:.0%} of the attention; kernel times content misplaces {product[speak[0]]:.0%} and {product[speak[1]]:.0%}.",
         holds=bool((placed[speak] > 2 * product[speak]).all()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"An even row would misplace {even_row[speak[0]]:.0%} and {even_row[speak[1]]:.0%}, and content alone {chosen[speak[0]]:.0%} and {chosen[speak[1]]:.0%}.",
         holds=bool((even_row[speak] > placed[speak]).all()),
     ),
-    cx.claims.finding(
-        f"So content alone is the better guess of the two factors, in all heads but {cx.claims.listed(np.flatnonzero((chosen >= placed).numpy()))}.",
+    cb.finding(
+        f"So content alone is the better guess of the two factors, in all heads but {cb.listed(np.flatnonzero((chosen >= placed).numpy()))}.",
         holds=bool((chosen[speak] < placed[speak]).all() and 0 < (chosen >= placed).sum() < 3),
     ),
 )
@@ -446,15 +446,15 @@ late = np.linspace(n / 2, n - 1, 16).astype(int).tolist()
 shifted = torch.stack([moved(m) for m in late]).mean(0)  # head
 
 other = asks.median(0).values  # head
-kept = np.array([cx.split.family_table(k)["family"] == table["family"] for k in others])
+kept = np.array([cx.heads.family_table(k)["family"] == table["family"] for k in others])
 renamed_by = np.array(askers)[~kept[:, least]].tolist()
-words_only = sum(str(w).strip().isalnum() for w in cx.neurons.spelled(weights, renamed_by))
+words_only = sum(str(w).strip().isalnum() for w in cx.neurons.decode_tokens(weights, renamed_by))
 display(
-    cx.claims.finding(
+    cb.finding(
         f"With another common token at n a kernel moves by {other.max():.2f} (TV, median of {len(askers)} tokens, in the head where it is most), and with n between {late[0]} and {n} by {shifted.max():.2f} (over the distances that both have, mean of {len(late)} places).",
         holds=bool(other.max() < 0.1 and shifted.max() < 0.1),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"All this is seen from 'the' in the middle of a text: with {len(renamed_by)} of {len(askers)} other common tokens there, the rule calls the kernel of head {least} uniform as well.",
         holds=bool(kept[:, heads != least].all()) and 2 * words_only < len(renamed_by),
         otherwise=f"common tokens change the names of the heads {np.flatnonzero(~kept.all(0)).tolist()}.",
@@ -468,11 +468,11 @@ r"""
 
 # %% tags=["hide-input", "nbval-check-output"]
 end = max(n, weights.n_ctx - 26)  # near the end of the context, not at it
-there = cx.split.family_table(cx.positional_kernels(weights, end, TOKEN))
+there = cx.heads.family_table(cx.positional_kernels(weights, end, TOKEN))
 renamed = heads[there["family"] != table["family"]].tolist()
 uneven = there["TV to uniform"]
-lowest, highest = (cx.claims.over(uneven, heads != least, f) for f in (np.min, np.max))
-cx.claims.finding(
+lowest, highest = (cb.over(uneven, heads != least, f) for f in (np.min, np.max))
+cb.finding(
     f"Near the end of the context, at n = {end}, the seven uniform heads are less even, {lowest:.0%} to {highest:.0%} (TV) away from an even row, and the rule calls head {', '.join(map(str, renamed))} slowly decaying.",
     holds=len(heads) == 8
     and bool((uneven > table["TV to uniform"]).all())
@@ -491,19 +491,19 @@ Choose heads, a destination and the token that asks, and read every kernel at an
 """
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(height=2.8, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=2.8, width=7.5)
 for h in heads:
-    axis.plot(*smooth(kernels[h]), lw=1.3, label=h, **cx.plots.head_style(h))
-axis.axhline(1 / (n + 1), color=cx.plots.INK, lw=1, ls=":")
+    axis.plot(*smooth(kernels[h]), lw=1.3, label=h, **cb.figures.head_style(h))
+axis.axhline(1 / (n + 1), color=cb.figures.INK, lw=1, ls=":")
 axis.set(yscale="log", xlim=(n, 0), xlabel="tokens back, n − i", ylabel="weight in the kernel")
 axis.legend(fontsize=7, ncols=2, title="head", loc="upper left")
-picture = cx.plots.picture(
+picture = cb.figures.picture(
     figure,
     "3.4",
     f"All kernels at n = {n}, asked by '{TOKEN}'. Dotted: an even row.",
     f"A curve a head. {facts(table)}.",
 )
-cx.widgets.Kernels(weights, n=n, picture=picture)
+cv.Kernels(weights, n=n, picture=picture)
 
 # %% [markdown]
 r"""
@@ -532,7 +532,7 @@ six, three, copiers = (
 pd.DataFrame(
     {
         "effective tokens": gpt2_table["effective tokens"].map("{:.0f}".format),
-        "half of the mass within": gpt2_table["half of the mass within"],
+        "half-mass distance": gpt2_table["half-mass distance"],
         "family by the rule": gpt2_table["family"],
         "published group": [g for h in range(len(gpt2)) for g, of in PUBLISHED.items() if h in of],
     }
@@ -543,12 +543,12 @@ by_rule = {name: set(of.index) for name, of in gpt2_table.groupby("family")}
 FAR, of_six = 200, gpt2_table.loc[six]
 eff, misfit = of_six["effective tokens"], of_six["TV to an exponential"]
 display(
-    cx.claims.finding(
+    cb.finding(
         "From kernels alone the rule finds the three local heads of GPT-2 small and the six slowly decaying ones as published; of the two that look for copies it calls head 1 slowly decaying and head 5 uniform.",
         holds=by_rule
         == {"local": {3, 4, 7}, "slowly decaying": {0, 1, 2, 6, 8, 9, 10}, "uniform": {5, 11}},
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The post calls the six kernels exponential, but each is {misfit.min():.2f} to {misfit.max():.2f} (TV) away from the exponential with as many effective tokens, and they keep {gpt2[six, : -FAR - 1].sum(-1).mean():.0%} of their weight beyond {FAR} tokens, where the exponentials keep {(((eff - 1) / (eff + 1)) ** FAR).mean():.0%}.",
         holds=misfit.min() > 0.1,
     ),
@@ -569,31 +569,31 @@ Where a source speaks in words, such as *slightly* or *mostly*, the bound is thi
 
 # %% tags=["hide-input", "nbval-check-output"]
 broad, local = table["effective tokens"] > rule.BROAD, table["family"] == "local"
-finds = study.roster["family"] == "duplicate-token"
+finds = study.head_table["family"] == "duplicate-token"
 on_copies = torch.full((len(heads),), torch.nan)
 if finds.any():  # attention on x_n and its earlier copies, where there are any
     found = []
     for tokens in (p.tokens[: n + 1] for p in study.passages[::3]):
         alike = (tokens[:, None] == tokens).tril()
         late_copies = (alike.sum(-1) > 1) & (torch.arange(n + 1) >= n // 4)
-        found.append((cx.split.attention_pattern(weights, tokens) * alike).sum(-1)[:, late_copies])
+        found.append((cx.decompose.attention_pattern(weights, tokens) * alike).sum(-1)[:, late_copies])
     on_copies = torch.cat(found, -1).mean(-1)
 by_name = []
 if weights.n_heads == len(gpt2):  # the source names heads of GPT-2 small
-    there = cx.destination(weights, n=min(500, n), token=TOKEN)  # the paper's
+    there = cx.fix_query(weights, n=min(500, n), token=TOKEN)  # the paper's
     family = cx.families(there)["family"]
     one_only = [  # heads that are of a kind by the rule or by the source
         float(len(set(heads[family == kind]) ^ set(PUBLISHED[kind])))
         for kind in ("slowly decaying", "duplicate-token")
     ]
     by_name = [
-        cx.claims.Claim(
+        cb.Claim(
             "contextual_heads",
             "heads that decay slowly by the rule or by the source, not by both",
             one_only[0],
             digits=0,
         ),
-        cx.claims.Claim(
+        cb.Claim(
             "duplicate_heads",
             "duplicate-token heads by the rule or by the source, not by both",
             one_only[1],
@@ -603,65 +603,65 @@ if weights.n_heads == len(gpt2):  # the source names heads of GPT-2 small
 shapes = {"slowly decaying", "local", "uniform"} & set(table["family"])
 of_gpt2 = {"digits": 0, "on_gpt2": True}
 near = gpt2[:, -8:].sum(-1)  # of the destination itself and the 7 tokens before it
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim(
+    cb.Claim(
         "kernel_shapes",
         "shapes found among slowly decaying, local and uniform",
         float(len(shapes)),
         digits=0,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "kernel_of_other_tokens",
         "TV between kernels of common tokens, median over broad heads",
-        cx.claims.over(other, broad, np.median),
+        cb.over(other, broad, np.median),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "kernel_character",
         "share of kernels that keep their shape's name for other tokens",
         float(kept.mean()),
         digits=3,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "translation_invariant",
         "TV of local kernels over destinations n/2 to n, worst head",
-        cx.claims.over(shifted, local, np.max),
+        cb.over(shifted, local, np.max),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "duplicates_only",
         "duplicate-token heads: attention on copies, x_n itself included",
-        cx.claims.over(on_copies, finds, np.min),
+        cb.over(on_copies, finds, np.min),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "six_decay_slowly",
         "GPT-2 small: heads of the six with a slowly decaying kernel",
         float(sum(of_six["family"] == "slowly decaying")),
         **of_gpt2,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "local_heads",
         "GPT-2 small: heads that are local by the rule or by the source, not by both",
         float(len(by_rule["local"] ^ set(three))),
         **of_gpt2,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "spread_broadly", "GPT-2 small: effective tokens of the six, fewest", eff.min(), **of_gpt2
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "exponential",
         "GPT-2 small: TV of the six to an exponential, worst",
         misfit.max(),
         on_gpt2=True,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "bag_length",
         "GPT-2 small: time constant of the six's shared kernel, half of its effective tokens",
         float(cx.effective_tokens(cx.shared_kernel(gpt2[six]))) / 2,
         **of_gpt2,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "local_reach",
-        f"GPT-2 small: mass of kernels within 7 tokens, least of heads {cx.claims.listed(three)} (of {cx.claims.listed(copiers)}, said to look for copies, {near[copiers].min():.2f})",
+        f"GPT-2 small: mass of kernels within 7 tokens, least of heads {cb.listed(three)} (of {cb.listed(copiers)}, said to look for copies, {near[copiers].min():.2f})",
         float(near[three].min()),
         on_gpt2=True,
     ),
@@ -676,7 +676,7 @@ cx.claims.ledger(
 # %% tags=["hide-input", "nbval-check-output"]
 worst = misplaced["kernel × content"].quantile(0.95, dim=0)
 assumed = {
-    "a row of attention is kernel times content over their sum": f"{product[speak[0]]:.1%} and {product[speak[1]]:.1%} of a row misplaced in heads {cx.claims.listed(speak)}; in nineteen texts of twenty at most {worst.max():.1%} in any",
+    "a row of attention is kernel times content over their sum": f"{product[speak[0]]:.1%} and {product[speak[1]]:.1%} of a row misplaced in heads {cb.listed(speak)}; in nineteen texts of twenty at most {worst.max():.1%} in any",
     "at one n, one kernel a head serves all texts and most askers": f"none for another text; TV {other.max():.2f} for another common token, {asks.max():.2f} at most",
 }
 pd.DataFrame(assumed.items(), columns=["you may assume", "and the error is"], index=range(1, 3))
@@ -698,15 +698,15 @@ pairs, times = torch.stack([second, first])[:, second >= 0].unique(dim=1, return
 by_chance = of_asking[pairs[0]] * frequency[pairs[1]] * times.sum()
 known = pairs[:, (times >= SEEN) & (times > KNOWN * by_chance)]
 residual = cx.layer_norm(weights.W_E[asking] + weights.W_pos[n], weights.eps)
-queries = cx.split.queries_of(weights, residual).unbind(1)  # each: asking d_head
+queries = cx.decompose.queries_of(weights, residual).unbind(1)  # each: asking d_head
 own, gain = [], []
-for q, K in zip(queries, cx.split.content_keys(weights, n), strict=True):
+for q, K in zip(queries, cx.decompose.content_keys(weights, n), strict=True):
     score = q @ K.T / weights.attn_scale  # asking source
     score = score - (score @ frequency)[:, None]
     alone = of_asking @ score  # what a source has whoever asks
     own.append(float(alone.square() @ frequency / (of_asking @ score.square() @ frequency)))
     gain.append(float((score - alone)[known[0], known[1]].mean().exp()))  # NaN: none is known
-cx.claims.finding(
+cb.finding(
     f"Who asks hardly matters: {min(own):.0%} to {max(own):.0%} of the variance of log content over these pairs belongs to the source alone, and in no head do words that often precede the asking token gain more than a factor of {max(gain):.2f} on average.",
     holds=min(own) > 0.9 and max(gain) < 1.1,
 )
@@ -734,7 +734,7 @@ print(said)
 
 # %% [markdown]
 r"""
-3. *Break this.* $C$ is a choice. Give `cx.positional_kernels(weights, n, TOKEN, C)` an ever smaller one. Can you make head 0 local by it? What are the rows of `cx.rebuilt_rows(weights, x, n, C)` worth then?
+3. *Break this.* $C$ is a choice. Give `cx.positional_kernels(weights, n, TOKEN, C)` an ever smaller one. Can you make head 0 local by it? What are the rows of `cx.approx_rows(weights, x, n, C)` worth then?
 
 ```{admonition} Solutions
 :class: dropdown

@@ -49,13 +49,13 @@ model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
 study = cx.study(weights, TEXTS, TOKEN, or_all=True)
 texts, n, heads = study.texts, study.n, np.arange(weights.n_heads)
-listed = cx.claims.listed  # 0, 5 and 7
-who = study.speaks  # each head's share of what differs between texts (chapter 1)
+listed = cb.listed  # 0, 5 and 7
+who = study.head_variance_share  # each head's share of what differs between texts (chapter 1)
 speak = sorted(who.nlargest(2).index)
 print(study)
 
 # %% tags=["hide-input"]
-cx.plots.path(["denominator"], "The part of the path that this chapter is about.")
+cb.figures.path(["denominator"], "The part of the path that this chapter is about.")
 
 # %% [markdown]
 r"""
@@ -105,9 +105,9 @@ In code, for every held-out text at once. All have the same token at $n$. The un
 """
 
 # %%
-x = study.at.placed(texts)  # text source: the first n tokens, then TOKEN
-pos = study.at.split.kernels  # head source
-content = study.at.split.content.exp()[:, x]  # head text source
+x = study.fixed.prepare(texts)  # text source: the first n tokens, then TOKEN
+pos = study.fixed.decomposition.kernels  # head source
+content = study.fixed.decomposition.log_content.exp()[:, x]  # head text source
 denom = einsum(pos, content, "head source, head text source -> text head")
 
 mean = denom.mean(0)  # head
@@ -120,8 +120,8 @@ pd.DataFrame(
     {
         "who speaks": [f"{v:.0%}" for v in who],
         "effective tokens": [f"{v:.0f}" for v in effective],
-        "relative spread": [f"{v:.1%}" for v in spread],
-        "stable": study.roster["stable"].map({True: "yes", False: ""}),
+        "coefficient of variation": [f"{v:.1%}" for v in spread],
+        "stable": study.head_table["stable"].map({True: "yes", False: ""}),
     },
     index=pd.Index(heads, name="head"),
 ).T
@@ -138,15 +138,15 @@ product = pos[h] * content[h, few]  # text source
 summed, weight = (v.flip(-1).cumsum(-1).flip(-1) for v in (product, pos[h]))
 running = summed / weight / mean[h]  # of the sources i ... n alone
 
-figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=2.6, width=7.5)
 for k, text in enumerate(few.tolist()):
     axis.plot(running[k], lw=1.4, color=f"C{k}")
     place = running[k, 0] + (0.08 if k else -0.08)
     axis.text(2, place, texts[text].domain, color=f"C{k}", va="bottom" if k else "top")
-axis.axhline(1, color=cx.plots.INK, lw=0.8, ls=":")
+axis.axhline(1, color=cb.figures.INK, lw=0.8, ls=":")
 axis.set(ylim=(0, 2.6), xlabel="i", ylabel="mean content of i ... n / mean")
 settled = running[:, 0].tolist()
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "4.1",
     f"Read it from right to left: mean content, under the kernel of head {h}, of the sources from i to n; at i = 0 it is the text's denominator. Three texts: one in twenty lies lower than the lowest, one in twenty higher than the highest.",
@@ -208,24 +208,24 @@ facts = moments(content, pos)
 terms = account(*facts)
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(height=2.6, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=2.6, width=7.5)
 above, below = torch.zeros(len(heads)), torch.zeros(len(heads))
 for k, (part, hatch) in enumerate({"topic": "..", "independent": "", "neighbours": "//"}.items()):
     bar = terms[part] / sum(terms.values())
     base = torch.where(bar >= 0, above, below)
-    axis.bar(heads, bar, 0.6, bottom=base, hatch=hatch, color=cx.plots.COLOURS[k], label=part)
+    axis.bar(heads, bar, 0.6, bottom=base, hatch=hatch, color=cb.figures.COLORS[k], label=part)
     above, below = above + bar.clamp(min=0), below + bar.clamp(max=0)
-axis.axhline(0, color=cx.plots.INK, lw=0.8)
+axis.axhline(0, color=cb.figures.INK, lw=0.8)
 axis.set(xlabel="head, and who speaks", ylabel="share of the variance")
 axis.set_xticks(heads, [f"{h}\n{who[h]:.0%}" for h in heads])
 figure.legend(loc="outside upper center", ncols=3, fontsize=9)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "4.2",
     "What the variance of a denominator over texts is made of. Neighbours are what is left of it, and in head 0 they take something off.",
     "Stacked bars. "
     + "; ".join(
-        f"{k}: {cx.plots.by_head(v / sum(terms.values()), '.0%')}" for k, v in terms.items()
+        f"{k}: {cb.figures.by_head(v / sum(terms.values()), '.0%')}" for k, v in terms.items()
     )
     + ".",
 )
@@ -235,20 +235,20 @@ topic, independent = (terms[part] / sum(terms.values()) for part in ("topic", "i
 within = independent / (1 - topic)  # head
 moved = pd.Series((terms["topic"].clamp(min=0).sqrt() / mean).tolist())  # head
 display(
-    cx.claims.finding(
+    cb.finding(
         f"In heads {listed(speak)}, which say {who[speak].sum():.0%} of what differs between texts, denominators spread by {spread[speak[0]]:.0%} and {spread[speak[1]]:.0%} of their mean, most of it by topic.",
         holds=bool(who[speak].sum() > 0.75 and (topic[speak] > 0.5).all()),
         otherwise=f"The two heads that say most, {listed(speak)}, spread by {spread[speak[0]]:.0%} and {spread[speak[1]]:.0%} of their mean.",
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Topic makes {topic.min():.0%} to {topic.max():.0%} of the variance; independent tokens would make {independent.min():.0%} to {independent.max():.0%}.",
         holds=bool(independent.max() < 0.5 < topic.min()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In heads {listed(speak)} the topic moves the denominator by {moved[speak].min():.0%} to {moved[speak].max():.0%} of its mean, in the others by {moved.drop(speak).max():.0%} at most.",
         holds=bool(moved[speak].min() > moved.drop(speak).max()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Of what is left once the topic is taken off, independent tokens would give {within[speak[0]]:.2f} times the variance in head {speak[0]} and {within[speak[1]]:.2f} times in head {speak[1]}.",
         holds=bool((within[speak].log().abs() < np.log(1.5)).all()),
     ),
@@ -263,7 +263,7 @@ Is steadiness something that was learned? "Completely random content-dependent c
 
 # %% tags=["hide-input", "nbval-check-output"]
 of_token, seen = (
-    study.at.split.content.exp(),
+    study.fixed.decomposition.log_content.exp(),
     x[:, 1:-1].flatten().bincount(minlength=weights.d_vocab),
 )
 ends, dice = x[0, [0, -1]], torch.Generator().manual_seed(0)  # BOS and destination keep their own
@@ -288,7 +288,7 @@ display(
         },
         index=pd.Index(heads, name="relative spread, head"),
     ).T,
-    cx.claims.finding(
+    cb.finding(
         f"Deal each token the content of another at random, and they spread by {usual[speak[0]]:.0%} and {usual[speak[1]]:.0%}: this much steadiness needs no learned content.",
         holds=bool((usual[speak] < spread[speak]).all()),
     ),
@@ -310,7 +310,7 @@ if half_A.all() or not half_A.any():  # texts that have no halves
     half_A = np.arange(len(texts)) % 2 == 0
 A, B = denom[half_A], denom[~half_A]  # text head
 
-page = cx.softmax_denominators(study.at, [study.calibrating])[0]  # head
+page = cx.softmax_denominators(study.fixed, [study.calibration_text])[0]  # head
 middle = A[(A.log() - A.log().mean(0)).abs().mean(1).argmin()]  # head
 ordered = B.sort(0).values
 counted = ordered.cumsum(0) / ordered.sum(0)
@@ -339,15 +339,15 @@ display(
     .map("{:.1%}".format)
     .replace("nan%", "")
     .T,
-    cx.claims.finding(
+    cb.finding(
         f"Weighted by who speaks, one page of prose is off by {on_page:.0%}, a page from the middle of many by {on_middle:.0%}, and no constants do better than {least:.0%}.",
         holds=bool(on_page > ENOUGH > on_middle and on_middle < 1.1 * least),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"A plain mean over the heads would have said {plain.iloc[1]:.0%}, {plain.iloc[2]:.0%} and {plain.iloc[3]:.0%}: the heads that are off least say least.",
         holds=bool((plain[1:] < 0.6 * weighted[1:]).all()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In heads {listed(far)} the page's denominator is too small in {too_small:.0%} of all pairs of a head and a text, so what they write is too long: 1.6 in place of 2.0 again.",
         holds=too_small > 0.75,
     ),
@@ -355,7 +355,7 @@ display(
 
 # %% tags=["hide-input"]
 errors = {"page of prose": B / page - 1, "text in the middle": B / middle - 1}
-figure, ((axis,),) = cx.plots.panels(height=0.6 + 0.34 * len(heads), width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=0.6 + 0.34 * len(heads), width=7.5)
 axis.axvspan(-ENOUGH, ENOUGH, color="C7", alpha=0.15, lw=0)
 for s, (label, values) in enumerate(errors.items()):
     away = values.quantile(torch.tensor([0.05, 0.25, 0.5, 0.75, 0.95]), dim=0)
@@ -363,17 +363,17 @@ for s, (label, values) in enumerate(errors.items()):
     axis.hlines(rows, away[0], away[4], color=f"C{s}", lw=1.2)
     axis.hlines(rows, away[1], away[3], color=f"C{s}", lw=5, alpha=0.5)
     axis.plot(away[2], rows, "os"[s], ms=5, color=f"C{s}", label=label)
-axis.axvline(0, color=cx.plots.INK, lw=1, ls=":")
+axis.axvline(0, color=cb.figures.INK, lw=1, ls=":")
 axis.grid(visible=False)
 axis.set_yticks(heads, [f"head {h}: {who[h]:.0%}" for h in heads])
 axis.invert_yaxis()
 axis.set_xlabel("error: denominator of a text over the calibrated one, less 1")
 figure.legend(loc="outside upper center", ncols=2, fontsize=9)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "4.3",
     f"Errors of the {len(B)} texts of half B; beside each head, who speaks. Mark: the median text; thick: half of the texts; thin: nine in ten. Shaded: within {ENOUGH:.0%}.",
-    f"Ranges, two per head. Median error with the page of prose: {cx.plots.by_head(errors['page of prose'].quantile(0.5, dim=0), '+.0%')}; with the text in the middle all medians are within {away[2].abs().max():.0%} of zero.",
+    f"Ranges, two per head. Median error with the page of prose: {cb.figures.by_head(errors['page of prose'].quantile(0.5, dim=0), '+.0%')}; with the text in the middle all medians are within {away[2].abs().max():.0%} of zero.",
 )
 
 # %% [markdown]
@@ -391,7 +391,7 @@ At $k \to \infty$ this is the floor (with the relative spreads for $\omega$, 19%
 share = torch.tensor((who / who.sum()).to_numpy(), dtype=B.dtype)  # head
 each = ((B[None] / A[:, None] - 1).abs() * share).sum(-1)  # calibrated on (A), tested on (B)
 drawn = each.mean(1)  # a blind draw, text by text of half A
-passages = cx.softmax_denominators(study.at, study.prose)  # text head: the book's plain prose
+passages = cx.softmax_denominators(study.fixed, study.prose)  # text head: the book's plain prose
 of_prose = ((B[None] / passages[:, None] - 1).abs() * share).sum(-1)
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -405,7 +405,7 @@ by_domain = np.stack([each[domain_A == d].mean(0).numpy() for d in shared])  # d
 own = np.array(shared)[:, None] == domain_B
 good, to_floor = float((drawn < ENOUGH).float().mean()), float(drawn.mean() / least)
 display(
-    cx.claims.finding(
+    cb.finding(
         f"A text drawn blindly costs {to_floor:.2f} times the floor on average, where the normal law says {2**0.5:.2f}; {good:.0%} of them are off by less than {ENOUGH:.0%}, and the book's {len(of_prose)} pages of prose by {of_prose.mean(1).min():.0%} to {of_prose.mean(1).max():.0%}: their denominators lie low, at {low.min():.2f} to {low.max():.2f} of the mean in heads {listed(speak)}.",
         holds=bool(
             abs(to_floor / 2**0.5 - 1) < 0.1
@@ -413,7 +413,7 @@ display(
             and low.max() < 1
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"A text from the domain that is read leaves {by_domain[own].mean():.0%}, one from another domain {by_domain[~own].mean():.0%}, weighted by who speaks.",
         holds=bool(by_domain[own].mean() < 0.9 * by_domain[~own].mean()),
     ),
@@ -429,55 +429,55 @@ The first layer of SmolLM2 has nine heads. Of it the book ships a *stored layer*
 """
 
 # %%
-real = cx.destination(REAL)
+real = cx.fix_query(REAL)
 stream = list(islice(cx.texts.held_out_stream(cx.texts.Reader.of(real, real.length)), 900))
 known = {text.document for text in stream[:250]}  # told the stored layer which tokens are common
 fresh = [text for text in stream[250:] if text.document not in known][:400]
 there = cx.study(real, [text for text in fresh if text.half == "A"], or_all=True)
 its_denom = cx.softmax_denominators(real, fresh)  # text head
-its_page = cx.softmax_denominators(real, [there.calibrating])[0]
+its_page = cx.softmax_denominators(real, [there.calibration_text])[0]
 
 # %% tags=["hide-input", "nbval-check-output"]
-its = there.roster.assign(**{"who speaks": there.speaks})
-its["relative spread"] = cx.denominators.roster(real, there.texts)["relative spread"]
-its_terms = account(*moments(real.split.likes[:, real.placed(fresh)], real.split.kernels))
+its = there.head_table.assign(**{"who speaks": there.head_variance_share})
+its["coefficient of variation"] = cx.denominators.head_table(real, there.texts)["coefficient of variation"]
+its_terms = account(*moments(real.decomposition.content[:, real.prepare(fresh)], real.decomposition.kernels))
 its["topic"] = (its_terms["topic"] / sum(its_terms.values())).tolist()
 judging = torch.tensor([text.half == "B" for text in fresh])
 its["error of its page"] = (its_denom[judging] / its_page - 1).abs().mean(0).tolist()
 unsteady, calm = its[~its["stable"]], its[its["stable"]]
-broad = unsteady[unsteady["effective tokens"] > cx.split.BROAD]
+broad = unsteady[unsteady["effective tokens"] > cx.heads.BROAD]
 local = unsteady.drop(broad.index)
 off_there, off_all = (
     (some["error of its page"] * some["who speaks"]).sum() / some["who speaks"].sum()
     for some in (calm, its)
 )
-ends = real.placed(fresh)[0, [0, -1]]
-held = (real.split.kernels[:, [0, -1]] * real.split.likes[:, ends]).sum(-1) / its_denom.mean(0)
+ends = real.prepare(fresh)[0, [0, -1]]
+held = (real.decomposition.kernels[:, [0, -1]] * real.decomposition.content[:, ends]).sum(-1) / its_denom.mean(0)
 display(
     its.assign(
         **{c: its[c].map("{:.0%}".format) for c in ("who speaks", "error of its page", "topic")},
         stable=its["stable"].map({True: "yes", False: "no"}),
-        **{"relative spread": its["relative spread"].map("{:.1%}".format)},
+        **{"coefficient of variation": its["coefficient of variation"].map("{:.1%}".format)},
     )[
         [
             "who speaks",
             "effective tokens",
-            "relative spread",
+            "coefficient of variation",
             "stable",
             "topic",
             "error of its page",
         ]
     ].T,
-    cx.claims.finding(
-        f"Not every head holds still. Of the {len(its)} heads, head {listed(broad.index)} covers {listed(broad['effective tokens'])} tokens and spreads by {broad['relative spread'].max():.1%} all the same, just beyond the bound of {there.steady:.0%}, and it says {broad['who speaks'].sum():.0%} of what differs between texts.",
-        holds=len(broad) == 1 and bool(broad["relative spread"].max() >= there.steady),
+    cb.finding(
+        f"Not every head holds still. Of the {len(its)} heads, head {listed(broad.index)} covers {listed(broad['effective tokens'])} tokens and spreads by {broad['coefficient of variation'].max():.1%} all the same, just beyond the bound of {there.max_cv:.0%}, and it says {broad['who head_variance_share'].sum():.0%} of what differs between texts.",
+        holds=len(broad) == 1 and bool(broad["coefficient of variation"].max() >= there.max_cv),
         otherwise=f"of {len(its)} heads {listed(unsteady.index)} are not stable.",
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Head {listed(local.index)} covers {listed(local['effective tokens'])} tokens and is steady for a trivial reason: {listed(f'{held[h]:.0%}' for h in local.index)} of its denominator comes from BOS and the destination, which are the same in every text because we put them there.",
         holds=len(local) == 1 and bool(held[local.index].min() > 0.5),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Topic makes {calm['topic'].min():.0%} to {calm['topic'].max():.0%} of the variance in the {len(calm)} stable heads. There one page of prose is off by {off_there:.0%}, weighted by who speaks, over all heads by {off_all:.0%}.",
         holds=bool(off_there < off_all < ENOUGH and calm["topic"].min() > 0.4),
     ),
@@ -495,14 +495,14 @@ Head 3 is why a stable head must cover more than 40 tokens: the hand example, to
 
 # %% tags=["hide-input", "nbval-check-output"]
 common = x[:, 1:-1].flatten().bincount(minlength=weights.d_vocab).topk(16).indices.tolist()
-asking = [token for token in common if token != study.at.token][:12]
+asking = [token for token in common if token != study.fixed.token][:12]
 asked = torch.stack(
-    [cx.softmax_denominators(cx.destination(weights, n=n, token=t), texts[::4]) for t in asking]
+    [cx.softmax_denominators(cx.fix_query(weights, n=n, token=t), texts[::4]) for t in asking]
 )  # token text head
 by_asker = asked.std(1) / asked.mean(1)  # token head
-cx.claims.finding(
+cb.finding(
     f"With each of {len(asking)} other common tokens at n every head stays stable; the largest spread is {by_asker.max():.0%}, with {TOKEN!r} it is {spread.max():.0%}.",
-    holds=bool(by_asker.max() < study.steady),
+    holds=bool(by_asker.max() < study.max_cv),
 )
 
 # %% [markdown]
@@ -511,13 +511,13 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-exact = cx.split.exact_scores(weights, x[:200], n).logsumexp(-1)  # text head
+exact = cx.decompose.exact_scores(weights, x[:200], n).logsumexp(-1)  # text head
 exact = (exact - exact.mean(0)).exp()
 agree = [np.corrcoef(exact[:, h].log(), denom[: len(exact), h].log())[0, 1] for h in heads]
 true_spread = exact.std(0) / exact.mean(0)
-cx.claims.finding(
+cb.finding(
     f"Denominators from the true keys spread by {true_spread.min():.0%} to {true_spread.max():.0%}, and their logs correlate with those of Equation 1 at {min(agree):.2f} or more in every head.",
-    holds=bool(true_spread.max() < study.steady and min(agree) > 0.9),
+    holds=bool(true_spread.max() < study.max_cv and min(agree) > 0.9),
 )
 
 # %% [markdown]
@@ -532,21 +532,21 @@ Try head 7 with the band at 95%, then a head between 1 and 4: the band is what a
 
 # %% tags=["hide-input"]
 head = speak[0]
-figure, ((axis,),) = cx.plots.panels(height=2.4, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=2.4, width=7.5)
 expected = float(terms["independent"][head].sqrt() / mean[head])
 axis.hist(denom[:, head] / mean[head], bins=60, range=(0, 2.5), density=True, label="texts")
-at = np.linspace(0, 2.5, 300)
-axis.plot(at, norm.pdf(at, 1, expected), label="independent tokens")
+fixed = np.linspace(0, 2.5, 300)
+axis.plot(fixed, norm.pdf(fixed, 1, expected), label="independent tokens")
 axis.set(xlabel="denominator / mean", ylabel="density", title=f"head {head}, n = {n}")
 axis.legend(fontsize=8)
-picture = cx.plots.picture(
+picture = cb.figures.picture(
     figure,
     "4.4",
     f"Denominators of {len(texts)} texts in head {head}: spread {spread[head]:.0%}.",
     f"A histogram of denominators: spread {spread[head]:.0%}, independent tokens {expected:.0%}.",
 )
-labelled = [p for p in study.passages if len(p.tokens) > n]  # long enough to look at n
-cx.widgets.Denominators(study.at, texts, labelled, picture=picture, head=head)
+labeled = [p for p in study.passages if len(p.tokens) > n]  # long enough to look at n
+cv.Denominators(study.fixed, texts, labeled, picture=picture, head=head)
 
 # %% [markdown]
 r"""
@@ -556,7 +556,7 @@ Intervals are over documents. What is averaged over heads is weighted by who spe
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-is_broad = (effective > cx.split.BROAD).numpy()
+is_broad = (effective > cx.heads.BROAD).numpy()
 in_A, in_B = ([t for t, a in zip(texts, half_A, strict=True) if a == side] for side in (1, 0))
 denom_np = denom.numpy()
 
@@ -570,7 +570,7 @@ def spoken(values):
 def judged(statistic, of=texts, draws=399):
     """On all documents, and where it lies when others had been read."""
     everything = np.arange(len(of))
-    return float(statistic(everything)), cx.claims.by_document(statistic, of, draws=draws)
+    return float(statistic(everything)), cb.by_document(statistic, of, draws=draws)
 
 
 def left_over(drawn):
@@ -596,71 +596,71 @@ gpt2 = []
 if weights.n_heads == 12:  # the sources name heads of GPT-2 small
     SIX = [0, 2, 6, 8, 9, 10]  # its stable heads (Gibson 2025)
     grid = np.unique(np.linspace(1, study.length - 1, 48).astype(int)).tolist()
-    places = [cx.destination(weights, n=m, token=TOKEN) for m in grid]
-    runs = torch.stack([cx.softmax_denominators(at, texts[::5]) for at in places])
+    places = [cx.fix_query(weights, n=m, token=TOKEN) for m in grid]
+    runs = torch.stack([cx.softmax_denominators(fixed, texts[::5]) for fixed in places])
     is_stop = torch.isin(x[:, 1:-1], seen.argsort(descending=True, stable=True)[:50])
-    stable = heads[is_broad & (spread.numpy() < study.steady)].tolist()
+    stable = heads[is_broad & (spread.numpy() < study.max_cv)].tolist()
     keyword, stop = ((content[..., 1:-1] * m).sum((1, 2)) / m.sum() for m in (~is_stop, is_stop))
     lift = (keyword / stop)[SIX]
     along = (runs.std(1) / runs.mean(1))[:, SIX].quantile(0.5, dim=0)
     gpt2 = [
-        cx.claims.Claim(
+        cb.Claim(
             "stable_heads",
             "heads that are stable here or in the source, not in both",
             float(len(set(stable) ^ set(SIX))),
             digits=0,
         ),
-        cx.claims.Claim(
+        cb.Claim(
             "spread_along",
             "relative spread of denom at the middle position, largest of the six heads",
             float(along.max()),
         ),
-        cx.claims.Claim(
+        cb.Claim(
             "keyword_head",
             "of the six, heads that emphasise keywords most, here or in the source, not in both",
             float(len({SIX[int(lift.argmax())]} ^ {6})),
             digits=0,
         ),
-        cx.claims.Claim(
+        cb.Claim(
             "stop_word_head",
             "the same with stop words",
             float(len({SIX[int(lift.argmin())]} ^ {8})),
             digits=0,
         ),
     ]
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim(
+    cb.Claim(
         "share_stable",
         "stable heads among all of the layer",
-        float((is_broad & (spread.numpy() < study.steady)).mean()),
+        float((is_broad & (spread.numpy() < study.max_cv)).mean()),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "spread_at_half",
         "relative spread of denom, weighted by who speaks",
         *judged(lambda d: spoken(denom_np[d].std(0, ddof=1) / denom_np[d].mean(0))),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "iid_within_context",
         "i.i.d. variance over measured, both less topic, of the two heads that say most the one farther from 1",
         *judged(left_over),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "mean_of_context",
         "topic: standard deviation over mean, weighted by who speaks",
         *judged(tau),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "one_text",
         "error of one prose passage on held-out texts, weighted by who speaks, median passage",
         *judged(lambda d: np.median(of_prose[:, d].mean(1)), in_B),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "own_domain",
         "error with the domain matched, over error with another, weighted by who speaks",
         *judged(matched_over_unmatched, in_B),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "other_tokens_steady",
         f"relative spread with other tokens than {TOKEN!r}, weighted by who speaks, median token",
         float(np.median([spoken(row) for row in by_asker])),
@@ -674,7 +674,7 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.on_real("heads stable", "effective tokens", "spread", "error of one page")
+cb.on_real("heads stable", "effective tokens", "spread", "error of one page")
 
 # %% [markdown]
 r"""
@@ -698,7 +698,7 @@ r"""
 
 # %% tags=["hide-cell", "nbval-check-output"]
 end = study.length - 1
-later = cx.softmax_denominators(cx.destination(weights, n=end, token=TOKEN), texts)
+later = cx.softmax_denominators(cx.fix_query(weights, n=end, token=TOKEN), texts)
 pd.DataFrame(
     {
         f"spread at {n}": [f"{v:.1%}" for v in spread],
@@ -736,7 +736,7 @@ r"""
 WORD = " every"
 silly = torch.cat([x[0, :1], torch.full((n,), weights.token_id(WORD))])
 (
-    denom[texts.index(study.example)] / cx.softmax_denominators(study.at, [silly])[0] - 1
+    denom[texts.index(study.example)] / cx.softmax_denominators(study.fixed, [silly])[0] - 1
 ).numpy().round(2)
 
 # %% [markdown]

@@ -29,7 +29,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-STEADY = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
+MAX_CV = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 NEURONS = 100  # how many are judged: those that single tokens can move farthest
@@ -45,17 +45,17 @@ import ctxlib as cx
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
-study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY)
+study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV)
 passages, n, heads = study.passages, study.n, study.heads
-calibrating, circuit = study.calibrating, study.circuit
+calibration_text, circuit = study.calibration_text, study.circuit
 half_A = [text for text in study.texts if text.half == "A"] or study.texts
 half_B = [text for text in study.texts if text.half == "B"] or study.texts
 J = cx.find_neurons(circuit, threshold=-np.inf).index[:NEURONS].tolist()
 kind = np.array([text.domain for text in half_B])
-print(f"{study}\ncalibrated on {calibrating.name}; judged on the {len(half_B)} texts of half B")
+print(f"{study}\ncalibrated on {calibration_text.name}; judged on the {len(half_B)} texts of half B")
 
 # %% tags=["hide-input"]
-cx.plots.path(
+cb.figures.path(
     ["value", "neuron"], "What this chapter adds; all that is to its left is known by now."
 )
 
@@ -99,9 +99,9 @@ The second line is new. Like a key in [chapter 2](02_keys), a value is read *as 
 """
 
 # %%
-x = study.at.placed([study.example])[0]  # source
+x = study.fixed.prepare([study.example])[0]  # source
 pos = cx.positional_kernels(weights, n, TOKEN)[heads]  # head source
-denom = cx.softmax_denominators(study.at, [calibrating])[0, heads]  # head
+denom = cx.softmax_denominators(study.fixed, [calibration_text])[0, heads]  # head
 
 
 def ext_by_head(t):
@@ -150,8 +150,8 @@ $$ (eq-cir-summary)
 # %%
 kernel = pos.quantile(0.5, dim=0)
 kernel = kernel / kernel.sum()  # source
-page = study.at.placed([calibrating])
-scale = study.at.scale(page, study.at.outputs(page))[0]  # of the second LayerNorm
+page = study.fixed.prepare([calibration_text])
+scale = study.fixed.scale(page, study.fixed.head_outputs(page))[0]  # of the second LayerNorm
 W_in, _ = weights.mlp_input()  # d_model neuron
 
 
@@ -163,7 +163,7 @@ def summary(x):
 
 # %% [markdown]
 r"""
-The package has the same in one object, `circuit = cx.ContextualCircuit.calibrate(at, page, heads)`: `circuit.kernel`, `circuit.contribution[t, j]` for every token and neuron, `circuit.summary(x)`.
+The package has the same in one object, `circuit = cx.ContextualCircuit.calibrate(fixed, page, heads)`: `circuit.kernel`, `circuit.contribution[t, j]` for every token and neuron, `circuit.summary(x)`.
 """
 
 # %% tags=["nbval-check-output"]
@@ -178,20 +178,20 @@ Here is the whole result on one page: the passage, and what each of its tokens a
 """
 
 # %% tags=["hide-input"]
-x_A, x_B = (study.at.placed(half) for half in (half_A, half_B))
+x_A, x_B = (study.fixed.prepare(half) for half in (half_A, half_B))
 summary_A, summary_B = (circuit.summary(texts)[:, J] for texts in (x_A, x_B))  # text neuron
-at = circuit.at
+fixed = circuit.fixed
 raised = (circuit.summary(x)[J] - summary_A.mean(0)) / summary_A.std(0)
 j = J[int(raised.argmax())]
 said = float(circuit.summary(x)[j])
-added = float(study.at.truth(x, heads)[j])
-names = ["BOS", *cx.neurons.spelled(weights, x[1 : n + 1].tolist())]
+added = float(study.fixed.exact_summary(x, heads)[j])
+names = ["BOS", *cx.neurons.decode_tokens(weights, x[1 : n + 1].tolist())]
 
 # %%
 terms = circuit.kernel * circuit.contribution[x, j]  # source
 
 # %% tags=["hide-input"]
-cx.plots.shaded_text(
+cb.figures.shaded_text(
     names,
     terms,
     f"What each token adds to neuron {j}: blue raises it, orange lowers it. In sum {said:+.2f}.",
@@ -199,7 +199,7 @@ cx.plots.shaded_text(
 
 # %% tags=["hide-input", "nbval-check-output"]
 loudest = list(dict.fromkeys(names[i] for i in terms.argsort(descending=True)[:9].tolist()))[:3]
-cx.claims.finding(
+cb.finding(
     f"The tokens of this text add {said:+.2f} to neuron {j} by the circuit and {added:+.2f} in the model; those that say most are {', '.join(map(repr, loudest))}.",
     holds=abs(said - added) < 0.25 * abs(added),
 )
@@ -214,14 +214,14 @@ head = heads[0]
 kernel_h = cx.positional_kernels(weights, n, TOKEN)[head]  # source
 content_h = cx.content_scores(weights, n, TOKEN, x)[head].exp()  # source
 row = kernel_h * content_h / circuit.denominators[0]
-passed = row * (at.split.values([head])[x, 0] @ circuit.readout[0, :, j])  # source
+passed = row * (fixed.decomposition.values([head])[x, 0] @ circuit.readout[0, :, j])  # source
 
 value = weights.values(x)[head] @ weights.W_O[head] @ W_in[:, j]  # read where each source stands
-true_term = cx.attention_rows(weights, x, n)[head] * value / at.scale(x, at.outputs(x))
+true_term = cx.attention_rows(weights, x, n)[head] * value / fixed.scale(x, fixed.head_outputs(x))
 
-figure, ((axis,),) = cx.plots.panels(height=1.9)
+figure, ((axis,),) = cb.figures.panels(height=1.9)
 axis.fill_between(np.arange(n + 1), passed, step="mid", lw=0, alpha=0.7)
-axis.plot(true_term, ".", ms=3, color=cx.plots.INK)
+axis.plot(true_term, ".", ms=3, color=cb.figures.INK)
 axis.set(xlabel="source i", ylabel="added to the neuron")
 axis.margins(y=0.2)
 axis.set_xlim(n - 101, n + 1)
@@ -232,7 +232,7 @@ for i in passed.abs().argsort(descending=True).tolist():
         place = {"textcoords": "offset points", "ha": "center", "fontsize": 8, "parse_math": False}
         axis.annotate(names[i], (i, passed[i]), (0, -11 if passed[i] < 0 else 4), **place)
 largest = passed.abs().argmax()
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "5.1",
     f"What the row of head {head} passes on to neuron {j}, source by source, by kernel, content, value and the borrowed denominator. Dots: the model's own.",
@@ -242,7 +242,7 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 length = float((kernel_h * content_h).sum() / circuit.denominators[0])  # what the row sums to
 said_h, true_h = float(passed.sum()), float(true_term.sum())
-cx.claims.finding(
+cb.finding(
     f"The terms of head {head} sum to {said_h:+.2f}, the model's to {true_h:+.2f}. The borrowed denominator makes them {length - 1:.0%} too large: with the text's own they would sum to {said_h / length:+.2f}, a little too small, since keys, values and scale are approximate too.",
     holds=length > said_h / true_h > 1 > said_h / length / true_h,
 )
@@ -271,7 +271,7 @@ Beside the circuit stand simpler guesses: its contributions averaged evenly; the
 # %%
 contribution = circuit.contribution[:, J]  # vocab neuron
 of_values = einops.einsum(  # the same with content / denominator = 1
-    circuit.at.split.values(heads), circuit.readout[..., J], "t h d_head, h d_head j -> t j"
+    circuit.fixed.decomposition.values(heads), circuit.readout[..., J], "t h d_head, h d_head j -> t j"
 )
 even = torch.full_like(circuit.kernel, 1 / (n + 1))
 
@@ -286,9 +286,9 @@ def added_to(x):
     """Of the neurons J at n: what each head adds `text head neuron`, and the whole `text neuron`."""
     each, whole = [], []
     for few in x.split(32):
-        outputs = at.outputs(few)  # text head d_model
-        each.append(outputs[:, heads] @ W_in[:, J] / at.scale(few, outputs)[:, None])
-        whole.append(weights.pre_activations(at.resid_mid(few, outputs))[:, J])
+        outputs = fixed.head_outputs(few)  # text head d_model
+        each.append(outputs[:, heads] @ W_in[:, J] / fixed.scale(few, outputs)[:, None])
+        whole.append(weights.pre_activations(fixed.resid_mid(few, outputs))[:, J])
     return torch.cat(each), torch.cat(whole)
 
 
@@ -300,8 +300,8 @@ others = others / others.sum(1, keepdim=True).clamp(min=1)  # text text
 
 def with_constants(guess_A, guess_B):
     """With a slope and an offset per neuron, those that fit half A best."""
-    centred = guess_A - guess_A.mean(0)
-    slope = (centred * truth_A).mean(0) / centred.square().mean(0)
+    centered = guess_A - guess_A.mean(0)
+    slope = (centered * truth_A).mean(0) / centered.square().mean(0)
     return slope * (guess_B - guess_A.mean(0)) + truth_A.mean(0)
 
 
@@ -327,34 +327,34 @@ fixed = fits.loc["the circuit, two constants from half A", "FVU"]
 even_fixed = fits.loc["an even bag, two constants from half A", "FVU"]
 display(
     shown.rename_axis(f"against what the heads add; {len(half_B)} texts"),
-    cx.claims.finding(
+    cb.finding(
         f"This average puts {len(half_B)} held-out texts nearly in the right order: in the median of {len(J)} neurons it correlates with what the heads really add at r = {r:.3f}.",
         holds=r > 0.95,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"It gets the amounts wrong: {fvu:.0%} of the variance stays unexplained, and {fixed:.0%} once each neuron has a slope and an offset from other texts, where an even bag with the same leaves {even_fixed:.0%}.",
         holds=bool(fixed < 0.25 * fvu and fixed < even_fixed / 2),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Without these two constants the mean of the text's domain, which leaves {bare:.0%}, is the better guess of amounts.",
         holds=bool(fixed < bare < fvu),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Without content and kernel, an even mean of what the tokens bring reaches r = {fits['r'].iloc[3]:.3f}.",
         holds=bool(r - fits["r"].iloc[3] > 0.02),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Content buys much and the kernel little: within domains r falls from {inside:.3f} to {in_ones:.3f} without content, and to {in_even:.3f} without the kernel. The kernel here is the one that all heads share.",
         holds=bool(inside - in_ones > 3 * (inside - in_even) > 0),
     ),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-errors = cx.softmax_denominators(study.at, half_B)[:, heads] / circuit.denominators - 1
+errors = cx.softmax_denominators(study.fixed, half_B)[:, heads] / circuit.denominators - 1
 off = [k for k, size in enumerate(errors.abs().mean(0).tolist()) if size >= 0.1]
 too_small = float((errors[:, off] > 0).float().mean()) if off else 0.0
-cx.claims.finding(
-    f"The page of prose, {calibrating.name}, has too small a denominator in heads {cx.claims.listed(heads[k] for k in off)} for {too_small:.0%} of the texts on average, so what these write is too long.",
+cb.finding(
+    f"The page of prose, {calibration_text.name}, has too small a denominator in heads {cb.listed(heads[k] for k in off)} for {too_small:.0%} of the texts on average, so what these write is too long.",
     holds=len(off) > 1 and too_small > 0.75,
 )
 
@@ -364,14 +364,14 @@ So read the circuit for the order of texts and not for their amounts. Where the 
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-real = cx.claims.on_real("r, 100 strongest", "r of an even bag", "FVU, 100 strongest")
+real = cb.on_real("r, 100 strongest", "r of an even bag", "FVU, 100 strongest")
 circuits, bags = (
     real.loc[line].str.extract(r"(^[0-9.]+)")[0].astype(float)
     for line in ("r, 100 strongest", "r of an even bag")
 )
 display(
     real,
-    cx.claims.finding(
+    cb.finding(
         f"Content and kernel are worth most in Qwen, where they take r from {bags['Qwen']:.2f} to {circuits['Qwen']:.2f}; in MiniLM an even bag has {bags['MiniLM']:.2f} already, and in SmolLM2 it is better than the circuit, {bags['SmolLM2']:.2f} against {circuits['SmolLM2']:.2f}.",
         holds=bool(
             circuits["Qwen"] - bags["Qwen"] > circuits["MiniLM"] - bags["MiniLM"] > 0
@@ -398,13 +398,13 @@ rows = {
 
 own_fits = pd.DataFrame({name: fit(guess, whole_own, kind) for name, guess in rows.items()}).T
 _, r_bag, _, r_both = own_fits["r"]
-cx.claims.finding(
+cb.finding(
     f"With the text's own token at the destination the average correlates {r_bag:.3f} with the whole neuron, and {r_both:.3f} once what the weights say of that token is added, which alone has {own_fits['r'].iloc[2]:.3f}.",
     holds=r_both > 0.9 and r_bag < r_both - 0.1,
 )
 
 # %% tags=["hide-input"]
-figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=2.8)
+figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.8)
 shown = {
     "what the heads add": (summary_B[:, J.index(j)], truth[:, J.index(j)]),
     "the whole neuron, own token at n": (both_own[:, J.index(j)], whole_own[:, J.index(j)]),
@@ -413,7 +413,7 @@ own_kind = kind == study.example.domain
 for axis, (title, (p, q)) in zip(axes, shown.items(), strict=True):
     axis.plot(p[~own_kind], q[~own_kind], ".", ms=4, alpha=0.5, label="other texts")
     axis.plot(p[own_kind], q[own_kind], "^", ms=4, label=study.example.domain)
-    axis.axline((0, 0), slope=1, color=cx.plots.INK, lw=1, ls="--")
+    axis.axline((0, 0), slope=1, color=cb.figures.INK, lw=1, ls="--")
     axis.set(title=title, xlabel="by the circuit", ylabel="in the model")
 k = J.index(j)
 ends = torch.tensor([float(summary_B[:, k].min()), float(summary_B[:, k].max())])
@@ -421,7 +421,7 @@ fitted = with_constants(summary_A, ends[:, None].expand(-1, len(J)))[:, k]
 axes[0].plot(ends, fitted, color="C2", lw=1.5, label="two constants from half A")
 axes[0].legend(fontsize=8)
 r_left, r_right = (np.corrcoef(p, q)[0, 1] for p, q in shown.values())
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "5.2",
     f"Neuron {j} on the texts of half B. Dashed: equality. Left: what the heads add; right: the whole neuron, summary and current token.",
@@ -437,19 +437,19 @@ The post asks whether some of the heads' *VO matrices*, $W_V^h W_O^h$, cancel {c
 
 # %% tags=["hide-input", "nbval-check-output"]
 variance = each.var(0)  # head neuron
-who = study.speaks[heads]
+who = study.head_variance_share[heads]
 alike = float((truth.var(0) / variance.sum(0)).quantile(0.5))
 VO = (weights.W_V[heads] @ weights.W_O[heads]).flatten(1)  # head, d_model d_model
 unit = torch.nn.functional.normalize(VO, dim=1)
 cosines = (unit @ unit.T)[~torch.eye(len(heads), dtype=bool)]
 
-content = circuit.at.split.likes[heads][:, x_B[:, 1:n].flatten()]  # head, token of half B
+content = circuit.fixed.decomposition.content[heads][:, x_B[:, 1:n].flatten()]  # head, token of half B
 content_spread = content.std(1) / content.mean(1)
 apart = cx.total_variation(pos, circuit.kernel)  # head
 pd.DataFrame(
     {
         "who speaks": [f"{v:.0%}" for v in who],
-        "spread of the denominator": [f"{v:.0%}" for v in study.roster["relative spread"][heads]],
+        "spread of the denominator": [f"{v:.0%}" for v in study.head_table["coefficient of variation"][heads]],
         "spread of content over its mean": [f"{v:.1f}" for v in content_spread.tolist()],
         "written too long by, median text": [
             f"{v:+.0%}" for v in errors.quantile(0.5, dim=0).tolist()
@@ -461,15 +461,15 @@ pd.DataFrame(
 
 # %% tags=["hide-input", "nbval-check-output"]
 speak, restless = (
-    sorted(of.nlargest(2).index) for of in (who, study.roster["relative spread"][heads])
+    sorted(of.nlargest(2).index) for of in (who, study.head_table["coefficient of variation"][heads])
 )
-cx.claims.finding(
-    f"The two heads that say {who[speak].sum():.0%}, {cx.claims.listed(speak)}, are the two with the least steady denominators.",
+cb.finding(
+    f"The two heads that say {who[speak].sum():.0%}, {cb.listed(speak)}, are the two with the least steady denominators.",
     holds=bool(who[speak].sum() > 0.75 and speak == restless),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"The heads do not cancel: together they move a neuron with {alike:.1f} times the variance that they would have if unrelated, and no two of their VO matrices point against each other (cosines from {abs(float(cosines.min())):.2f} to {float(cosines.max()):.2f}).",
     holds=bool(alike > 1 and cosines.min() > -0.005),
 )
@@ -504,13 +504,13 @@ mended_r = mended["r"]
 next_r = mended_r.drop(["kernel", "denominators"]).max()
 display(
     costs.map("{:.3f}".format).replace("nan", ""),
-    cx.claims.finding(
+    cb.finding(
         f"Of the amounts, values read as if they stood at n move the level ({there['from offset']:.3f} of an FVU of {there['fvu']:.3f}), and the page's denominators make the slope wrong ({page['from spread']:.3f} of {page['fvu']:.3f}).",
         holds=bool(
             there["from offset"] > 0.9 * there["fvu"] and page["from spread"] > 0.5 * page["fvu"]
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The little order that is lost is lost in two places: each head's own kernel brings r from {all_r:.3f} to {mended_r['kernel']:.3f}, the text's own denominators to {mended_r['denominators']:.3f}, and nothing else above {next_r:.3f}.",
         holds=bool(mended_r[["kernel", "denominators"]].min() > next_r),
     ),
@@ -528,24 +528,24 @@ Made together, they do more than alone; so two constants per neuron, a level and
 # %% tags=["hide-input", "nbval-check-output"]
 some = slice(None, None, 3)
 frequent = torch.bincount(x_A[:, 1:n].flatten()).argsort(descending=True, stable=True).tolist()
-asking = [token for token in frequent if token != at.token][:6]
+asking = [token for token in frequent if token != fixed.token][:6]
 asked = [x_B[some].index_fill(1, torch.tensor([n]), token) for token in asking]
 true_asked = [added_to(texts)[0].sum(1) for texts in asked]  # text neuron, for each
 asked_r = [cx.evaluation.Moments.of(summary_B[some], t).table(J)["r"].median() for t in true_asked]
 inside_heads = bag(circuit.kernel, circuit.weighted_values.flatten(1))[some]
 inside_heads = inside_heads.unflatten(1, circuit.readout.shape[:2])  # text head d_head
-pages = study.at.placed(passages)  # of each, denominators and scale
-factor = circuit.denominators / at.denominators(pages)[:, heads]
-factor = factor * circuit.scale / at.scale(pages, at.outputs(pages))  # page head
+pages = study.fixed.prepare(passages)  # of each, denominators and scale
+factor = circuit.denominators / fixed.denominators(pages)[:, heads]
+factor = factor * circuit.scale / fixed.scale(pages, fixed.head_outputs(pages))  # page head
 guess = einops.einsum(inside_heads, factor, circuit.readout[..., J], "t h d, p h, h d j -> p t j")
 by_page = pd.DataFrame([cx.evaluation.Moments.of(g, truth[some]).table(J).median() for g in guess])
 least_r, narrow, wide = by_page["r"].min(), by_page["spread"].min(), by_page["spread"].max()
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Who asks hardly matters: with each of {len(asked_r)} other tokens at n, r is {min(asked_r):.2f} or more.",
         holds=min(asked_r) > 0.9,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Which page calibrates matters for the amounts: on each of {len(passages)} pages r is {least_r:.2f} or more, but summaries come out between {narrow:.1f} and {wide:.1f} times as wide as the truth.",
         holds=least_r > 0.9 and wide > 1.5 * narrow,
     ),
@@ -561,18 +561,18 @@ Choose heads and a neuron, and see its summary of every labelled passage, by dom
 # %% tags=["hide-input"]
 domains, values = study.domains, circuit.summary(pages)[:, j]
 of_domain = pd.Series(values).groupby(domains).mean().sort_values()
-figure, ((axis,),) = cx.plots.panels(width=6.4, height=0.6 + 0.2 * len(of_domain))
+figure, ((axis,),) = cb.figures.panels(width=6.4, height=0.6 + 0.2 * len(of_domain))
 for row, domain in enumerate(of_domain.index):
     axis.plot(values[domains == domain], [row] * int((domains == domain).sum()), "o", ms=4)
 axis.set_yticks(range(len(of_domain)), of_domain.index)
 axis.set(xlabel="summary", title=f"neuron {j}")
-picture = cx.plots.picture(
+picture = cb.figures.picture(
     figure,
     "5.3",
     f"Summaries of neuron {j} on the labelled passages, by domain: from {of_domain.iloc[0]:+.2f} in {of_domain.index[0]} to {of_domain.iloc[-1]:+.2f} in {of_domain.index[-1]}.",
     f"Dots by domain, lowest {of_domain.index[0]}, highest {of_domain.index[-1]}.",
 )
-cx.widgets.NeuronExplorer(weights, picture=picture, heads=list(heads), neuron=j)
+cv.NeuronExplorer(weights, picture=picture, heads=list(heads), neuron=j)
 
 # %% [markdown]
 """
@@ -585,7 +585,7 @@ Intervals are by document of half B. Where a source speaks in words, the conditi
 # %% tags=["hide-input", "nbval-check-output"]
 def measured(statistic, of=half_B):
     """On all documents, and where it lies when others had been read."""
-    return float(statistic(np.arange(len(of)))), cx.claims.by_document(statistic, of)
+    return float(statistic(np.arange(len(of)))), cb.by_document(statistic, of)
 
 
 def median_r(approx, true):
@@ -612,31 +612,31 @@ shared_only = [cx.evaluation.approximated(circuit, few, ["kernel"])[:, J] for fe
 worst = true_asked[int(np.argmin(asked_r))]
 r_all, ends_all = measured(median_r(summary_B, truth))
 
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim(
+    cb.Claim(
         "bag_length",
         "time constant of the shared kernel: half of its effective tokens, as for an exponential",
         float(cx.effective_tokens(circuit.kernel)) / 2,
         digits=0,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "kernels_alike", "TV of a head's kernel to the shared one, largest", float(apart.max())
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "one_kernel_will_do",
         "r with the shared kernel alone, median neuron",
         *measured(median_r(torch.cat(shared_only), truth)),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "median_r", "r of summary and truth over half B, median neuron", r_all, ends_all, digits=4
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "agrees_on_decisions",
         "agreement whether a neuron fires, beyond chance, own token at n, median",
         *measured(beyond_chance),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "bag_for_other_tokens",
         f"r of the circuit for {TOKEN!r} when another token asks, the worst of {len(asked_r)}",
         *measured(median_r(summary_B[some], worst), half_B[some]),
@@ -651,19 +651,19 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"The stable heads write a bag of tokens: r with what they add lies between {ends_all[0]:.3f} and {ends_all[1]:.3f} (95%, by document).",
     holds=bool(ends_all[0] > 0.9),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"Its amounts are not to be trusted (FVU {fvu:.3f}) until two constants a neuron are taken from other texts ({fixed:.3f}).",
     holds=bool(fixed < 0.1 < fvu),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"A neuron is this bag and its current token (r = {r_both:.3f}); the bag alone explains {r_bag**2:.0%} of its variance at best.",
     holds=bool(r_both > 0.9),
 )
@@ -683,9 +683,9 @@ As code, where the page is simply the first of the book's passages:
 """
 
 # %%
-layer = cx.destination(cx.load(MODEL), n=n, token=TOKEN)  # the first layer, seen from n
+layer = cx.fix_query(cx.load(MODEL), n=n, token=TOKEN)  # the first layer, seen from n
 pages = cx.texts.passages(layer)  # pages of many kinds; one calibrates
-stable = HEADS or cx.stable_heads(layer, half_A, steady=STEADY)  # denominators hold still
+stable = HEADS or cx.stable_heads(layer, half_A, max_cv=MAX_CV)  # denominators hold still
 six = cx.ContextualCircuit.calibrate(layer, pages[0], stable)  # kernel, denominators, s
 sensitive = cx.find_neurons(six, threshold=-np.inf)[:5]  # whom tokens move far, and which tokens
 sensitive["this text"] = six.summary(x)[sensitive.index]  # any text; no model is run
@@ -711,9 +711,9 @@ glued = torch.cat([a.tokens[:turn], b.tokens[1 : study.length - turn + 1]])  # B
 walk = np.unique(np.linspace(32, study.length - 1, 28).astype(int)).tolist()
 true, kappa = [], []
 for m in walk:
-    there = cx.destination(weights, n=m, token=TOKEN)
+    there = cx.fix_query(weights, n=m, token=TOKEN)
     seen = torch.cat([glued[:m], torch.tensor([there.token])])
-    true.append(there.truth(seen, heads)[J])
+    true.append(there.exact_summary(seen, heads)[J])
     middle = cx.positional_kernels(weights, m, TOKEN)[heads].quantile(0.5, dim=0)
     kappa.append(float(middle[turn:].sum() / middle.sum()))
 true, kappa = torch.stack(true), torch.tensor(kappa)
@@ -727,7 +727,7 @@ def goes_with(curve):
 
 
 at_once = goes_with((np.array(walk) >= turn).astype(float))
-cx.claims.finding(
+cb.finding(
     f"The {len(most)} neurons that move most along this text turn at the kernel's pace: in the median, κ correlates {goes_with(kappa):.2f} with what the heads add to them, a sudden change {at_once:.2f}.",
     holds=bool(goes_with(kappa) > max(0.9, at_once)),
 )

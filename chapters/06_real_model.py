@@ -61,11 +61,11 @@ from einops import einsum
 from safetensors.torch import load_file, save_file
 
 import ctxlib as cx
-from ctxlib.claims import keep_rows
+from ctxbook import keep_rows
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 REAL = {"qwen": "Qwen", "smollm2": "SmolLM2", "minilm": "MiniLM"}
-KEPT = cx.models.DATA / "evidence" / "real.json"
+KEPT = cb.evidence("real.json")
 
 
 def texts_for(reader):
@@ -81,10 +81,10 @@ def texts_for(reader):
     return fresh
 
 
-def studied(at):
+def studied(fixed):
     """The study of a first layer, and all the texts: heads and their spread are half A's."""
-    texts = texts_for(cx.texts.Reader.of(at, at.length))
-    return cx.study(at, [text for text in texts if text.half == "A"], or_all=True), texts
+    texts = texts_for(cx.texts.Reader.of(fixed, fixed.length))
+    return cx.study(fixed, [text for text in texts if text.half == "A"], or_all=True), texts
 
 
 # %% tags=["hide-input"]
@@ -98,14 +98,14 @@ def truth_of(name):
     loaded = time.perf_counter()
     reader = cx.texts.Reader.of(model, min(512, model.cfg.n_ctx))
     common = list(cx.texts.held_out_stream(reader, SEEN))
-    at = cx.destination(model, common, 128 if encoder else 256)
-    study, texts = studied(at)
+    fixed = cx.fix_query(model, common, 128 if encoder else 256)
+    study, texts = studied(fixed)
     circuit, split = study.circuit, time.perf_counter()
     top = cx.find_neurons(circuit, threshold=-math.inf)["top"]
-    found, x = time.perf_counter(), at.placed(texts)
+    found, x = time.perf_counter(), fixed.prepare(texts)
     parts = [
-        (at.layer.inside(few), at.scale(few, at.outputs(few))[:, 0],
-         cx.total_variation(at.layer.rows(few), at.split.rows(few)))
+        (fixed.exact.z(few), fixed.scale(few, fixed.head_outputs(few))[:, 0],
+         cx.total_variation(fixed.exact.rows(few), fixed.decomposition.rows(few)))
         for few in x.split(32)
     ]  # fmt: skip
     inside, scale, tv = (torch.cat(part) for part in zip(*parts, strict=True))
@@ -114,9 +114,9 @@ def truth_of(name):
     budget = cx.evaluation.error_budget(circuit, on_B[::THIRD], strongest)[["r", "fvu"]]
     every = {
         how: cx.evaluate(one, on_B)[["r", "fvu"]].median().round(4).to_dict()
-        for how, one in {"one page": circuit, "own": circuit.self_normalised()}.items()
+        for how, one in {"one page": circuit, "own": circuit.self_normalized()}.items()
     }
-    VO = at.true_layer().value_map()[0][study.heads] @ at.readout.W_O[study.heads]
+    VO = fixed.require_exact().value_map()[0][study.heads] @ fixed.readout.W_O[study.heads]
     unit = torch.nn.functional.normalize(VO.flatten(1), dim=1)  # head, d_model d_model
     cosines = (unit @ unit.T)[~torch.eye(len(unit), dtype=bool)]
     real = cx.models.real_models()[name]
@@ -132,9 +132,9 @@ def truth_of(name):
     facts = {
         "source": source,
         "sha256": real["files"][source],
-        "n": at.n,
+        "n": fixed.n,
         "heads": list(study.heads),
-        "calibrating": study.calibrating.name,
+        "calibrating": study.calibration_text.name,
         "all neurons": every,
         "VO cosines": [round(float(v), 3) for v in (cosines.min(), cosines.max())],
         "budget": [[made, item, *row] for (made, item), row in budget.round(4).T.items()],
@@ -162,39 +162,39 @@ kept, of_model = json.loads(KEPT.read_text()), load_file(KEPT.with_suffix(".safe
 class First:
     """A first layer on the texts: its study, what its heads really add, and how it is held."""
 
-    def __init__(self, at, held=None):
-        self.at, (self.study, texts) = at, studied(at)
-        self.roster, self.heads = self.study.roster, list(self.study.heads)
-        self.circuit, self.x = self.study.circuit, at.placed(texts)
+    def __init__(self, fixed, held=None):
+        self.fixed, (self.study, texts) = fixed, studied(fixed)
+        self.head_table, self.heads = self.study.head_table, list(self.study.heads)
+        self.circuit, self.x = self.study.circuit, fixed.prepare(texts)
         half = np.array([text.half for text in texts])
         self.A, self.B = (torch.from_numpy(np.flatnonzero(half == h)) for h in "AB")
         self.on_B = [texts[i] for i in self.B]
         self.domain = np.array([text.domain for text in texts])
-        self.share = cx.denominators.speaks(at, [texts[i] for i in self.A[::2]])
+        self.share = cx.denominators.head_variance_share(fixed, [texts[i] for i in self.A[::2]])
         if held is None:  # the model itself is at hand
             parts = []
             for x in self.x.split(64):
-                out, rows = at.outputs(x), (at.true_layer().rows(x), at.split.rows(x))
-                truth = at.to_neurons(x, out, self.heads)
-                parts.append((truth, at.scale(x, out)[:, 0], cx.total_variation(*rows)))
+                out, rows = fixed.head_outputs(x), (fixed.require_exact().rows(x), fixed.decomposition.rows(x))
+                truth = fixed.to_neurons(x, out, self.heads)
+                parts.append((truth, fixed.scale(x, out)[:, 0], cx.total_variation(*rows)))
             self.truth, self.scale, tv = map(torch.cat, zip(*parts, strict=True))
             self.tv = tv.median(0).values
             top = cx.find_neurons(self.circuit, threshold=-math.inf)["top"].sort_index()
             self.top = torch.tensor(top.to_numpy())
         else:  # what the heads gathered is kept, and W_O, W_in and its scale make it a truth
             self.tv, self.top, self.scale = held["tv"], held["top"], held["scale"]
-            W_O = at.readout.W_O[self.heads].flatten(0, 1)
+            W_O = fixed.readout.W_O[self.heads].flatten(0, 1)
             stream = held["inside"].float().flatten(1) @ W_O
-            self.truth = stream @ at.readout.W_in / self.scale[:, None]
+            self.truth = stream @ fixed.readout.W_in / self.scale[:, None]
         self.J = self.top.argsort(descending=True, stable=True)[:MANY].tolist()
-        self.denominators = at.denominators(self.x)[:, self.heads]  # text head
+        self.denominators = fixed.denominators(self.x)[:, self.heads]  # text head
         by_token = self.circuit.weighted_values.flatten(1)
-        gathered = cx.split.weighted_sum(by_token, self.x, self.circuit.kernel.expand(self.x.shape))
-        self.inside = gathered.unflatten(1, (len(self.heads), -1))  # text head d_head, one page's
+        gathered = cx.decompose.weighted_sum(by_token, self.x, self.circuit.kernel.expand(self.x.shape))
+        self.z = gathered.unflatten(1, (len(self.heads), -1))  # text head d_head, one page's
         even = torch.full(self.x.shape, 1 / self.x.shape[1])  # no kernel, and no content
-        bare = cx.split.weighted_sum(at.split.values(self.heads).flatten(1), self.x, even)
+        bare = cx.decompose.weighted_sum(fixed.decomposition.values(self.heads).flatten(1), self.x, even)
         self.even = bare.unflatten(1, (len(self.heads), -1))
-        better = self.circuit.self_normalised()
+        better = self.circuit.self_normalized()
         self.own = better.summary(self.x[self.B])
 
     def told(self, inside, neurons=None, scale=1.0):
@@ -204,8 +204,8 @@ class First:
 
     def on_pages(self, x):
         """What turns the circuit's page into each of these pages: text head."""
-        scale = self.at.scale(x, self.at.rebuilt_outputs(x))
-        factor = self.circuit.denominators / self.at.denominators(x)[:, self.heads]
+        scale = self.fixed.scale(x, self.fixed.approx_head_outputs(x))
+        factor = self.circuit.denominators / self.fixed.denominators(x)[:, self.heads]
         return factor * self.circuit.scale / scale
 
     def over_heads(self, values):
@@ -216,8 +216,8 @@ class First:
 
 def r_and_fvu(guess, true):
     """Medians over neurons of r and FVU, as a statistic of the texts that are drawn."""
-    centre = true.mean(0)
-    p, q = guess - centre, true - centre
+    center = true.mean(0)
+    p, q = guess - center, true - center
     parts = p, q, p * p, q * q, p * q
 
     def of_drawn(drawn):
@@ -233,7 +233,7 @@ def r_and_fvu(guess, true):
 def interval(guess, true, texts, draws=199):
     """Both, and their 95% intervals had other documents been read."""
     statistic = r_and_fvu(guess, true)
-    ends = [cx.claims.by_document(lambda d, k=k: statistic(d)[k], texts, draws) for k in (0, 1)]
+    ends = [cb.by_document(lambda d, k=k: statistic(d)[k], texts, draws) for k in (0, 1)]
     return statistic(np.arange(len(true))), np.array(ends)
 
 
@@ -242,7 +242,7 @@ def held_against(first):
     interval: had other documents been read, or other pages calibrated, whichever is wider.
     """
     J, B = first.J, first.B
-    all_of_B, true, inside = np.arange(len(B)), first.truth[B], first.inside[B]
+    all_of_B, true, inside = np.arange(len(B)), first.truth[B], first.z[B]
     (r, fvu), ends = interval(first.told(inside, J), true[:, J], first.on_B)
     pages = np.random.default_rng(SEED).choice(first.A.numpy(), PAGES, replace=False)
     by_page = [
@@ -267,7 +267,7 @@ def held_against(first):
 def of_stored(name):
     """A real model: its stored layer, and what is kept of its truth."""
     held = {key.partition(".")[2]: v for key, v in of_model.items() if key.startswith(name + ".")}
-    return First(cx.destination(name), held)
+    return First(cx.fix_query(name), held)
 
 
 # %% [markdown]
@@ -287,42 +287,42 @@ What is computed here reads *stored layers*: kernels, content, values in 8 bits,
 
 # %%
 qwen = of_stored("qwen")
-at, heads, circuit = qwen.at, qwen.heads, qwen.circuit  # stable by half A; one page of prose
+fixed, heads, circuit = qwen.fixed, qwen.heads, qwen.circuit  # stable by half A; one page of prose
 summary = circuit.summary(qwen.x[qwen.B])  # text neuron, and no model is run
 
 # %% tags=["hide-input", "nbval-check-output"]
-local = qwen.roster.index[qwen.roster["effective tokens"] < 40].tolist()
+local = qwen.head_table.index[qwen.head_table["effective tokens"] < 40].tolist()
 stable_share = float(qwen.share[heads].sum())
 loud = int(qwen.share.idxmax())
 display(
-    qwen.roster.assign(**{"who speaks": qwen.share.map("{:.0%}".format)}),
-    cx.claims.finding(
-        f"{len(heads)} of Qwen's {at.n_heads} heads are stable, {cx.claims.listed(heads)}; {len(local)} reach over fewer than 40 tokens.",
-        holds=bool(len(local) > at.n_heads / 2 and len(heads) < at.n_heads / 2),
+    qwen.head_table.assign(**{"who speaks": qwen.share.map("{:.0%}".format)}),
+    cb.finding(
+        f"{len(heads)} of Qwen's {fixed.n_heads} heads are stable, {cb.listed(heads)}; {len(local)} reach over fewer than 40 tokens.",
+        holds=bool(len(local) > fixed.n_heads / 2 and len(heads) < fixed.n_heads / 2),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Most of what differs between texts is said by head {loud}, {qwen.share[loud]:.0%} of it, which looks at one token.",
-        holds=bool(qwen.share[loud] > 0.5 and qwen.roster.loc[loud, "effective tokens"] < 2),
+        holds=bool(qwen.share[loud] > 0.5 and qwen.head_table.loc[loud, "effective tokens"] < 2),
     ),
 )
 
 # %% tags=["hide-input"]
-figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=2.6)
-colours = [f"C{int(not stable)}" for stable in qwen.roster["stable"]]
+figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.6)
+colours = [f"C{int(not stable)}" for stable in qwen.head_table["stable"]]
 for axis, (name, values) in zip(
     axes,
-    {"effective tokens": qwen.roster["effective tokens"], "who speaks": qwen.share}.items(),
+    {"effective tokens": qwen.head_table["effective tokens"], "who speaks": qwen.share}.items(),
     strict=True,
 ):
-    axis.bar(range(at.n_heads), values, color=colours, width=0.7)
-    axis.set(xlabel="head", ylabel=name, xticks=range(at.n_heads))
+    axis.bar(range(fixed.n_heads), values, color=colours, width=0.7)
+    axis.set(xlabel="head", ylabel=name, xticks=range(fixed.n_heads))
 axes[0].set(yscale="log")
-axes[0].axhline(40, color=cx.plots.INK, lw=0.8, ls=":")
-cx.plots.picture(
+axes[0].axhline(40, color=cb.figures.INK, lw=0.8, ls=":")
+cb.figures.picture(
     figure,
     "6.1",
     "Qwen's heads. Left: over how many tokens the kernel reaches, with the bound for a stable head. Right: the share of what differs between texts that each says to the neurons. Blue: stable.",
-    f"Two bar charts over {at.n_heads} heads: effective tokens and share of what is said. Stable: {cx.claims.listed(heads)}.",
+    f"Two bar charts over {fixed.n_heads} heads: effective tokens and share of what is said. Stable: {cb.listed(heads)}.",
 )
 
 # %% [markdown]
@@ -347,7 +347,7 @@ def shown(value, ends=(), digits=2):
 q = held["qwen"]
 r, fvu = q["r"][0], q["FVU"][0]
 published_r, published_fvu = (
-    float(cx.claims.published(f"median_{of}").value) for of in ("r", "fvu")
+    float(cb.published(f"median_{of}").value) for of in ("r", "fvu")
 )
 own_r, own_fvu = q["own r"][0], q["own FVU"][0]
 compared = pd.DataFrame(
@@ -361,22 +361,22 @@ compared = pd.DataFrame(
 )
 display(
     compared.astype(str),
-    cx.claims.finding(
+    cb.finding(
         f"With one page of prose Qwen's circuit reaches r = {r:.2f} with what its stable heads really add, in the median of the {MANY} strongest neurons, and leaves {fvu:.0%} of the variance unexplained.",
         holds=bool(abs(r - published_r) < 0.02 and fvu < 0.25),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"That is what is published for GPT-2 small, {published_r:.2f} and {published_fvu:.0%}, within the interval of either.",
         holds=bool(
             q["r"][1][0] <= published_r <= q["r"][1][1]
             and q["FVU"][1][0] <= published_fvu <= q["FVU"][1][1]
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"These heads carry {stable_share:.0%} of what differs between texts, and over all neurons r is {q['of all'][0]:.2f} and {q['of all'][1]:.0%} is left.",
         holds=bool(stable_share < 0.1 and q["of all"][0] < q["r"][1][0]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Self-normalised, r is {own_r:.2f} and {own_fvu:.0%} is left, for the strongest as for all.",
         holds=bool(own_r > 0.98 and own_fvu < 0.04 and abs(own_r - q["own of all"][0]) < 0.01),
     ),
@@ -385,24 +385,24 @@ display(
 # %% tags=["hide-input"]
 true_B, J = qwen.truth[qwen.B], qwen.J
 kinds = {"one page": summary, "self-normalised": qwen.own}
-figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=2.6, sharey=True)
+figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.6, sharey=True)
 for k, (name, guess) in enumerate(kinds.items()):
-    each = cx.evaluation.Moments.of(guess, true_B).table(range(at.n_neurons))
+    each = cx.evaluation.Moments.of(guess, true_B).table(range(fixed.n_neurons))
     for few, style, whom in ((J, "-", f"{MANY} strongest"), (slice(None), "--", "all")):
         for axis, of in zip(axes, ("r", "fvu"), strict=True):
             ordered = np.sort(each[of].iloc[few])
             share = np.linspace(0, 1, len(ordered))
             axis.plot(ordered, share, style, color=f"C{k}", label=f"{name}, {whom}")
 for axis, of, value in zip(axes, ("r", "FVU"), (published_r, published_fvu), strict=True):
-    axis.plot(value, 0.5, "D", color=cx.plots.INK, ms=6, label="published, GPT-2 small")
+    axis.plot(value, 0.5, "D", color=cb.figures.INK, ms=6, label="published, GPT-2 small")
     axis.set(xlabel=of)
 axes[0].set(xlim=(0.4, 1), ylabel="share of neurons below")
 axes[1].set(xlim=(0.005, 5), xscale="log")
 axes[0].legend(fontsize=7, loc="upper left")
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "6.2",
-    f"r and FVU of the neurons of Qwen's first layer on half B, in order. Dashed: all {at.n_neurons} neurons.",
+    f"r and FVU of the neurons of Qwen's first layer on half B, in order. Dashed: all {fixed.n_neurons} neurons.",
     f"Curves over neurons: medians of all {q['of all'][0]:.2f} and {q['of all'][1]:.2f} with one page, {q['own of all'][0]:.3f} and {q['own of all'][1]:.3f} self-normalised.",
 )
 
@@ -434,8 +434,8 @@ def script(token):
 def loudest(first, neurons, most=cx.neurons.LARGEST):
     """The tokens that push each neuron up most, and how far: `top`."""
     columns = first.circuit.contribution_to(neurons)
-    best = columns.masked_fill(first.at.split.untrained, -math.inf).topk(most)
-    return [cx.neurons.spelled(first.at, row) for row in best.indices.tolist()]
+    best = columns.masked_fill(first.fixed.decomposition.untrained, -math.inf).topk(most)
+    return [cx.neurons.decode_tokens(first.fixed, row) for row in best.indices.tolist()]
 
 
 def judged(values_A, values_B, first):
@@ -448,7 +448,7 @@ def judged(values_A, values_B, first):
     return label, again, aucs[np.searchsorted(names, label), np.arange(len(label))]
 
 
-summary_A = qwen.told(qwen.inside[qwen.A])
+summary_A = qwen.told(qwen.z[qwen.A])
 label, again, auc = judged(summary_A, true_B, qwen)
 words = loudest(qwen, J[:FEW])
 scripts = [Counter(map(script, row)) for row in words]
@@ -471,22 +471,22 @@ loud_in = Counter(token for row in words for token in set(row))
 everywhere = {token for token, count in loud_in.items() if count >= FEW / 2}
 rest = [Counter(script(token) for token in row if token not in everywhere) for row in words]
 both = sum(found["Latin"] > 0 and found["Han"] > 0 for found in rest)
-any_token = np.random.default_rng(SEED).integers(at.d_vocab, size=(DRAWS, cx.neurons.LARGEST))
-drawn = [{script(t) for t in cx.neurons.spelled(at, row)} for row in any_token.tolist()]
+any_token = np.random.default_rng(SEED).integers(fixed.d_vocab, size=(DRAWS, cx.neurons.LARGEST))
+drawn = [{script(t) for t in cx.neurons.decode_tokens(fixed, row)} for row in any_token.tolist()]
 by_chance = float(np.mean([{"Latin", "Han"} <= found for found in drawn]))
 good = int((auc[J[:FEW]] > 0.9).sum())
 agree = float((label[J] == again[J]).mean())
 chance = sum((label[J] == d).mean() * (again[J] == d).mean() for d in set(label[J]))
 display(
-    cx.claims.finding(
-        f"In {both} of the first {FEW} neurons words in Latin letters and Chinese words are both among the {cx.neurons.LARGEST} loudest tokens, even without the {len(everywhere)} tokens that are loud in half of these neurons, {cx.claims.listed(sorted(token.strip() for token in everywhere))}; twenty tokens drawn from the vocabulary hold both in {by_chance:.0%} of draws.",
+    cb.finding(
+        f"In {both} of the first {FEW} neurons words in Latin letters and Chinese words are both among the {cx.neurons.LARGEST} loudest tokens, even without the {len(everywhere)} tokens that are loud in half of these neurons, {cb.listed(sorted(token.strip() for token in everywhere))}; twenty tokens drawn from the vocabulary hold both in {by_chance:.0%} of draws.",
         holds=bool(both > FEW / 2 and len(everywhere) > 0),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"For {good} of the {FEW} the label tells its texts of half B from all others with an AUC above 0.9.",
         holds=bool(0.4 * FEW <= good <= 0.6 * FEW),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In {agree:.0%} of the {MANY} strongest neurons half B, by what the heads really add, gives the label that half A gave; labels dealt anew would agree in {chance:.0%}.",
         holds=bool(agree > 2 * chance),
     ),
@@ -498,18 +498,18 @@ Are these twenty better than what is no shelf? Three nulls, a thousand sets of t
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-mixed = cx.nulls.mixtures(torch.cat([summary_A, true_B]), SEED, 2000)  # of what neurons are told
+mixed = cb.nulls.mixtures(torch.cat([summary_A, true_B]), SEED, 2000)  # of what neurons are told
 label_mixed, _, auc_mixed = judged(mixed[: len(summary_A)], mixed[len(summary_A) :], qwen)
-alike = cx.nulls.random_sets(J[:FEW], at.n_neurons, DRAWS, SEED, like=at.readout.W_in.norm(dim=0))
-some_mixtures = cx.nulls.random_sets(range(FEW), len(auc_mixed), DRAWS, SEED)
+alike = cb.nulls.random_sets(J[:FEW], fixed.n_neurons, DRAWS, SEED, like=fixed.readout.W_in.norm(dim=0))
+some_mixtures = cb.nulls.random_sets(range(FEW), len(auc_mixed), DRAWS, SEED)
 nulls = {
-    "any twenty": np.median(auc[cx.nulls.random_sets(J[:FEW], at.n_neurons, DRAWS, SEED)], axis=1),
+    "any twenty": np.median(auc[cb.nulls.random_sets(J[:FEW], fixed.n_neurons, DRAWS, SEED)], axis=1),
     "of like norm": np.median(auc[alike], axis=1),
     "mixtures": np.median(auc_mixed[some_mixtures], axis=1),
 }
 found_auc = float(np.median(auc[J[:FEW]]))
 moved_auc = float(np.median(auc[summary_A.std(0).topk(FEW).indices]))  # tried later, for chapter 8
-beaten = {name: cx.nulls.p_value(found_auc, draws) for name, draws in nulls.items()}
+beaten = {name: cb.nulls.p_value(found_auc, draws) for name, draws in nulls.items()}
 of_label = pd.Series(auc_mixed).groupby(label_mixed).median()  # as in chapter 8
 ahead = float(np.median(auc[J[:FEW]] - of_label.loc[label[J[:FEW]]]))
 as_far = np.median((auc_mixed - of_label.loc[label_mixed].to_numpy())[some_mixtures], axis=1)
@@ -522,29 +522,29 @@ display(
         },
         index=[f"the first {FEW}", *nulls],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The labels of the first {FEW} of them tell other texts apart at a median AUC of {found_auc:.2f}, which random mixtures of neurons reach in {beaten['mixtures']:.0%} of draws.",
         holds=bool(0.02 < beaten["mixtures"] < 0.2),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Any twenty neurons reach it in {beaten['any twenty']:.0%} of draws, neurons of like norm in {beaten['of like norm']:.0%}. The {FEW} that texts of half A move most, asked later, do better: {moved_auc:.2f}.",
         holds=bool(beaten["of like norm"] < beaten["any twenty"] < 0.05 and moved_auc > found_auc),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Labels differ in how easily they are told, which widens this null. Beside the median mixture with its own label, the median of the {FEW} is still {ahead:.2f} ahead, and fewer than 1% of the draws are.",
-        holds=bool(0.03 < ahead < 0.1 and cx.nulls.p_value(ahead, as_far) < 0.01),
+        holds=bool(0.03 < ahead < 0.1 and cb.nulls.p_value(ahead, as_far) < 0.01),
     ),
 )
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(width=6.4, height=2.4)
+figure, ((axis,),) = cb.figures.panels(width=6.4, height=2.4)
 bins = np.linspace(0.6, 1, 61)
 for k, (name, draws) in enumerate(nulls.items()):
     axis.hist(draws, bins, color=f"C{k + 1}", histtype="step", lw=1.5, label=name)
 axis.axvline(found_auc, color="C0", lw=2, label=f"the first {FEW}")
 axis.set(xlabel="median AUC on half B", ylabel=f"draws of {FEW}")
 axis.legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "6.3",
     f"How well the label of half A tells texts of half B apart: the first {FEW} neurons of Qwen and {DRAWS} sets of as many.",
@@ -603,7 +603,7 @@ def ends(tokens, factor, count=4):
     """The tokens at either end of a factor."""
     order = factor.argsort(descending=True)
     up, down = (
-        [w.strip() for w in cx.neurons.spelled(at, tokens[o].tolist())]
+        [w.strip() for w in cx.neurons.decode_tokens(fixed, tokens[o].tolist())]
         for o in (order[:count], order.flip(0)[:count])
     )
     return f"{' '.join(up)} | {' '.join(down)}"
@@ -617,7 +617,7 @@ display(
         },
         index=pd.Index(J[:6], name="neuron"),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Parts of a column recur in {recur} of {len(J)} neurons: half A's first {FACTORS} factors hold {held_B:.0%} of half B's table in the median, and {held_dealt:.0%} of one that is dealt out.",
         holds=bool(recur > len(J) / 2),
     ),
@@ -639,7 +639,7 @@ reader = cx.texts.Reader.of(model, min(257, model.cfg.n_ctx))
 n = reader.n_ctx // 2 if isinstance(model, cx.models.Encoder) else reader.n_ctx - 1
 learned = cx.weights.has_positions(model)  # else the split asks how common tokens are
 common = None if learned else list(cx.texts.held_out_stream(reader, SEEN))
-layers[MODEL] = First(cx.destination(model, common, n))
+layers[MODEL] = First(cx.fix_query(model, common, n))
 
 # %% tags=["hide-input", "nbval-check-output"]
 held = {name: held.get(name.lower()) or held_against(first) for name, first in layers.items()}
@@ -649,19 +649,19 @@ def row(name, first):
     """What the table says of a model."""
     told, heads = held[name], first.heads
     off = (first.denominators[first.B] / first.circuit.denominators - 1).abs().mean(0)
-    of_heads = pd.Series(off.tolist(), heads).reindex(range(first.at.n_heads), fill_value=0.0)
+    of_heads = pd.Series(off.tolist(), heads).reindex(range(first.fixed.n_heads), fill_value=0.0)
     if name == "Qwen":
         labels = label, again
     else:
-        labels = judged(first.told(first.inside[first.A]), first.truth[first.B], first)[:2]
+        labels = judged(first.told(first.z[first.A]), first.truth[first.B], first)[:2]
     of_A, of_B = (np.asarray(one)[first.J] for one in labels)
-    facts = first.roster
+    facts = first.head_table
     return {
-        "heads stable": f"{len(heads)} of {first.at.n_heads}",
+        "heads stable": f"{len(heads)} of {first.fixed.n_heads}",
         "heads by family": ", ".join(f"{v} {k}" for k, v in facts["family"].value_counts().items()),
         "their share": f"{first.share[heads].sum():.0%}",
         "effective tokens": f"{first.over_heads(facts['effective tokens']):.0f}",
-        "spread": f"{first.over_heads(facts['relative spread']):.2f}",
+        "spread": f"{first.over_heads(facts['coefficient of variation']):.2f}",
         "TV": f"{first.over_heads(first.tv):.3f}",
         "error of one page": f"{first.over_heads(of_heads):.0%}",
         f"r, {MANY} strongest": shown(*told["r"]),
@@ -682,7 +682,7 @@ lines = {
     f"r, {MANY} strongest": "median_r",
     f"FVU, {MANY} strongest": "median_fvu",
 }
-printed = {line: cx.claims.published(figure).value for line, figure in lines.items()}
+printed = {line: cb.published(figure).value for line, figure in lines.items()}
 table["GPT-2 small, published"] = pd.Series(printed).reindex(table.index, fill_value="")
 if MODELS is not None:
     keep_rows("06_real_model", table.drop(columns=MODEL))
@@ -695,22 +695,22 @@ own_rs, own_fvus = zip(
 )
 least_own, most_own = min(own_rs), max(own_fvus)
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Self-normalised, all {len(held)} layers agree with their heads: r is {least_own:.2f} or more, and at most {most_own:.0%} is left.",
         holds=bool(least_own > 0.95 and most_own < 0.15),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Where positions are learned and added, rows are rebuilt better than published: TV is {tv['MiniLM']:.2f} in MiniLM and {tv[MODEL]:.2f} in {MODEL}. Where they turn it is {tv['Qwen']:.2f} in Qwen and {tv['SmolLM2']:.2f} in SmolLM2.",
         holds=bool(max(tv["MiniLM"], tv[MODEL]) < 0.05 < 2 * 0.05 < min(tv["Qwen"], tv["SmolLM2"])),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"With one page SmolLM2's circuit is worse than no circuit: its FVU is {held['SmolLM2']['FVU'][0]:.1f}, and 1 is what the mean alone would leave.",
         holds=bool(held["SmolLM2"]["FVU"][1][0] > 1),
     ),
 )
 
 # %% tags=["hide-input"]
-figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=2.6, sharey=True)
+figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.6, sharey=True)
 for axis, of, value in zip(axes, ("r", "FVU"), (published_r, published_fvu), strict=True):
     for k, (kind, key) in enumerate({"one page": of, "self-normalised": f"own {of}"}.items()):
         for place, told in enumerate(held.values()):
@@ -722,12 +722,12 @@ for axis, of, value in zip(axes, ("r", "FVU"), (published_r, published_fvu), str
                 color=f"C{k}",
                 label=None if place else kind,
             )
-    axis.axvline(value, color=cx.plots.INK, lw=1, ls="--")
+    axis.axvline(value, color=cb.figures.INK, lw=1, ls="--")
     axis.set(xlabel=of)
 axes[1].set(xscale="log")
 axes[0].set_yticks(-np.arange(len(held)), list(held))
 axes[0].legend(fontsize=8, loc="lower left")
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "6.4",
     f"The median of the {MANY} strongest neurons on half B, with its interval. Dashed: published for GPT-2 small.",
@@ -758,18 +758,18 @@ the error $\epsilon$ meets the constant part as well: $\epsilon \bar v$ says not
 # %%
 def constant_from_page(first):
     """What heads gather when the constant is the page's, not the circuit's: text head d_head."""
-    made, page = first.circuit, first.at.placed([first.study.calibrating])[0]
-    likes = first.at.split.likes[first.heads] / made.denominators[:, None]  # head vocab
+    made, page = first.circuit, first.fixed.prepare([first.study.calibration_text])[0]
+    likes = first.fixed.decomposition.content[first.heads] / made.denominators[:, None]  # head vocab
     lengths = (likes.T[first.x] * made.kernel[:, None]).sum(1)  # text head: 1 + epsilon
     gathered = (made.kernel @ made.weighted_values[page].flatten(1)).unflatten(0, (len(likes), -1))
     always = gathered / (likes[:, page] @ made.kernel)[:, None]  # head d_head
-    return first.inside - (lengths - 1)[..., None] * always
+    return first.z - (lengths - 1)[..., None] * always
 
 
 # %% tags=["hide-input", "nbval-check-output"]
 def asked(first):
     """FVU of the strongest neurons on half B, one piece of the page's circuit replaced at a time."""
-    J, B, inside = first.J, first.B, first.inside[first.B]
+    J, B, inside = first.J, first.B, first.z[first.B]
     own = (first.circuit.denominators / first.denominators[B])[..., None]  # text head 1
     mean = first.circuit.denominators / first.denominators[first.A].mean(0)
     scale = (first.scale[B] / first.circuit.scale)[:, None]
@@ -806,15 +806,15 @@ off_smol = float(table.loc["error of one page", "SmolLM2"].rstrip("%")) / 100
 display(
     asks.map("{:.2f}".format).rename_axis("FVU, the strongest neurons on half B"),
     pd.Series(larger).map("{:.1f}".format).to_frame("constant over spread").T,
-    cx.claims.finding(
+    cb.finding(
         f"It is the denominators: made alone, they cost SmolLM2 an FVU of {only['denominators']:.2f}, and the next approximation, {cx.evaluation.APPROXIMATIONS[next_item]}, {next_cost:.2f}.",
         holds=bool(only["denominators"] > 10 * next_cost),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"It is not this page, nor one head alone: of {as_it_is:.2f} the mean denominators of half A leave {asks['SmolLM2'].iloc[2]:.2f}, and mending the head that matters most {asks['SmolLM2'].iloc[3]:.2f}.",
         holds=bool(asks["SmolLM2"].iloc[2:4].min() > 1),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"It is the constant: what SmolLM2's heads say in every text is {larger['SmolLM2']:.0f} times as large as what varies, so that being {off_smol:.0%} off outweighs any text; with the constant from the page {from_page:.2f} is left, with the text's own denominators and scale {asks['SmolLM2'].iloc[5]:.2f}.",
         holds=bool(
             larger["SmolLM2"] * off_smol > 1
@@ -822,14 +822,14 @@ display(
             and from_page < 1.2 * asks["SmolLM2"].iloc[5] < 0.2 * as_it_is
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In the other {len(layers) - 1} layers, which say no such constant, taking it from the page changes the FVU by {changed:.2f} at most.",
         holds=bool(changed < 0.05),
     ),
 )
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(width=7.4, height=2.8)
+figure, ((axis,),) = cb.figures.panels(width=7.4, height=2.8)
 for k, name in enumerate(["SmolLM2", *asks.columns.drop("SmolLM2")]):
     wide = {"ms": 9, "ls": "-", "lw": 1} if name == "SmolLM2" else {"ms": 5, "ls": ""}
     axis.plot(
@@ -837,9 +837,9 @@ for k, name in enumerate(["SmolLM2", *asks.columns.drop("SmolLM2")]):
     )
 axis.set_yticks(-np.arange(len(asks)), asks.index)
 axis.set(xscale="log", xlabel="FVU")
-axis.axvline(1, color=cx.plots.INK, lw=0.8, ls=":")
+axis.axvline(1, color=cb.figures.INK, lw=0.8, ls=":")
 axis.legend(fontsize=8, loc="lower right")
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "6.5",
     "What is left unexplained when one piece of the page's circuit is replaced. At the dotted line nothing is explained.",
@@ -859,11 +859,11 @@ def by_head(key):
     half B, the steadiest head first: head text neuron.
     """
     first = layers[REAL[key]]
-    order = first.roster["relative spread"][first.heads].argsort().tolist()
+    order = first.head_table["coefficient of variation"][first.heads].argsort().tolist()
     readout = first.circuit.readout[order][..., first.J]
     guess, true = (
         einsum(z[first.B][:, order].float(), readout, "text h d, h d neuron -> h text neuron")
-        for z in (first.inside, of_model[f"{key}.inside"])
+        for z in (first.z, of_model[f"{key}.inside"])
     )
     return guess, true * first.circuit.scale / first.scale[first.B][:, None]
 
@@ -877,7 +877,7 @@ for key, name in REAL.items():
         drawn = true[:, drawn]
         return float((drawn.sum(0).var(0) / drawn.var(1).sum(0)).quantile(0.5))
 
-    ends = cx.claims.by_document(of_unrelated, layers[name].on_B, 199, "domain")
+    ends = cb.by_document(of_unrelated, layers[name].on_B, 199, "domain")
     spread[name] = of_unrelated(slice(None)), ends
     r_of_first[name] = [
         float(r_and_fvu(guess[:k].sum(0), true[:k].sum(0))(np.arange(len(true[0])))[0])
@@ -892,19 +892,19 @@ display(
     .map("{:.2f}".format)
     .replace("nan", "")
     .T.rename_axis("r of so many heads, the steadiest first"),
-    cx.claims.finding(
+    cb.finding(
         f"SmolLM2's stable heads partly cancel: together they move the middle one of the {MANY} neurons with {shown(*spread['SmolLM2'])} times the variance that they would have if unrelated (drawn: domains). Those of Qwen, {shown(*spread['Qwen'])}, and MiniLM, {shown(*spread['MiniLM'])}, do not.",
         holds=bool(spread["SmolLM2"][1][1] < 1 < min(spread[k][1][0] for k in ("Qwen", "MiniLM"))),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"With what the same heads add, r is {of_smol[1]:.2f} for SmolLM2's two steadiest and {of_smol[-1]:.2f} for all {len(of_smol)}; whether their number or their kind does it was not asked. In the others r strays from that of all by {max(v for name, v in strays.items() if name != 'SmolLM2'):.2f} at most.",
         holds=[name for name, v in strays.items() if v > CLOSE] == ["SmolLM2"],
     ),
-    cx.claims.finding(
-        f"In all three some VO matrices point against each other, as none do in mini (chapter 5): the lowest cosine between two stable heads is {cx.claims.listed(f'{v:.2f} in {name}' for name, v in lowest.items())}. In what they add only SmolLM2's cancel.",
+    cb.finding(
+        f"In all three some VO matrices point against each other, as none do in mini (chapter 5): the lowest cosine between two stable heads is {cb.listed(f'{v:.2f} in {name}' for name, v in lowest.items())}. In what they add only SmolLM2's cancel.",
         holds=max(lowest.values()) < -0.005,  # chapter 5's bound
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Parts of a column recur in SmolLM2, too, by the rule set for Qwen: in {smol_recur} of {MANY} neurons, and hold {smol_held:.0%} of half B's table in the median, {smol_dealt:.0%} of one that is dealt out.",
         holds=bool(smol_recur > MANY / 2),
     ),
@@ -952,27 +952,27 @@ Qwen's, at the places of the published figures. Intervals are those above.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-known = cx.claims.known_by(model) == cx.claims.GPT2_SMALL  # judged by its own edition, not Qwen's
+known = cb.known_by(model) == cb.GPT2_SMALL  # judged by its own edition, not Qwen's
 here = {
     "tv": qwen.over_heads(qwen.tv),
-    "share_stable": len(heads) / at.n_heads,
+    "share_stable": len(heads) / fixed.n_heads,
     "median_r": r,
     "median_fvu": fvu,
 }
 here = {id: math.nan if known else float(value) for id, value in here.items()}
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim("tv", "Qwen: TV of the stable heads, weighted by who speaks", here["tv"]),
-    cx.claims.Claim(
+    cb.Claim("tv", "Qwen: TV of the stable heads, weighted by who speaks", here["tv"]),
+    cb.Claim(
         "share_stable", "Qwen: share of its heads that is stable", here["share_stable"]
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "median_r",
         f"Qwen: r over half B, median of {MANY} neurons",
         here["median_r"],
         tuple(q["r"][1]),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "median_fvu",
         f"Qwen: FVU over half B, median of {MANY} neurons",
         here["median_fvu"],
@@ -989,15 +989,15 @@ The bounds were set for GPT-2 small. The first two lines fail; TV does so where 
 
 # %% tags=["hide-input", "nbval-check-output"]
 display(
-    cx.claims.finding(
+    cb.finding(
         f"In Qwen one page of prose puts texts in order, for the neurons that tokens move farthest: r is {r:.2f}, and {min(q['r'][1]):.2f} or more on nearly any page; in SmolLM2 it is {held['SmolLM2']['r'][0]:.2f}.",
         holds=bool(min(q["r"][1]) > 0.9),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Amounts are not to be trusted before the constant is compared with what varies: in SmolLM2 it is {larger['SmolLM2']:.0f} times as large, in Qwen {larger['Qwen']:.1f} times.",
         holds=bool(larger["SmolLM2"] > 5),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"What the stable heads say need not be much: of what differs between texts it is {stable_share:.0%} in Qwen and {smol.share[smol.heads].sum():.0%} in SmolLM2.",
         holds=bool(stable_share < 0.1 < 0.5 < smol.share[smol.heads].sum()),
     ),
@@ -1013,17 +1013,17 @@ r"""
 # %% tags=["nbval-check-output"]
 passages = qwen.study.passages
 by_page = [
-    r_and_fvu(qwen.told(qwen.inside[qwen.B] * page[:, None], J), true_B[:, J])(
+    r_and_fvu(qwen.told(qwen.z[qwen.B] * page[:, None], J), true_B[:, J])(
         np.arange(len(true_B))
     )
-    for page in qwen.on_pages(at.placed(passages))
+    for page in qwen.on_pages(fixed.prepare(passages))
 ]
 by_kind = pd.DataFrame(by_page, columns=["r", "FVU"]).groupby(qwen.study.domains).median()
 by_kind.sort_values("FVU").iloc[[0, 1, 2, -3, -2, -1]].map("{:.2f}".format)
 
 # %% [markdown]
 r"""
-2. *Fill in* what Qwen's heads gather with each text's own denominators, from `qwen.inside` (`text head d_head`), `qwen.denominators` (`text head`) and `circuit.denominators` (`head`).
+2. *Fill in* what Qwen's heads gather with each text's own denominators, from `qwen.z` (`text head d_head`), `qwen.denominators` (`text head`) and `circuit.denominators` (`head`).
 """
 
 # %%
@@ -1033,7 +1033,7 @@ mine = ...  # text head d_head
 if mine is ...:
     print("not yet")
 else:
-    right = qwen.inside * (circuit.denominators / qwen.denominators)[..., None]
+    right = qwen.z * (circuit.denominators / qwen.denominators)[..., None]
     print("right" if torch.allclose(mine, right) else "not this")
 
 # %% [markdown]
@@ -1045,7 +1045,7 @@ r"""
 :class: dropdown
 
 1. r hardly moves, for one factor per head changes no order within a head. FVU is lowest on scripture, and highest on the three languages that are not English.
-2. `mine = qwen.inside * (circuit.denominators / qwen.denominators)[..., None]`
+2. `mine = qwen.z * (circuit.denominators / qwen.denominators)[..., None]`
 3. The first sentence fails at once: nine of its twelve heads are stable. Then the second, for no head says most.
 4. The error is $\epsilon\, \bar v \cdot w$, its variance $\sigma_\epsilon^2 (\bar v \cdot w)^2$, and with $\epsilon\, \delta \cdot w$ beside it the FVU is $\sigma_\epsilon^2 (c^2 + 1)$, with $c$ the constant over the spread. With $c = 11$ half is lost at $\sigma_\epsilon = 1 / \sqrt{2 (c^2 + 1)}$, 6%.
 ```

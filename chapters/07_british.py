@@ -47,7 +47,7 @@ import torch
 from torch.nn.functional import embedding_bag
 
 import ctxlib as cx
-from ctxlib.claims import keep_rows
+from ctxbook import keep_rows
 from ctxlib.models import DATA
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
@@ -59,16 +59,16 @@ def study_of(name):
     """A model's first layer and its circuit, of a stored layer or of the model itself."""
     if name not in REAL:
         return cx.study(cx.load(name), TEXTS, or_all=True)
-    at = cx.destination(name)
-    texts = cx.texts.collection(cx.texts.Reader.of(at, at.length), TEXTS)
-    return cx.study(at, texts, or_all=True)
+    fixed = cx.fix_query(name)
+    texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), TEXTS)
+    return cx.study(fixed, texts, or_all=True)
 
 
 studies = {name: study_of(name) for name in NAMES}
 pd.DataFrame(
     {
-        "stable heads": [f"{s.heads} of {s.at.n_heads}" for s in studies.values()],
-        "neurons": [s.at.n_neurons for s in studies.values()],
+        "stable heads": [f"{s.heads} of {s.fixed.n_heads}" for s in studies.values()],
+        "neurons": [s.fixed.n_neurons for s in studies.values()],
         "destination": [s.n for s in studies.values()],
     },
     index=pd.Index(NAMES.values(), name="model"),
@@ -76,7 +76,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The paper's showpiece is a neuron of GPT-2 small that tells Commonwealth from American English {cite}`gibson2025decomposing`; the post names two, 300 and 704 {cite}`gibson2025contextual`. This chapter asks Qwen2.5-Coder-1.5B-Instruct, then SmolLM2-135M-Instruct, and `mini` as the contrast. Of Qwen and SmolLM2 it has 4-bit weights; both are instruct models, and Qwen was trained on code. A first look had seen such a neuron in Qwen, so all that follows was set down before it was run, in `ctxlib/data/dialect.toml`: halves, controls, bars. Each answer has its bar beside it in the [last table](sec-bri-verdict).
+The paper's showpiece is a neuron of GPT-2 small that tells Commonwealth from American English {cite}`gibson2025decomposing`; the post names two, 300 and 704 {cite}`gibson2025contextual`. This chapter asks Qwen2.5-Coder-1.5B-Instruct, then SmolLM2-135M-Instruct, and `mini` as the contrast. Of Qwen and SmolLM2 it has 4-bit weights; both are instruct models, and Qwen was trained on code. A first look had seen such a neuron in Qwen, so all that follows was set down before it was run, in `ctxbook/data/dialect.toml`: halves, controls, bars. Each answer has its bar beside it in the [last table](sec-bri-verdict).
 
 ## Columns
 
@@ -94,8 +94,8 @@ where $\bar d_j$ is the mean over families, and $\bar d^0_j$ the same with rando
 """
 
 # %%
-table = tomllib.loads((DATA / "spelling.toml").read_text(encoding="utf-8"))
-ASKED = tomllib.loads((DATA / "dialect.toml").read_text(encoding="utf-8"))
+table = tomllib.loads((cb.DATA / "spelling.toml").read_text(encoding="utf-8"))
+ASKED = tomllib.loads((cb.DATA / "dialect.toml").read_text(encoding="utf-8"))
 BAR = ASKED["conditions"]
 RULE = {tuple(pair.split()): rule for rule, pairs in table.items() for pair in pairs}
 PAIR = {form: pair for pair in RULE for form in pair}  # form -> (British, American)
@@ -124,7 +124,7 @@ class Ear:
     """What words add to the neurons of a study, and which words are like them."""
 
     def __init__(self, study):
-        self.study, self.tokenizer = study, study.at.tokenizer
+        self.study, self.tokenizer = study, study.fixed.tokenizer
         self.values = study.circuit.weighted_values.flatten(1)  # vocab (head d_head)
         self.readout = study.circuit.readout.flatten(0, 1)  # (head d_head) neuron
 
@@ -157,7 +157,7 @@ class Ear:
     @cached_property
     def pool(self):
         """Words that may stand for others, with their features and sums, by their pieces."""
-        whole = (self.tokenizer.decode([t]) for t in range(self.study.at.d_vocab))
+        whole = (self.tokenizer.decode([t]) for t in range(self.study.fixed.d_vocab))
         single = {t[1:] for t in whole if re.fullmatch(r" [A-Za-z][a-z]{2,}", t)}
         listed = set(PAIR) | set(re.findall(r"\w+", json.dumps(ASKED)))
         words = np.array(sorted((set(self.counts) | single) - listed))
@@ -251,20 +251,20 @@ def against(name, j):
 
 
 # %% tags=["hide-input"]
-figure, (panels,) = cx.plots.panels(1, len(REAL), height=3.2, width=7.0)
+figure, (panels,) = cb.figures.panels(1, len(REAL), height=3.2, width=7.0)
 for axis, name in zip(panels, REAL, strict=True):
     z_first, z_again = (columns[name][group][2] for group in list(GROUPS)[:2])
     limit = np.quantile(np.abs(columns[name]["discovery"][3]).max(1), 1 - BAR["columns"])
-    axis.plot(z_first, z_again, ".", ms=2, color=cx.plots.COLOURS[0], rasterized=True)
+    axis.plot(z_first, z_again, ".", ms=2, color=cb.figures.COLORS[0], rasterized=True)
     for j in found[name]:
-        axis.plot(z_first[j], z_again[j], "o", color=cx.plots.COLOURS[1])
+        axis.plot(z_first[j], z_again[j], "o", color=cb.figures.COLORS[1])
         side = "right" if z_first[j] > 0 else "left"
         beside = (-6 if side == "right" else 6, -3)
         axis.annotate(str(j), (z_first[j], z_again[j]), beside, textcoords="offset points", ha=side)
     for side in (-limit, limit):
-        axis.axvline(side, color=cx.plots.INK, lw=0.7, ls=":")
+        axis.axvline(side, color=cb.figures.INK, lw=0.7, ls=":")
     axis.set(xlabel="z, discovery", ylabel="z, judging", title=NAMES[name])
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "7.1",
     "What British spelling adds to each neuron, by the families that discover and by those that judge, of one piece each. Dotted: what the largest of all neurons reaches in 1% of the draws of random words.",
@@ -287,7 +287,7 @@ for name, pair in found.items():
             "families that agree": f"{agree(name, 'judging', j):.0%}, {agree(name, 'judging, more pieces', j):.0%}"
         }
         rows[NAMES[name], j] = (
-            zs | share | {"its tokens": ", ".join(cx.neurons.spelled(studies[name].at, pushing))}
+            zs | share | {"its tokens": ", ".join(cx.neurons.decode_tokens(studies[name].fixed, pushing))}
         )
 pd.DataFrame(rows).T.rename_axis(["model", "neuron"])
 
@@ -296,30 +296,30 @@ Q = "qwen"
 J = found[Q][0]
 most = {group: float(np.abs(columns[Q][group][3]).max()) for group in GROUPS}
 z = {name: {g: float(c[2][found[name][0]]) for g, c in columns[name].items()} for name in NAMES}
-mixed = torch.randn(studies[Q].at.n_neurons, len(ears[Q].values.T), generator=torch.manual_seed(0))
+mixed = torch.randn(studies[Q].fixed.n_neurons, len(ears[Q].values.T), generator=torch.manual_seed(0))
 spread = torch.linalg.cholesky(ears[Q].readout.double() @ ears[Q].readout.double().T).float()
 discovered = columns[Q]["discovery"][0].values()
 z_mixed = float(np.abs(ears[Q].told(discovered, spread @ mixed.T)[1]).max())
 display(
-    cx.claims.finding(
+    cb.finding(
         f"British spelling adds to the gate of neuron {J} {z[Q]['discovery']:.0f} times the spread of random words, where random words take the largest of {len(columns[Q]['discovery'][2])} gates to {most['discovery']:.0f} in {BAR['draws']} draws; in families that were not used to find it, {z[Q]['judging']:.0f} times.",
         holds=by_luck(Q, "discovery") <= BAR["columns"]
         and by_luck(Q, "judging", J) <= BAR["again"],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In pairs of several pieces, which nobody had looked at, it is {z[Q]['judging, more pieces']:.0f} times, and {agree(Q, 'judging, more pieces', J):.0%} of these {len(columns[Q]['judging, more pieces'][0])} families agree.",
         holds=agree(Q, "judging, more pieces", J) >= BAR["families"],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The whole layer hears some of it, for the best of as many random mixtures of its gates reaches {z_mixed:.0f}; this one hears more.",
         holds=z_mixed < z[Q]["discovery"] / 1.5,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"SmolLM2 has no such neuron: its best, {found['smollm2'][0]}, reaches {z['smollm2']['discovery']:.0f} and {z['smollm2']['judging']:.0f} with words of one piece, but only {agree('smollm2', 'judging, more pieces', found['smollm2'][0]):.0%} of the families of several pieces agree.",
         holds=agree("smollm2", "judging, more pieces", found["smollm2"][0]) < BAR["families"],
     ),
-    cx.claims.finding(
-        f"Of mini's vocabulary too few of these words are one piece to discover anything, and its column below says little: {cx.claims.listed(len(columns[MODEL][g][0]) for g in GROUPS)} families in the three groups.",
+    cb.finding(
+        f"Of mini's vocabulary too few of these words are one piece to discover anything, and its column below says little: {cb.listed(len(columns[MODEL][g][0]) for g in GROUPS)} families in the three groups.",
         holds=len(columns[MODEL]["discovery"][0]) < 5,  # then the ledger judges none of its neurons
         otherwise=f"On this model the best neuron reaches {z[MODEL]['discovery']:.0f}.",
     ),
@@ -363,7 +363,7 @@ def drawn_again(name):
         inside = np.repeat([True, False], len(drawn))
         return cx.neurons.auc(np.concatenate([ours[drawn], theirs[drawn]])[:, None], inside).item()
 
-    return cx.claims.widest(of_pairs, units)[:2]
+    return cb.widest(of_pairs, units)[:2]
 
 
 told = {name: {what: heard(name, words) for what, words in LISTS.items()} for name in NAMES}
@@ -389,16 +389,16 @@ passed = {
     n: [r for r in ASKED["registers"] if registers[r, NAMES[n]][3] <= BAR["again"]] for n in NAMES
 }
 display(
-    cx.claims.finding(
+    cb.finding(
         f"It hears British words that are no spelling, AUC {words_auc:.3f}, which luck reaches in {told[Q]['vocabulary'][1][0]:.1%} of deals. That misses the bar of {BAR['vocabulary']:.2f}, but by less than its interval, [{ends[0]:.2f}, {ends[1]:.2f}] over pairs of words, which was asked afterwards.",
         holds=ends[0] < words_auc < BAR["vocabulary"] < ends[1],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"It hears Britain itself: British places and offices against American ones, AUC {matters_auc:.2f}.",
         holds=matters_auc > 0.9,
     ),
-    cx.claims.finding(
-        f"Of the five other registers Qwen has a neuron for {len(passed[Q])}: {cx.claims.listed(passed[Q])}; SmolLM2 for {len(passed['smollm2'])}.",
+    cb.finding(
+        f"Of the five other registers Qwen has a neuron for {len(passed[Q])}: {cb.listed(passed[Q])}; SmolLM2 for {len(passed['smollm2'])}.",
         holds=len(passed[Q]) > len(passed["smollm2"]),
     ),
 )
@@ -413,7 +413,7 @@ Held-out English documents with at least two words of the table were written in 
 """
 
 # %% tags=["hide-input"]
-KEPT = DATA / "evidence" / "british.json"
+KEPT = cb.evidence("british.json")
 
 
 def matches(source):
@@ -430,7 +430,7 @@ def respelled(source, form_of):
     return [*parts, (source[last:], True)]
 
 
-def placed(tokenizer, parts):
+def crop(tokenizer, parts):
     """The ids, and of each token at which character of what is alike it ends; -1 in a word."""
     got = tokenizer(
         "".join(p for p, _ in parts), return_offsets_mapping=True, add_special_tokens=False
@@ -465,8 +465,8 @@ def first_layer(name):
 def documents_of(name, neurons):
     """Held-out documents in both spellings, and between: means over the tokens that are alike."""
     reads, gate, up = first_layer(name)
-    tokenizer = studies[name].at.tokenizer
-    reader = cx.texts.Reader.of(studies[name].at, 512)
+    tokenizer = studies[name].fixed.tokenizer
+    reader = cx.texts.Reader.of(studies[name].fixed, 512)
     begin = [int(studies[name].passages[0].tokens[0])]
     ear, rng, rows, moves, typical = ears[name], np.random.default_rng(0), [], [], []
     sizes = dict(zip(PAIR, map(len, ear.pieces(list(PAIR))), strict=True))
@@ -477,7 +477,7 @@ def documents_of(name, neurons):
 
     def seen(source, form_of, behind):
         """At the tokens behind a place that are alike in all spellings: token d_model."""
-        ids, ends = placed(tokenizer, respelled(source, form_of))
+        ids, ends = crop(tokenizer, respelled(source, form_of))
         x = reads(begin + ids)[len(begin) :]
         return {end: x[k] for k, end in enumerate(ends) if end > behind}
 
@@ -548,15 +548,15 @@ def contexts_of(tokenizer, texts, begin):
     size = {f: len(tokenizer.encode(f" {f}", add_special_tokens=False)) for f in PAIR}
     found, length = {}, BAR["context"] - len(begin)
 
-    def spelled(source, side):
+    def decode_tokens(source, side):
         def one(m):
             pair = PAIR[m.group()]
             return pair[side] if size[pair[0]] == size[pair[1]] else m.group()
 
-        return placed(tokenizer, respelled(source, one))[0]
+        return crop(tokenizer, respelled(source, one))[0]
 
     for t in texts:
-        british, american = (spelled(t.source, side) for side in (0, 1))
+        british, american = (decode_tokens(t.source, side) for side in (0, 1))
         if len(british) != len(american) or len(american) < length:
             continue
         differ = [k for k, (b, a) in enumerate(zip(british, american, strict=True)) if b != a]
@@ -576,7 +576,7 @@ def use_of(name, neurons, moved, size):
     model = AutoModelForCausalLM.from_pretrained(
         file.parent, gguf_file=file.name, dtype=torch.float32, attn_implementation="eager"
     ).eval()
-    layers, tokenizer = model.model.layers, studies[name].at.tokenizer
+    layers, tokenizer = model.model.layers, studies[name].fixed.tokenizer
     down, o_proj = layers[0].mlp.down_proj, layers[0].self_attn.o_proj
     writes = down.weight.norm(dim=0)
     forty = (moved.abs() * writes).argsort(descending=True).tolist()[: BAR["forty"]]
@@ -587,7 +587,7 @@ def use_of(name, neurons, moved, size):
         far[forty + others] = torch.inf
         others.append(int(far.argmin()))
     begin = [int(studies[name].passages[0].tokens[0])]
-    reader = cx.texts.Reader.of(studies[name].at, 512)
+    reader = cx.texts.Reader.of(studies[name].fixed, 512)
     texts = [t for t in cx.texts.collection(reader, half="B") if t.dialect.startswith("en")]
 
     def ids(string):
@@ -648,12 +648,12 @@ def use_of(name, neurons, moved, size):
     after = range(0, len(layers) - 3, 4)
     parts = {"post": (down, True), "z": (o_proj, True), "attention": (layers[0].self_attn, False)}
     parts |= {"MLP": (layers[0].mlp, False)} | {k: (layers[k], False) for k in after}
-    d_head = o_proj.weight.shape[1] // studies[name].at.n_heads
+    d_head = o_proj.weight.shape[1] // studies[name].fixed.n_heads
     inside = [h * d_head + k for h in studies[name].heads for k in range(d_head)]
     contexts = contexts_of(tokenizer, texts, begin)
     for words, t, american, british in cx.texts.progress(contexts, f"{NAMES[name]}: use"):
         held.clear()
-        said = {"American": odds(american, [(*at, keep(part)) for part, at in parts.items()])}
+        said = {"American": odds(american, [(*fixed, keep(part)) for part, fixed in parts.items()])}
         said["British"] = odds(british)
         own = [k for k in range(C) if american[k] != british[k]]
         elsewhere = [k for k in range(total) if k not in own]
@@ -738,16 +738,16 @@ documents = {name: heard_in(name) for name in kept}
 judged, gate, product, by_side, dose = (
     documents[Q][k] for k in ("rows", "gate", "product", "side", "dose")
 )
-figure, ((left, right),) = cx.plots.panels(1, 2, height=2.8, width=7.0)
+figure, ((left, right),) = cb.figures.panels(1, 2, height=2.8, width=7.0)
 for k, (which, told_by) in enumerate(by_side.items()):
     means = np.sort(told_by[3])
     left.plot(
         means,
         np.linspace(0, 1, len(means)),
         label=f"{which} documents ({len(means)})",
-        color=cx.plots.COLOURS[k],
+        color=cb.figures.COLORS[k],
     )
-left.axvline(0, color=cx.plots.INK, lw=0.7)
+left.axvline(0, color=cb.figures.INK, lw=0.7)
 left.set(
     xlabel=f"gate of neuron {J}, British less American spelling", ylabel="share of documents below"
 )
@@ -757,10 +757,10 @@ right.errorbar(
     [m for m, *_ in dose],
     yerr=[[m - low for m, low, _ in dose], [high - m for m, _, high in dose]],
     marker="o",
-    color=cx.plots.COLOURS[0],
+    color=cb.figures.COLORS[0],
 )
 right.set(xlabel="share of the words respelled", ylabel="gate, less American spelling")
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "7.2",
     f"Left: what British spelling does to the gate of neuron {J} in {judged['document'].nunique()} documents of the judging half. Right: how it grows with the share of the words, mean and 95% interval over documents.",
@@ -776,23 +776,23 @@ at_random, in_those = documents[Q]["random"], documents[Q]["in those"]
 above = float((gate[3] > 0).mean())
 words = judged["words"].mean()
 display(
-    cx.claims.finding(
+    cb.finding(
         f"In {above:.0%} of {len(gate[3])} documents of the judging half the gate is higher where the spelling is British, at tokens that are alike in both.",
         holds=above >= BAR["documents"],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"It is so in documents that were American as found, +{by_side['American'][0]:.3f} [{by_side['American'][1]:.3f}, {by_side['American'][2]:.3f}], and in those that were British, +{by_side['British'][0]:.3f} [{by_side['British'][1]:.3f}, {by_side['British'][2]:.3f}].",
         holds=min(s[1] for s in by_side.values()) > 0,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"It grows with every quarter of the words, to {gate[0] / spread_of['gate']:.2f} of the gate's spread over documents, by {words:.1f} words in {judged['places'].mean():.0f} tokens.",
         holds=bool((np.diff([m for m, *_ in dose]) > 0).all()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Random words in their place move it by {at_random:.3f} at most in {BAR['random_words']} draws, where spelling moves it by {in_those:.3f} in the same {len(judged['random'].dropna())} texts.",
         holds=bool(at_random < in_those),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The neuron is silent about it: its product moves by {product[0] / spread_of['product']:+.2f} of its spread over documents, for the up half falls while the gate rises.",
         holds=abs(product[0] / spread_of["product"]) < gate[0] / spread_of["gate"] / 2,
         otherwise=f"Its product moves by {product[0] / spread_of['product']:+.2f} of its spread over documents.",
@@ -843,14 +843,14 @@ PARTS = {
     if k.startswith("words after")
 }
 shares = {part: lost(part) for part in PARTS}
-figure, ((axis,),) = cx.plots.panels(height=3.6, width=6.0)
+figure, ((axis,),) = cb.figures.panels(height=3.6, width=6.0)
 for k, (share, low, high) in enumerate(shares.values()):
-    axis.plot([low, high], [k, k], color=cx.plots.COLOURS[0])
-    axis.plot(share, k, "o", color=cx.plots.COLOURS[0])
-axis.axvline(0, color=cx.plots.INK, lw=0.7)
+    axis.plot([low, high], [k, k], color=cb.figures.COLORS[0])
+    axis.plot(share, k, "o", color=cb.figures.COLORS[0])
+axis.axvline(0, color=cb.figures.INK, lw=0.7)
 axis.set_yticks(range(len(PARTS)), PARTS.values())
 axis.set(xlabel="share of the shift that is lost", ylim=(len(PARTS) - 0.5, -0.5))
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "7.3",
     f"What carries the shift: a part of Qwen is as in the American context, all else reads the British one. {len(use['contexts'])} contexts, {len(use['families'])} sentences, 95% intervals over contexts.",
@@ -861,27 +861,27 @@ cx.plots.picture(
 words_after = [k for k in PARTS if k.startswith("words after")]
 copied = rows[rows["copied"]]
 display(
-    cx.claims.finding(
+    cb.finding(
         f"British spelling of the context raises the log odds of the next word's British form by {shift.mean():.1f} nats, in {(free.groupby('context')['British'].mean() > free.groupby('context')['American'].mean()).sum()} of {free['context'].nunique()} contexts.",
         holds=shift.mean() > 0,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Neuron {J} is not used for it: as in the American context it costs {shares['neuron'][0]:.1%} of the shift [{shares['neuron'][1]:.1%}, {shares['neuron'][2]:.1%}], where {BAR['used']:.0%} was asked; below zero it works against the shift.",
         holds=shares["neuron"][1] <= BAR["used"],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Nor are the forty neurons that move most, {shares['forty'][0]:.1%}, nor anything that the first layer puts elsewhere than at the words, {shares['stream elsewhere'][0]:.1%}.",
         holds=max(shares["forty"][1], shares["stream elsewhere"][1]) <= BAR["used"],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The stable heads have a part in it: as in the American context they cost {shares['stable heads'][0]:.1%} of the shift [{shares['stable heads'][1]:.1%}, {shares['stable heads'][2]:.1%}].",
         holds=shares["stable heads"][1] > BAR["used"],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The words carry it themselves: as in the American context after layer 1 they cost {shares[words_after[0]][0]:.0%} of it, and still {shares[words_after[-1]][0]:.0%} after layer {words_after[-1].split()[-1]} of 28, so late heads read it off them.",
         holds=shares[words_after[0]][1] > 0.9 and shares[words_after[-1]][1] > 0.3,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Where the context holds the asked word's family the shift is {(copied['British'] - copied['American']).mean():.1f} nats ({len(copied)} cases).",
         holds=len(copied) > 0,
     ),
@@ -948,7 +948,7 @@ table.rename(ASKS).rename_axis("condition")
 
 # %% tags=["hide-input", "nbval-check-output"]
 hears = {k: v.endswith("yes") for k, v in answers["Qwen"].items() if k != "used"}
-cx.claims.finding(
+cb.finding(
     f"A gate of Qwen hears British English: it met {sum(hears.values())} of the {len(hears)} conditions about hearing that were set before; whether it meets that for words that are no spelling is undecided.",
     holds=[k for k, ok in hears.items() if not ok] == ["vocabulary"]
     and ends[1] > BAR["vocabulary"],
@@ -994,21 +994,21 @@ passing = [
 ]
 few = len(heard_by["discovery"][0]) < 5  # families: too few to discover anything
 many = float("nan") if few else float(len(passing))
-claims = [cx.claims.Claim("commonwealth_neuron", TELL, many, digits=0)]
-NAMED = [300, 704] if studies[MODEL].at.n_neurons == 3072 else []  # GPT-2 small's numbers
+claims = [cb.Claim("commonwealth_neuron", TELL, many, digits=0)]
+NAMED = [300, 704] if studies[MODEL].fixed.n_neurons == 3072 else []  # GPT-2 small's numbers
 model = cx.load(MODEL)
 if NAMED:
     MORE = "share of families with more in British spelling"
     share = (heard_by["judging, more pieces"][1] > 0).mean(0)
     cosine = torch.cosine_similarity(*model.blocks[0].mlp.W_out[NAMED].detach().cpu(), dim=0)
     claims += [
-        cx.claims.Claim("neuron_300", f"neuron 300: {MORE}", float(share[300])),
-        cx.claims.Claim("neuron_704", f"neuron 704: {MORE}", float(share[704])),
-        cx.claims.Claim(
+        cb.Claim("neuron_300", f"neuron 300: {MORE}", float(share[300])),
+        cb.Claim("neuron_704", f"neuron 704: {MORE}", float(share[704])),
+        cb.Claim(
             "opposite", "neurons 300 and 704: cosine of what they write", float(cosine)
         ),
     ]
-cx.claims.ledger(model, *claims)
+cb.ledger(model, *claims)
 
 # %% [markdown]
 r"""

@@ -29,7 +29,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-STEADY = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
+MAX_CV = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
@@ -54,16 +54,16 @@ import ctxlib as cx
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
-study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY, PROSE)
+study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV, PROSE)
 texts = study.texts
-n, heads, calibrating, circuit = study.n, study.heads, study.calibrating, study.circuit
-x = study.at.placed(texts)  # text source
+n, heads, calibration_text, circuit = study.n, study.heads, study.calibration_text, study.circuit
+x = study.fixed.prepare(texts)  # text source
 kinds = np.array([text.domain for text in texts])
 A, B = (np.array([text.half == half for text in texts]) for half in "AB")
 if not (A.any() and B.any()):  # texts of one's own have no halves
     A, B = np.arange(len(texts)) % 2 == 0, np.arange(len(texts)) % 2 == 1
 of_B = [text for text, inside in zip(texts, B, strict=True) if inside]
-print(f"{study}; {weights.n_neurons} neurons\ncalibrated on {calibrating.name}")
+print(f"{study}; {weights.n_neurons} neurons\ncalibrated on {calibration_text.name}")
 
 # %% [markdown]
 r"""
@@ -86,7 +86,7 @@ ext = circuit.extended_embedding()  # vocab d_model
 W_in, _ = weights.mlp_input()  # d_model neuron
 contribution = ext @ W_in / circuit.scale  # vocab neuron
 
-counted = ~study.at.split.untrained  # vocab; without the glitch tokens
+counted = ~study.fixed.decomposition.untrained  # vocab; without the glitch tokens
 K = cx.neurons.LARGEST
 
 
@@ -100,13 +100,13 @@ tops = top_of(contribution[counted])  # neuron
 # %% tags=["hide-input"]
 hundred = tops.topk(min(100, len(tops))).indices  # as in chapter 5
 before = circuit.summary(x[A])[:, hundred]
-passage = circuit.summary(study.at.placed([study.example])[0])[hundred]
+passage = circuit.summary(study.fixed.prepare([study.example])[0])[hundred]
 example = int(hundred[((passage - before.mean(0)) / before.std(0)).argmax()])
 
 
 def show(ids):
     """Tokens in a row; ␣ is a space, ↵ a new line."""
-    return list(map(cx.plots.visible, cx.neurons.spelled(weights, ids.tolist())))
+    return list(map(cb.figures.visible, cx.neurons.decode_tokens(weights, ids.tolist())))
 
 
 def draw(neuron, number, count=10):
@@ -114,14 +114,14 @@ def draw(neuron, number, count=10):
     column = contribution[:, neuron].masked_fill(~counted, float(contribution[:, neuron].mean()))
     order = column.argsort(descending=True)
     outer = torch.cat([order[:count], order[-count // 2 :]]).flip(0)
-    figure, ((left, right),) = cx.plots.panels(1, 2, height=3.1, width=8.6)
+    figure, ((left, right),) = cb.figures.panels(1, 2, height=3.1, width=8.6)
     left.hist(column[counted], bins=80)
     left.set(yscale="log", xlabel="contribution", ylabel="tokens", title=f"neuron {neuron}")
     right.barh(range(len(outer)), column[outer])
     right.set_yticks(range(len(outer)), show(outer), fontsize=8, parse_math=False)
     right.set(xlabel="contribution", title="its highest and lowest tokens")
     highest, lowest = show(order[:4]), show(order[-1:])[0]
-    return cx.plots.picture(
+    return cb.figures.picture(
         figure,
         number,
         f"What a text of this token alone would add to neuron {neuron}; one occurrence adds pos times this. Logarithmic counts; ␣ is a space.",
@@ -170,24 +170,24 @@ How many would one find where there is nothing to find? What the heads say need 
 # %%
 chance = np.random.default_rng(0)
 lengths = W_in.norm(dim=0)  # neuron
-draws = [cx.nulls.mixtures(W_in, chance) for _ in range(DRAWS)]  # d_model direction
+draws = [cb.nulls.mixtures(W_in, chance) for _ in range(DRAWS)]  # d_model direction
 tops_of_draws = [top_of(ext[counted] @ mixed / circuit.scale) for mixed in draws]
 
 # %% tags=["hide-input"]
 PAPER, SHARE = 5.0, 100 / 3072  # the paper's threshold, and the share of neurons that it took
 far = float(tops.quantile(1 - SHARE))  # the threshold that takes the same share here
 theta = float(found.attrs["threshold"])
-figure, ((axis,),) = cx.plots.panels(height=3.0, width=6.4)
+figure, ((axis,),) = cb.figures.panels(height=3.0, width=6.4)
 for k, values in enumerate([*tops_of_draws, tops]):
-    mark = {"color": cx.plots.COLOURS[0], "lw": 2.2, "label": "neurons"}
+    mark = {"color": cb.figures.COLORS[0], "lw": 2.2, "label": "neurons"}
     if k < DRAWS:
-        mark = {"color": cx.plots.COLOURS[1], "lw": 1, "label": "" if k else "mixtures, each draw"}
+        mark = {"color": cb.figures.COLORS[1], "lw": 1, "label": "" if k else "mixtures, each draw"}
     axis.step(values.sort().values, 1 - np.arange(len(values)) / len(values), **mark)
-for at, name, dash in (theta, f"top at z = 2 ({theta:.1f})", "-"), (far, "the paper's share", ":"):
-    axis.axvline(at, color=cx.plots.COLOURS[2], lw=1.2, ls=dash, label=name)
+for fixed, name, dash in (theta, f"top at z = 2 ({theta:.1f})", "-"), (far, "the paper's share", ":"):
+    axis.axvline(fixed, color=cb.figures.COLORS[2], lw=1.2, ls=dash, label=name)
 axis.set(yscale="log", xlabel="top", ylabel="share of directions above")
 axis.legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "8.2",
     f"How many directions, neurons or mixtures, can be pushed farther than a threshold (logarithmic). The paper's share: the top that {SHARE:.1%} of neurons exceed.",
@@ -198,7 +198,7 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 passed = [int((v > theta).sum()) for v in (tops, *tops_of_draws)]
 unmatched = int((tops > torch.cat(tops_of_draws).max()).sum())
-cx.claims.finding(
+cb.finding(
     f"At z > 2 about twice as many neurons pass as mixtures, {passed[0]} against {min(passed[1:])} to {max(passed[1:])} of as many; {unmatched} lie beyond all {DRAWS * len(tops)} mixtures.",
     holds=bool(1.5 < passed[0] / np.mean(passed[1:]) < 2.5 and unmatched > 0),
 )
@@ -244,9 +244,9 @@ neurons = judged(W_in)
 null = pd.concat({k: judged(mixed) for k, mixed in enumerate(draws)})  # draw, mixture
 
 # %% tags=["hide-input", "nbval-check-output"]
-blank = cx.nulls.untrained(weights)
-at_blank = cx.destination(blank, n=n, token=TOKEN)
-nothing = cx.ContextualCircuit.calibrate(at_blank, calibrating, range(weights.n_heads))
+blank = cb.nulls.untrained(weights)
+at_blank = cx.fix_query(blank, n=n, token=TOKEN)
+nothing = cx.ContextualCircuit.calibrate(at_blank, calibration_text, range(weights.n_heads))
 ext_blank, (W_blank, _) = nothing.extended_embedding(), blank.mlp_input()
 said_blank = torch.zeros_like(bag).scatter_add_(1, x, nothing.kernel.expand(len(x), -1))
 said_blank = said_blank @ ext_blank / nothing.scale
@@ -255,11 +255,11 @@ populations = neurons, null, untrained
 sure = [float((table["auc"] > 0.8).mean()) for table in populations]
 same_B = [float(table["again"].mean()) for table in populations]
 display(
-    cx.claims.finding(
+    cb.finding(
         f"A label chosen on half of the texts holds on the others, and a mixture's does as well: its AUC is above 0.8 for {sure[0]:.0%} of all neurons, {sure[1]:.0%} of mixtures and {sure[2]:.0%} of the neurons of an untrained layer.",
         holds=bool(min(sure[:2]) > 0.9 > sure[2]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Half B would choose the same label for {same_B[0]:.0%}, {same_B[1]:.0%} and {same_B[2]:.0%}.",
         holds=bool(min(same_B[:2]) > 0.8 > same_B[2]),
     ),
@@ -301,7 +301,7 @@ shown.loc[f"mixtures of largest top, mean of {DRAWS} draws"] = pd.DataFrame(of_l
 stand = [int(v.sum()) for v in own_mixed]
 display(
     pd.DataFrame({k: shown[k].map(("{:.3f}" if k == "AUC" else "{:.0f}").format) for k in shown}),
-    cx.claims.finding(
+    cb.finding(
         f"Of all {len(tops)} neurons {own.sum()} stand out, of as many mixtures {min(stand)} to {max(stand)}, and of the neurons that are not found no larger share than of mixtures.",
         holds=bool(
             max(stand) < own.sum() < 1.5 * np.mean(stand)
@@ -404,15 +404,15 @@ hundredth = loudness.topk(int(counted.sum()) // 100).indices
 held = float(torch.isin(far_end, hundredth).double().mean())
 heard = float((loudness * usual)[hundredth].sum() / (loudness * usual).sum())
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Texts of the label use {agree_far.mean():.0%} of a found neuron's {K} far-end tokens more than others do; {np.mean(agree_mixed):.0%} for mixtures of largest top; {dealt:.0%} with labels dealt out again among the found.",
         holds=bool(2 * dealt < np.mean(agree_mixed) < agree_far.mean() < 0.5),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Nearly all of the others do not occur in these texts, {np.median(belongs[:, B].sum(1)):.0f} or so a label: too few to say that it avoids them.",
         holds=bool(1 - occur > 0.9 * (1 - agree_far.mean())),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The same tokens recur at the far ends: the hundredth with the longest extended embeddings holds {held:.0%} of these places, and {heard:.0%} of what texts say, length times frequency.",
         holds=held > 0.2 > 4 * heard,
     ),
@@ -434,14 +434,14 @@ text_sd = (said[A] @ W_in).std(0)  # neuron
 by_sd, by_length = (v.topk(len(chosen)).indices.tolist() for v in (text_sd, lengths))
 ways = {"found": chosen, "largest text sd": by_sd, "longest": by_length}
 sets = {
-    "any neurons": cx.nulls.random_sets(chosen, len(tops), SETS),
-    "of like length": cx.nulls.random_sets(chosen, len(tops), SETS, like=lengths),
+    "any neurons": cb.nulls.random_sets(chosen, len(tops), SETS),
+    "of like length": cb.nulls.random_sets(chosen, len(tops), SETS, like=lengths),
 }
 
 # %% tags=["hide-input"]
 activation = ACT2FN[model.cfg.act_fn]  # the model's own nonlinearity
-outputs = torch.cat([circuit.at.outputs(part) for part in x.split(64)])  # text head d_model
-streams = circuit.at.resid_mid(x, outputs)  # text d_model; outputs are the heads' own
+outputs = torch.cat([circuit.fixed.head_outputs(part) for part in x.split(64)])  # text head d_model
+streams = circuit.fixed.resid_mid(x, outputs)  # text d_model; outputs are the heads' own
 fires = activation(weights.pre_activations(streams)).double().numpy()  # text neuron
 tells, tells_B = (cx.neurons.auc(fires[h], belongs[:, h]) for h in (A, B))  # domain neuron
 over_sd = difference(fires[A], A) / np.maximum(fires[A].std(0), 1e-9)  # it decides between equals
@@ -473,18 +473,18 @@ by_chance = {
 }
 ends = {name: {k: np.quantile(v, (0.025, 0.975)) for k, v in row.items()} for name, row in by_chance.items()}  # fmt: skip
 
-figure, (axes,) = cx.plots.panels(1, 2, height=3.2, width=8.6)
+figure, (axes,) = cb.figures.panels(1, 2, height=3.2, width=8.6)
 steps = np.arange(2 + max(row[out].max() for row in by_chance.values())) - 0.5  # whole numbers
 for axis, k, bins in zip(axes, (out, lost), (steps, 30), strict=True):
     for i, (name, row) in enumerate(by_chance.items()):
         look = {"histtype": "step", "lw": 1.6, "ls": ("-", "--")[i], "label": f"random: {name}"}
-        axis.hist(row[k], bins, color=cx.plots.COLOURS[(7, 1)[i]], **look)
+        axis.hist(row[k], bins, color=cb.figures.COLORS[(7, 1)[i]], **look)
     for i, (name, row) in enumerate(measured.items()):
-        dash = {"color": cx.plots.COLOURS[(0, 2, 3)[i]], "ls": ("-", "--", ":")[i], "label": name}
+        dash = {"color": cb.figures.COLORS[(0, 2, 3)[i]], "ls": ("-", "--", ":")[i], "label": name}
         axis.axvline(row[k], lw=2.2, **dash)
     axis.set(xlabel=k, ylabel="random sets")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "8.3",
     f"{len(chosen)} found neurons, as many of the largest text sd, as many of the longest input weights, and {SETS} random sets of each kind.",
@@ -503,11 +503,11 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 of_found, of_wide, of_long = measured.values()
 like, any_ones = by_chance["of like length"], by_chance["any neurons"]
-p_out, p_inside = (cx.nulls.p_value(of_found[k], like[k]) for k in (out, inside))
-p_lost = cx.nulls.p_value(-of_found[lost], -any_ones[lost])
+p_out, p_inside = (cb.nulls.p_value(of_found[k], like[k]) for k in (out, inside))
+p_lost = cb.nulls.p_value(-of_found[lost], -any_ones[lost])
 by_size, by_varying = (stats.spearmanr(tops, v).statistic for v in (lengths, text_sd))
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Of the {len(chosen)} neurons that weights find {of_found[out]:.0f} stand out: more than of as many random neurons, and about as many as of those that texts move most, {of_wide[out]:.0f}.",
         holds=bool(
             p_out < 0.05
@@ -515,14 +515,14 @@ display(
             and of_found[out] <= of_wide[out]
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Looking among the found only loses about as little AUC as among those of largest text sd, {of_found[lost]:.3f} and {of_wide[lost]:.3f}; among as many random neurons {ends['any neurons'][lost][0]:.3f} to {ends['any neurons'][lost][1]:.3f} (95% of sets).",
         holds=bool(
             p_lost < 0.05
             and max(of_found[lost], of_wide[lost]) < ends["any neurons"][lost][0] / 2
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Length is no rival: its rank correlation with top is {by_size:.2f}, and the longest do no better than random neurons. Text sd is one, {by_varying:.2f}.".replace("-", "−"),
         holds=bool(abs(by_size) < 0.2 and by_varying > 0.5 and of_long[out] <= ends["any neurons"][out][1]),
     ),
@@ -557,20 +557,20 @@ pushed = (torch.cat(tops_of_draws) > theta).numpy()
 mixed_band, mixed_both = (np.concatenate(own_mixed)[v] for v in (wide_mixed, wide_mixed & pushed))
 band = own[is_wide & (text_sd.numpy() <= sd_mixed.max())]
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Few sort texts better than nearly all mixtures with their label do: {both.mean():.0%} of the neurons that single tokens can push far and that texts do move far, and about a tenth, {one.sum()} of {len(one)}, of those with one of the two; whether being easy to push adds anything is not decided.",
         holds=bool(differ(both, one) < 0.05 >= neither.mean() and 0.08 < one.mean() < 0.125)
         and 0.01 < differ(both, only_wide) < 0.1 < differ(only_found, only_wide),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"That is {both.sum()} of {len(both)}, {only_found.sum()} of {len(only_found)} found of smaller text sd and {only_wide.sum()} of {len(only_wide)} others of large text sd, and {neither.sum()} of {len(neither)}.",
         holds=bool(no_more(only_found) and not no_more(only_wide)),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Top beside text sd: among those of large text sd p = {differ(both, only_wide):.2f}, between those with one of the two p = {differ(only_found, only_wide):.1f}. Text sd does add to top (p = {differ(both, only_found):.3f}).",
         holds=differ(both, only_found) < 0.01 < differ(both, only_wide),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Mixtures that texts move about as far stand out no more often than chance gives: {mixed_band.sum()} of {len(mixed_band)}, where in the same band of text sd {band.sum()} of {len(band)} neurons do; with a large top as well it is {mixed_both.sum()} of {len(mixed_both)}.",
         holds=bool(no_more(mixed_band) and no_more(mixed_both) and differ(band, mixed_band) < 0.05),
     ),
@@ -581,14 +581,14 @@ of_label = [np.bincount(label[ids], minlength=len(domains)) for ids in (own, ~ow
 # sets of any neurons with the same labels: how many of a label stand out is hypergeometric
 alike = np.random.default_rng(0).hypergeometric(*of_label, (100 * SETS, len(domains))).sum(1)
 alike_range = np.quantile(alike, (0.025, 0.975))
-added = outputs[:, heads].sum(1) / circuit.at.scale(x, outputs)  # what the heads really add
+added = outputs[:, heads].sum(1) / circuit.fixed.scale(x, outputs)  # what the heads really add
 in_truth = stands_out(judged(W_in, added), pd.concat([judged(mixed, added) for mixed in draws]))
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Labels do not explain it: of as many random neurons with the same labels {alike_range[0]:.0f} to {alike_range[1]:.0f} stand out (95% of sets).",
         holds=bool(of_found[out] > alike_range[1]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"By what the heads really add, {in_truth[chosen].sum()} of the found and {in_truth[by_sd].sum()} of those of largest text sd stand out.",
         holds=bool(min(in_truth[chosen].sum(), in_truth[by_sd].sum()) > alike_range[1]),
     ),
@@ -635,9 +635,9 @@ def trained_less_not(drawn):
 
 
 whole = np.arange(len(of_B))  # half B as it is
-gain, (low, high, _) = trained_less_not(whole), cx.claims.widest(trained_less_not, of_B, 199)
+gain, (low, high, _) = trained_less_not(whole), cb.widest(trained_less_not, of_B, 199)
 display(
-    cx.claims.finding(
+    cb.finding(
         "Set before the nulls were drawn, and met: more of the found stand out than of the longest and than in 95% of the sets of like length, which hold fewer of the best single neurons, too; less AUC is lost than by 95% of sets of any neurons; the median AUC is larger than in an untrained layer. Not met: more stand out than of the largest text sd.",
         holds=bool(
             max(p_out, p_lost, p_inside) < 0.05
@@ -645,11 +645,11 @@ display(
             and low > 0
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         "Sets left out the found at first, which was changed later; a bound set beside its result, twice their upper end, is then no longer passed. All else was set with numbers known.",
         holds=bool(of_found[out] <= 2 * ends["of like length"][out][1]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"One untrained layer does worse: the found are {gain:.2f} [{low:.2f}, {high:.2f}] above its {untrained['auc'][found_blank].median():.2f} (texts redrawn).",
         holds=bool(low > 0),
     ),
@@ -661,7 +661,7 @@ r"""
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-restless = max(heads, key=lambda h: study.roster["relative spread"][h])
+restless = max(heads, key=lambda h: study.head_table["coefficient of variation"][h])
 
 
 def still(tops):
@@ -672,11 +672,11 @@ def still(tops):
 def found_again(heads, text=None, flat=None):
     """Which of the found neurons are found from other heads or a page other than the middle one; if
     head `flat` has the same content for all tokens, that of the average token of the texts."""
-    text = text or cx.denominators.middle_text(study.at, study.prose, heads)
-    made = cx.ContextualCircuit.calibrate(study.at, text, heads)
+    text = text or cx.denominators.most_typical_text(study.fixed, study.prose, heads)
+    made = cx.ContextualCircuit.calibrate(study.fixed, text, heads)
     if flat is not None:
-        split, i = study.at.split, list(heads).index(flat)
-        even = usual @ split.likes[flat] / made.denominators[i]
+        split, i = study.fixed.decomposition, list(heads).index(flat)
+        even = usual @ split.content[flat] / made.denominators[i]
         made.weighted_values[:, i] = even * split.values([flat])[:, 0]
     columns = W_in.T @ made.extended_embedding()[counted].T  # without s, which changes no order
     return still(top_of(columns.T))
@@ -691,21 +691,21 @@ pages = {p.domain: p for p in reversed(study.passages)}  # the first of each dom
 elsewhere = min(len(found_again(heads, p)) for p in pages.values())
 by_count = {count: len(still(top_of(contribution[counted], count))) for count in (1, 200)}
 into = circuit.weighted_values[counted] - circuit.weighted_values[counted].mean(0)
-W_O = study.at.readout.W_O[list(heads)]
+W_O = study.fixed.readout.W_O[list(heads)]
 says = {h: float((into[:, i] @ W_O[i]).norm(dim=1).mean()) for i, h in enumerate(heads)}
 next_to = max((says[h] for h in heads if h != restless), default=np.inf)
 display(
-    cx.claims.finding(
+    cb.finding(
         f"By head {restless} alone, the least steady and the loudest (what it says is {says[restless] / next_to:.1f} times as long as any other's), {by_one} of the found are found again; without it {len(left)}, of which {own[left].sum()} stand out, as {own[chosen].sum() - own[left].sum()} of the other {len(chosen) - len(left)} do; without any other one {least} or more; by chance {len(chosen) ** 2 / len(tops):.0f}.",
         holds=len(left) < len(chosen) / 2 < by_one
         and least > 0.9 * len(chosen)
         and says[restless] > next_to,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"With head {restless}'s content made constant, head {restless} alone still finds {even_one} of them, all {len(heads)} heads {even_all}, little more than without it: its content gives it its weight among them.",
         holds=even_one > 0.8 * by_one and len(left) < even_all < len(chosen) / 2,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"With K = 1, where a single token decides, {by_count[1]} are found again, with K = 200 {by_count[200]}; from a page of each of {len(pages)} domains {elsewhere} or more.",
         holds=by_count[1] < 0.7 * len(chosen) and min(by_count[200], elsewhere) > 0.9 * len(chosen),
     ),
@@ -745,7 +745,7 @@ Choose heads, a destination token and a threshold, and the list ranks every neur
 """
 
 # %% tags=["hide-input"]
-cx.widgets.NeuronExplorer(
+cv.NeuronExplorer(
     weights,
     picture=draw(chosen[min(2, len(chosen) - 1)], "8.4"),
     heads=list(heads),
@@ -763,7 +763,7 @@ Three published claims on GPT-2 small are untestable on `mini`: a threshold is i
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What do the sources say of GPT-2 small?"}
 hook = "blocks.0.mlp.hook_pre"
 _, kept = model.run_with_cache(
-    calibrating.tokens[None, : study.length], names_filter=hook, stop_at_layer=1
+    calibration_text.tokens[None, : study.length], names_filter=hook, stop_at_layer=1
 )
 silent = (kept[hook][0].cpu() <= 0).all(0)  # neuron
 line = float(null["auc"].quantile(0.95))
@@ -776,7 +776,7 @@ def carrying(drawn):
 
 def named():
     """What the post says of single neurons of GPT-2 small, on the book's passages."""
-    told = study.at.truth(study.at.placed(study.passages), heads)
+    told = study.fixed.exact_summary(study.fixed.prepare(study.passages), heads)
     war, scripture = (
         cx.neurons.auc(told.numpy(), study.domains == domain) for domain in ("war", "scripture")
     )
@@ -788,26 +788,26 @@ def named():
     above = (contribution[:, [1621]] > contribution[single, 1621]).double().mean(0).median()
     over = "AUC of passages over others"
     return [
-        cx.claims.Claim("neuron_1621", f"neuron 1621, war: {over}", float(war[1621])),
-        cx.claims.Claim(
+        cb.Claim("neuron_1621", f"neuron 1621, war: {over}", float(war[1621])),
+        cb.Claim(
             "war_tokens", "1621: vocabulary above the tokens named", float(above), digits=4
         ),
-        cx.claims.Claim("neuron_1710", f"neuron 1710, scripture: {over}", float(scripture[1710])),
+        cb.Claim("neuron_1710", f"neuron 1710, scripture: {over}", float(scripture[1710])),
     ]
 
 
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim(
+    cb.Claim(
         "neurons_at_theta", f"share of neurons with top > {PAPER:g}", float((tops > PAPER).double().mean()) if weights.n_neurons == 3072 else np.nan, digits=3,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "respond_to_properties",
         "found neurons with a label on half B beyond 95% of all mixtures, share",
         carrying(whole) if line < 1 else np.nan,  # is there room above the null?
-        cx.claims.by_document(carrying, of_B, 199) if line < 1 else None,
+        cb.by_document(carrying, of_B, 199) if line < 1 else None,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "silent_on_calibration", "found neurons that are never on in the calibration text", float(silent[chosen].sum()) if silent.any() else np.nan, digits=0,
     ),
     *(named() if weights.n_neurons == 3072 else []),
@@ -841,8 +841,8 @@ def ahead(drawn):
     return float(share - np.quantile(in_sets, 0.95))
 
 
-low, high, unit = cx.claims.widest(ahead, of_B, 99)
-cx.claims.finding(
+low, high, unit = cb.widest(ahead, of_B, 99)
+cb.finding(
     f"The found's share that stands out exceeds the 95th percentile of the sets of like length by {100 * ahead(whole):.0f} points [{100 * low:.0f}, {100 * high:.0f}] (half B alone redrawn, by {unit}).",
     holds=low > 0,
 )
@@ -862,9 +862,9 @@ def apart(drawn):
     return float((mine - middle).iloc[chosen].median())  # its bound of 0.03 was the plain median's
 
 
-*plain, _ = cx.claims.widest(less_median, of_B, 99)
-*beside, unit = cx.claims.widest(apart, of_B, 99)
-cx.claims.finding(
+*plain, _ = cb.widest(less_median, of_B, 99)
+*beside, unit = cb.widest(apart, of_B, 99)
+cb.finding(
     f"By plain AUC the found sort texts no better than mixtures: the medians differ by {less_median(whole):.3f} [{plain[0]:.3f}, {plain[1]:.3f}]. Only beside mixtures of the same label, a comparison chosen afterwards, are they {apart(whole):.3f} [{beside[0]:.3f}, {beside[1]:.3f}] ahead, by {unit}.".replace("-", "−"),
     holds=plain[0] < 0 < plain[1] and 0 < beside[0] < beside[1] < 0.03,
 )  # fmt: skip
@@ -882,7 +882,7 @@ by_end, by_drive_B = (
     for ids in (far_end, driving)
 )
 by_mixed = torch.cat([carried(*mixed, farthest(driven(*mixed))) for mixed in of_mixtures]).median()
-cx.claims.finding(
+cb.finding(
     f"The {K} tokens of largest drive on half A carry {by_drive_B[1]:.0%} [{by_drive_B[0]:.0%}, {by_drive_B[2]:.0%}] of the difference on half B, for mixtures of largest top {float(by_mixed):.0%}; those of the far end {by_end[1]:.0%} [{by_end[0]:.0%}, {by_end[2]:.0%}] (brackets hold the middle half of the found neurons).",
     holds=bool(min(by_drive_B[1], by_mixed) > 2 * by_end[1] and by_drive_B[0] > by_end[2]),
 )

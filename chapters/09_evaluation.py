@@ -28,7 +28,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-STEADY = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
+MAX_CV = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
@@ -57,7 +57,7 @@ from ctxlib.weights import layer_norm_scale
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
-study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY, PROSE)
+study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV, PROSE)
 passages, n, heads, circuit = study.passages, study.n, study.heads, study.circuit
 
 
@@ -71,13 +71,13 @@ def find(circuit):
     try:
         return cx.find_neurons(circuit).index.tolist()
     except cx.neurons.NoNeuron:
-        return list(range(circuit.at.n_neurons))
+        return list(range(circuit.fixed.n_neurons))
 
 
 half_A, half_B = halves(study)
 found, every = find(circuit), list(range(weights.n_neurons))
 print(
-    f"{study}\ncalibrated on {study.calibrating.name}; {len(found)} of {len(every)} neurons found\n"
+    f"{study}\ncalibrated on {study.calibration_text.name}; {len(found)} of {len(every)} neurons found\n"
     f"{len(half_A)} texts of half A to fit on, {len(half_B)} of half B to judge on"
 )
 
@@ -91,8 +91,8 @@ The FVU is the mean squared error over the variance of the truth: 0 if every amo
 """
 
 # %%
-x_A, x_B = (study.at.placed(half) for half in (half_A, half_B))  # text source
-true_A, true_B = (study.at.truth(x, heads) for x in (x_A, x_B))  # text neuron
+x_A, x_B = (study.fixed.prepare(half) for half in (half_A, half_B))  # text source
+true_A, true_B = (study.fixed.exact_summary(x, heads) for x in (x_A, x_B))  # text neuron
 paper_A, paper_B = circuit.summary(x_A), circuit.summary(x_B)
 
 
@@ -110,7 +110,7 @@ def median_of(column, approx, true):
 
     def of_drawn(drawn):
         often = torch.from_numpy(np.bincount(drawn, minlength=len(sums)) / len(drawn))
-        a, t, aa, at, tt = (often @ sums.flatten(1)).unflatten(0, sums.shape[1:])
+        a, t, aa, fixed, tt = (often @ sums.flatten(1)).unflatten(0, sums.shape[1:])
         var = tt - t * t
         r = (at - a * t) / ((aa - a * a) * var).sqrt()
         per_neuron = {"r": r, "fvu": (aa - 2 * at + tt) / var, "from shape": 1 - r**2}[column]
@@ -121,7 +121,7 @@ def median_of(column, approx, true):
 
 def interval(column, approx, true, of=half_B):
     """Where the median lies, had other documents been read, or other domains: the wider of both."""
-    return cx.claims.widest(median_of(column, approx, true), of, 299)[:2]
+    return cb.widest(median_of(column, approx, true), of, 299)[:2]
 
 
 PARTS = {"from shape": "shape", "from spread": "a factor", "from offset": "an offset"}
@@ -130,21 +130,21 @@ medians = quality.loc[found].median()
 ordered = quality.loc[found].dropna().sort_values("fvu")
 middle = int(ordered.index[len(ordered) // 2])
 a, t = paper_B[:, middle].numpy(), true_B[:, middle].numpy()
-figure, ((left, right),) = cx.plots.panels(1, 2, height=3.3)
+figure, ((left, right),) = cb.figures.panels(1, 2, height=3.3)
 left.plot(a, t, ".", ms=3, alpha=0.5)
-left.plot(a[0], t[0], "*", ms=13, color=cx.plots.COLOURS[4], mec=cx.plots.INK)
-left.axline((t.mean(), t.mean()), slope=1, color=cx.plots.INK, lw=1, ls=":", label="equal")
+left.plot(a[0], t[0], "*", ms=13, color=cb.figures.COLORS[4], mec=cb.figures.INK)
+left.axline((t.mean(), t.mean()), slope=1, color=cb.figures.INK, lw=1, ls=":", label="equal")
 slope, intercept = np.polyfit(a, t, 1)
-left.axline((0, intercept), slope=slope, color=cx.plots.COLOURS[1], label="best line")
+left.axline((0, intercept), slope=slope, color=cb.figures.COLORS[1], label="best line")
 left.set(xlabel="by the circuit", ylabel="in the model", title=f"neuron {middle}")
 left.legend(loc="upper left", fontsize=9)
 right.stackplot(range(len(ordered)), ordered[list(PARTS)].T, step="mid", labels=PARTS.values())
-right.axvline(len(ordered) // 2, color=cx.plots.INK, lw=0.8, ls=":")
+right.axvline(len(ordered) // 2, color=cb.figures.INK, lw=0.8, ls=":")
 right.set(xlabel="found neurons, in the order of FVU", ylabel="FVU", title="taken apart")
 clipped = float(ordered["fvu"].quantile(0.98))
 right.set_ylim(0, clipped)
 right.legend(loc="upper left", fontsize=9)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "9.1",
     f"Left: neuron {middle} on the {len(half_B)} texts of half B, {TOKEN!r} at n. Right: FVU of every found neuron and its three parts; the dotted line marks the neuron on the left; bars above {clipped:.1f} are clipped. Medians of parts need not sum to the median.",
@@ -170,11 +170,11 @@ A line per neuron removes the first two; none removes shape.
 lower, upper = ordered["fvu"].quantile([0.25, 0.75])
 useless = int((ordered["fvu"] > 1).sum())
 display(
-    cx.claims.finding(
+    cb.finding(
         f"In the median a wrong offset adds {medians['from offset']:.2f} to the FVU, a wrong factor {medians['from spread']:.2f}, and shape {medians['from shape']:.2f}.",
         holds=bool(medians["from offset"] > medians["from spread"] > 2 * medians["from shape"]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Half of the neurons lie between {lower:.2f} and {upper:.2f}; {useless} of {len(ordered)} are above 1.",
         holds=bool(useless and upper > 2 * lower),
     ),
@@ -193,7 +193,7 @@ How good a circuit looks depends on what it is held against {cite}`miller2024fai
 # %% tags=["hide-input", "nbval-check-output"]
 def bag(circuit, x, kernel):
     """The kernel's weight on every token of the vocabulary: `text vocab`."""
-    empty = torch.zeros(len(x), circuit.at.d_vocab)
+    empty = torch.zeros(len(x), circuit.fixed.d_vocab)
     return empty.scatter_add_(1, x, kernel.expand(x.shape))
 
 
@@ -202,7 +202,7 @@ def guesses(circuit, x, x_A, J):
     even = torch.full_like(circuit.kernel, 1 / len(circuit.kernel))
     by_kernel, evenly = bag(circuit, x, circuit.kernel), bag(circuit, x, even)
     c = circuit.contribution_to(J).T
-    values, readout = circuit.at.split.values(circuit.heads), circuit.readout[..., J]
+    values, readout = circuit.fixed.decomposition.values(circuit.heads), circuit.readout[..., J]
     c_alone = einsum(values, readout, "t h d, h d j -> t j")  # if content / denominator were 1
     return {
         "the circuit": by_kernel @ c,
@@ -242,11 +242,11 @@ by_domain = held["FVU"].iloc[-1]
 inside, by_place, by_what = (v["r within domains"] for v in (ours, no_kernel, no_content))
 display(
     held.map("{:.2f}".format).replace("nan", ""),
-    cx.claims.finding(
+    cb.finding(
         f"Without a line kernel and content gain nothing (with neither: {neither['FVU']:.2f}), and the mean of the text's domain is better ({by_domain:.2f}).",
         holds=bool(abs(ours["FVU"] - neither["FVU"]) < 0.05 and by_domain < ours["FVU"] - 0.1),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Within domains r is {inside:.2f}; it falls to {by_place:.2f} without the kernel and to {by_what:.2f} without content.",
         holds=bool(inside - by_what > 2 * (inside - by_place) > 0),
     ),
@@ -276,7 +276,7 @@ Each can be made alone, all else exact, or be made exact while the other five st
 
 # %% tags=["hide-input"]
 all_own = torch.stack([text.tokens[: n + 1] for text in half_B])  # with their own tokens at n
-own_truth = study.at.truth(all_own, heads)
+own_truth = study.fixed.exact_summary(all_own, heads)
 some, own, true_own = (v[::2] for v in (half_B, all_own, own_truth))
 SIX = cx.evaluation.APPROXIMATIONS
 REAL = {"qwen": "Qwen", "smollm2": "SmolLM2", "minilm": "MiniLM"}
@@ -304,7 +304,7 @@ bill, spared = (costs(made, true_own, found) for made in (only, but))
 all_six, bill = bill.loc["six"], bill.drop("six")
 
 # %% tags=["hide-input", "nbval-check-output"]
-budgets = json.loads((cx.models.DATA / "evidence" / "real.json").read_text())["models"]
+budgets = json.loads((cb.evidence("real.json")).read_text())["models"]
 every_cost = {MODEL: pd.concat({"only": bill["fvu"], "without": spared["fvu"]})}
 every_cost[MODEL]["all", ""] = all_six["fvu"]
 for name, said in REAL.items():
@@ -323,7 +323,7 @@ of_r = {made: r for made, k, r, _ in budgets["smollm2"]["budget"] if k in ("", "
 of_values, of_denoms, of_token = (bill.loc[k] for k in ("values", "denominators", "token"))
 display(
     shown.replace("nan", "").rename(columns={m: f"{m}: all {v:.2f}" for m, v in together.items()}),
-    cx.claims.finding(
+    cb.finding(
         f"Alone, values read at the destination cost mini an FVU of {of_values['fvu']:.2f}, nearly all of it an offset; borrowed denominators {of_denoms['fvu']:.2f}, most of it a factor; the circuit's token at n {of_token['fvu']:.2f}, most of it shape.",
         holds=bool(
             set(bill["fvu"].nlargest(2).index) == {"values", "denominators"}
@@ -332,8 +332,8 @@ display(
             and of_token["from shape"] > 0.5 * of_token["fvu"] > 5 * bill["fvu"]["keys"]
         ),
     ),
-    cx.claims.finding(
-        f"Equation 1 costs mini {by_one[MODEL]['keys']:.3f} alone, and takes the FVU from {but_one[MODEL]['keys']:.2f} to {together[MODEL]:.2f} beside the other five; errors add before they are squared. In the real models it makes up for part of a larger error: exact keys raise the FVU, by {cx.claims.listed(risen)}, though SmolLM2's r rises too, from {of_r['all']:.2f} to {of_r['without']:.2f}.",
+    cb.finding(
+        f"Equation 1 costs mini {by_one[MODEL]['keys']:.3f} alone, and takes the FVU from {but_one[MODEL]['keys']:.2f} to {together[MODEL]:.2f} beside the other five; errors add before they are squared. In the real models it makes up for part of a larger error: exact keys raise the FVU, by {cb.listed(risen)}, though SmolLM2's r rises too, from {of_r['all']:.2f} to {of_r['without']:.2f}.",
         holds=bool(
             in_company[MODEL]["keys"] > 10 * by_one[MODEL]["keys"]
             and (of_six > of_five).all()
@@ -342,7 +342,7 @@ display(
             and of_r["without"] > of_r["all"]
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Borrowed denominators cost most on SmolLM2 (without them {but_one['SmolLM2']['denominators']:.2f} is left of {together['SmolLM2']:.2f}) and Qwen ({but_one['Qwen']['denominators']:.2f} of {together['Qwen']:.2f}), values on MiniLM ({but_one['MiniLM']['values']:.2f} of {together['MiniLM']:.2f}), where positions are added.",
         holds=all(
             by_one[m].idxmax() == but_one[m].idxmin() == ("values" if m == "MiniLM" else "denominators")
@@ -370,8 +370,8 @@ Read by $W_\text{in}$ and divided by the page's scale, it is one number per neur
 # %%
 def positional_pattern(circuit):
     """What the heads' own positional patterns add by the positions of values: `neuron`."""
-    split, heads, readout = circuit.at.split, list(circuit.heads), circuit.at.readout
-    P_V = cx.split.where(split.weights, split.weights.W_V, circuit.at.n, split.C)[heads]
+    split, heads, readout = circuit.fixed.decomposition, list(circuit.heads), circuit.fixed.readout
+    P_V = cx.decompose.positional_component(split.weights, split.weights.W_V, circuit.fixed.n, split.C)[heads]
     z = einsum(split.kernels[heads], P_V, "h i, h i d -> h d")
     return einsum(z, readout.W_O[heads], "h d, h d m -> m") @ readout.W_in / circuit.scale
 
@@ -380,17 +380,17 @@ def positional_pattern(circuit):
 def gathered(circuit, x):
     """What its heads gather of each text with the constants of its page: `text head d_head`."""
     by_token = circuit.weighted_values.flatten(1)
-    z = cx.split.weighted_sum(by_token, x, circuit.kernel.expand(x.shape))
+    z = cx.decompose.weighted_sum(by_token, x, circuit.kernel.expand(x.shape))
     return z.unflatten(-1, circuit.weighted_values.shape[1:])
 
 
 def by_constants(circuit, x_A, x_B, J):
     """Summaries of half B with the constants of one page, of half A, of clusters, and its own;
     and by what each one's LayerNorm scale multiplies what positions add."""
-    at, heads = circuit.at, list(circuit.heads)
+    fixed, heads = circuit.fixed, list(circuit.heads)
 
     def log_constants(x):  # log of denominators, and of LayerNorm's scale
-        both = [(at.denominators(few)[:, heads], at.scale(few, at.outputs(few))) for few in x.split(32)]  # fmt: skip
+        both = [(fixed.denominators(few)[:, heads], fixed.scale(few, fixed.head_outputs(few))) for few in x.split(32)]  # fmt: skip
         return torch.cat([torch.cat([d, s], -1).log() for d, s in both])  # text head+1
 
     own_A, own_B = log_constants(x_A), log_constants(x_B)
@@ -400,7 +400,7 @@ def by_constants(circuit, x_A, x_B, J):
     def summary(z, constants):  # `text d_model`, and what neurons read of it
         factors = (page - constants).exp()
         z = z * factors[:, :-1, None] * factors[:, -1:, None]
-        return einsum(z, at.readout.W_O[heads], "t h e, h e m -> t m") / circuit.scale
+        return einsum(z, fixed.readout.W_O[heads], "t h e, h e m -> t m") / circuit.scale
 
     one = own_A.mean(0).expand(len(own_B), -1)
     cluster = KMeans(CLUSTERS, n_init=10, random_state=0).fit_predict(own_A[:, :-1])
@@ -409,7 +409,7 @@ def by_constants(circuit, x_A, x_B, J):
     centres = torch.stack([said_A[k].mean(0) for k in kinds])
     nearest = torch.cdist(said_B, centres).argmin(1)
     theirs = torch.stack([own_A[k].mean(0) for k in kinds])[nearest]
-    W = at.readout.W_in[:, J]
+    W = fixed.readout.W_in[:, J]
     chosen = {"one page": page[None], "half A": one, "clusters": theirs, "its own": own_B}
     made = {k: summary(z_B, constants) @ W for k, constants in chosen.items()}
     return made, {k: (page - constants)[:, -1:].exp() for k, constants in chosen.items()}
@@ -417,7 +417,7 @@ def by_constants(circuit, x_A, x_B, J):
 
 def readings(circuit, x, J, added):
     """Median r of the summary with what the heads add, and with what the neurons say."""
-    says = [circuit.at.mlp(few) for few in x.split(32)]
+    says = [circuit.fixed.mlp(few) for few in x.split(32)]
     true = {k: torch.cat([few[k] for few in says])[:, J] for k in says[0] if k != "up"}
     summary, everything = circuit.summary(x)[:, J], np.arange(len(x))
     return {k: median_of("r", summary, v)(everything) for k, v in (true | {"heads": added}).items()}
@@ -425,7 +425,7 @@ def readings(circuit, x, J, added):
 
 def asked_three(circuit, A, B, J, truth):
     """What the three questions come to on some neurons, with their truth on B."""
-    x_A, x_B = (circuit.at.placed(texts) for texts in (A, B))
+    x_A, x_B = (circuit.fixed.prepare(texts) for texts in (A, B))
     made, rescaled = by_constants(circuit, x_A, x_B, J)
     left = {k: median_of("fvu", v, truth) for k, v in made.items()}
     everything = np.arange(len(x_B))
@@ -435,8 +435,8 @@ def asked_three(circuit, A, B, J, truth):
 
     facts = {"r": readings(circuit, x_B, J, truth)}
     facts["FVU"] = {k: v(everything) for k, v in left.items()}
-    facts["ratio"] = [ratio(everything), *cx.claims.widest(ratio, B, 199)]
-    if hasattr(circuit.at.split, "weights"):  # positions are added
+    facts["ratio"] = [ratio(everything), *cb.widest(ratio, B, 199)]
+    if hasattr(circuit.fixed.decomposition, "weights"):  # positions are added
         exact = approximated(circuit, x_B, SIX.keys() - {"values"})[:, J]
         pattern = positional_pattern(circuit)[J]
         patterned = {k: median_of("fvu", v + pattern * rescaled[k], truth) for k, v in made.items()}
@@ -444,11 +444,11 @@ def asked_three(circuit, A, B, J, truth):
         alike = [facts[k]["one page"] for k in ("FVU", "with patterns")]
         facts["positions"] = [*alike, float(fvu(exact, truth))]
         both = ("one page", "half A")
-        facts["intervals"] = {k: cx.claims.widest(patterned[k], B, 299)[:2] for k in both}
+        facts["intervals"] = {k: cb.widest(patterned[k], B, 299)[:2] for k in both}
     return facts
 
 
-ASKED = cx.models.DATA / "evidence" / "constants.json"
+ASKED = cb.evidence("constants.json")
 
 
 def asked_real(name):
@@ -457,10 +457,10 @@ def asked_real(name):
     reader = cx.texts.Reader.of(model, min(512, model.cfg.n_ctx))
     texts = cx.texts.collection(reader, 500)
     A, B = ([text for text in texts if text.half == half] for half in "AB")
-    at = cx.destination(model, A, 128 if isinstance(model, cx.models.Encoder) else 256)
-    one = cx.study(at, A, or_all=True).circuit
+    fixed = cx.fix_query(model, A, 128 if isinstance(model, cx.models.Encoder) else 256)
+    one = cx.study(fixed, A, or_all=True).circuit
     J = cx.find_neurons(one, threshold=-math.inf).index[:100].tolist()
-    truth = torch.cat([at.truth(few, one.heads)[:, J] for few in at.placed(B).split(32)])
+    truth = torch.cat([fixed.exact_summary(few, one.heads)[:, J] for few in fixed.prepare(B).split(32)])
     files = cx.models.real_models()[name]["files"]
     return asked_three(one, A, B, J, truth) | {"sha256": [*files.values()]}
 
@@ -477,8 +477,8 @@ three |= {said: asked_of[name] for name, said in REAL.items()}
 # %% tags=["hide-input", "nbval-check-output"]
 one_page, with_patterns, exact_values = three[MODEL]["positions"]
 plain, patterned = (three[MODEL][k] for k in ("FVU", "with patterns"))
-normalised_B, whole = circuit.self_normalised().summary(x_B), np.arange(len(x_B))
-normalised = median_of("fvu", normalised_B[:, found], true_B[:, found])(whole)
+normalised_B, whole = circuit.self_normalized().summary(x_B), np.arange(len(x_B))
+normalized_resid = median_of("fvu", normalised_B[:, found], true_B[:, found])(whole)
 closed = (one_page - with_patterns) / (one_page - exact_values)
 of_minilm = three["MiniLM"]["positions"]
 closed_there = (of_minilm[0] - of_minilm[1]) / (of_minilm[0] - of_minilm[2])
@@ -493,17 +493,17 @@ mended = [
     ("constants of half A and positional patterns", "other texts", patterned["half A"]),
     ("the text's own constants", "the text", plain["its own"]),
     ("the text's own constants and positional patterns", "the text", patterned["its own"]),
-    ("self-normalised (next section)", "the text, by Equation 1", normalised),
+    ("self-normalised (next section)", "the text, by Equation 1", normalized_resid),
 ]
 display(
     pd.DataFrame(mended, columns=["mended", "needs the layer run on", "FVU"])
     .set_index("mended")
     .map(lambda v: v if isinstance(v, str) else f"{v:.2f}"),
-    cx.claims.finding(
+    cb.finding(
         f"With positional patterns the FVU is {with_patterns:.2f}{among}: they take away {closed:.0%} of what exact values would. Exact values leave {exact_values:.2f}, so on this page mending values alone does not reach the published 0.1426.",
         holds=bool(closed > GAP and min(ends["one page"][0], exact_values) > 0.14265),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"With the constants of {len(half_A)} other texts in place of this page's as well, it is {patterned['half A']:.2f}{both_ends}.",
         holds=bool(ends["half A"][1] < 0.14265),
     ),
@@ -527,7 +527,7 @@ with $E_V^h$ and $P_V^h$ the two halves of Equation 1 for values. In code: split
 # %%
 x = own[0]
 at_n = cx.layer_norm(weights.W_E[x] + weights.W_pos[n], weights.eps)  # source d_model: what it is
-seen = at_n + cx.split.positional_shift(weights, n)  # and where it stands: Equation 1
+seen = at_n + cx.decompose.positional_shift(weights, n)  # and where it stands: Equation 1
 
 q = einsum(at_n[n], weights.W_Q, "d, head d e -> head e") + weights.b_Q
 scores = einsum(q, weights.W_K, seen, "head e, head d e, source d -> head source")
@@ -543,10 +543,10 @@ summary = out[heads].sum(0) @ weights.mlp_input()[0] / s  # neuron
 normalised_r = median_of("r", normalised_B[:, found], true_B[:, found])(whole)
 normalised_ends = interval("fvu", normalised_B[:, found], true_B[:, found])
 display(
-    cx.claims.finding(
-        f"On {MODEL} Equation 1 alone, with the text's own denominators, gives the amounts: r is {normalised_r:.3f} and FVU {normalised:.2f} [{normalised_ends[0]:.2f}, {normalised_ends[1]:.2f}].",
+    cb.finding(
+        f"On {MODEL} Equation 1 alone, with the text's own denominators, gives the amounts: r is {normalised_r:.3f} and FVU {normalized_resid:.2f} [{normalised_ends[0]:.2f}, {normalised_ends[1]:.2f}].",
         holds=bool(normalised_r > 0.99 and normalised_ends[1] < 0.05)
-        and torch.allclose(summary, circuit.self_normalised().summary(x[None])[0], atol=1e-3),
+        and torch.allclose(summary, circuit.self_normalized().summary(x[None])[0], atol=1e-3),
     ),
 )
 
@@ -560,9 +560,9 @@ It is the first layer itself with one equation in place of the exact residual, s
 """
 
 # %% tags=["hide-input"]
-x_P = study.at.placed(passages)
-scales = circuit.scale / circuit.at.scale(x_P, circuit.at.outputs(x_P))  # page 1
-factors = circuit.denominators / circuit.at.denominators(x_P)[:, heads] * scales  # page head
+x_P = study.fixed.prepare(passages)
+scales = circuit.scale / circuit.fixed.scale(x_P, circuit.fixed.head_outputs(x_P))  # page 1
+factors = circuit.denominators / circuit.fixed.denominators(x_P)[:, heads] * scales  # page head
 
 
 def by_pages(x):
@@ -575,13 +575,13 @@ summaries = by_pages(x_B)
 paged = costs(dict(enumerate(summaries)), true_B[:, found], list(range(len(found))))
 paged["light"] = factors.log().mean(1).tolist()
 ranked = paged.sort_values("light")
-figure, ((axis,),) = cx.plots.panels(height=2.8)
+figure, ((axis,),) = cb.figures.panels(height=2.8)
 axis.stackplot(range(len(ranked)), ranked[list(PARTS)].T, step="mid", labels=PARTS.values())
 at_page = int(np.abs(ranked["light"].to_numpy()).argmin())
-axis.axvline(at_page, color=cx.plots.INK, lw=1, ls=":", label="the chapter's page")
+axis.axvline(at_page, color=cb.figures.INK, lw=1, ls=":", label="the chapter's page")
 axis.set(xlabel="passages that calibrate, heavy to light", ylabel="median of each part, stacked")
 axis.legend(loc="upper left", fontsize=9)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "9.2",
     f"Each of {len(passages)} passages calibrates the circuit; {len(x_B)} texts with {TOKEN!r} at n, medians over found neurons, part by part.",
@@ -595,7 +595,7 @@ of_pages, r_pages = (tuple(paged[k].quantile([0.025, 0.975])) for k in ("fvu", "
 of_patterned = np.quantile(by_page, [0.025, 0.975])
 below = int((by_page <= 0.14265).sum())
 better = int((ranked["fvu"] < ranked["fvu"].iloc[at_page]).sum())
-cx.claims.finding(
+cb.finding(
     f"Of {len(paged)} passages {better} give a lower FVU than this page; 95 in 100 give {of_pages[0]:.2f} to {of_pages[1]:.2f}, with r between {r_pages[0]:.2f} and {r_pages[1]:.2f}. With positional patterns it is {of_patterned[0]:.2f} to {of_patterned[1]:.2f}, for {below} of them below the published one.",
     holds=bool(
         better > len(paged) / 2
@@ -617,7 +617,7 @@ So the page decides how wrong the amounts are, and not the order. This book's pa
 ratios_of = {m: facts["ratio"] for m, facts in three.items()}
 helped = [m for m, (_, _, high, _) in ratios_of.items() if high < FIFTH]
 of_smol = three["SmolLM2"]["FVU"]
-told = cx.claims.on_real("FVU, self-normalised", "FVU, 100 strongest", "r, 100 strongest", "r of an even bag")  # fmt: skip
+told = cb.on_real("FVU, self-normalised", "FVU, 100 strongest", "r, 100 strongest", "r of an even bag")  # fmt: skip
 left_there, on_all = (float(v.split()[0]) for v in told["SmolLM2"].iloc[:2])
 by_circuit, by_bag = (told.loc[k, [*REAL.values()]] for k in told.index[2:])
 r, low, _ = by_circuit.str.extract(r"(.*) \[(.*), (.*)\]").astype(float).T.to_numpy()
@@ -625,12 +625,12 @@ below, ahead = (
     list(by_bag.index[of]) for of in (by_bag.astype(float) < low, by_bag.astype(float) > r)
 )
 display(
-    cx.claims.finding(
+    cb.finding(
         f"On SmolLM2 one page leaves {of_smol['one page']:.1f} times the variance, half A's one set of constants {of_smol['half A']:.1f}, four clusters {of_smol['clusters']:.2f}, the text's own {of_smol['its own']:.2f}. On all of chapter 6's texts one page leaves {on_all:.1f}, on every third, as in the table of costs, {together['SmolLM2']:.1f}.",
         holds=helped == ["SmolLM2"]
         and min(of_smol["one page"], of_smol["half A"]) > 1 > of_smol["clusters"],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"An even bag's r is clearly below the circuit's only on Qwen ({by_bag['Qwen']} against {by_circuit['Qwen']}); on MiniLM it is {by_bag['MiniLM']} against {by_circuit['MiniLM']}, and on SmolLM2 the guess is not behind, {by_bag['SmolLM2']} against {by_circuit['SmolLM2']}. There the self-normalised circuit leaves {left_there:.2f}.",
         holds=below == ["Qwen"] and ahead == ["SmolLM2"],
     ),
@@ -639,8 +639,8 @@ display(
 # %% tags=["hide-input", "nbval-check-output"]
 activation = {m: f["r"].get("post", f["r"].get("product")) for m, f in three.items()}
 added = {m: facts["r"]["heads"] for m, facts in three.items()}
-cx.claims.finding(
-    f"Read as a correlation with the neuron's own activation, r is {cx.claims.listed([f'{r:.2f} on {m}' for m, r in activation.items()])}; what the heads add meets 0.9485 on {cx.claims.listed([m for m, r in added.items() if r >= 0.94845])}.".replace("-", "−"),
+cb.finding(
+    f"Read as a correlation with the neuron's own activation, r is {cb.listed([f'{r:.2f} on {m}' for m, r in activation.items()])}; what the heads add meets 0.9485 on {cb.listed([m for m, r in added.items() if r >= 0.94845])}.".replace("-", "−"),
     holds=max(activation.values()) < 0.94845 < added[MODEL],
 )  # fmt: skip
 
@@ -677,12 +677,12 @@ bridge = pd.DataFrame(
     }
 ).T
 of_found, _, of_all = (row for _, row in bridge.iterrows())
-real_fvu = cx.claims.on_real("FVU, 100 strongest", "FVU, all")[["Qwen", "MiniLM"]]
+real_fvu = cb.on_real("FVU, 100 strongest", "FVU, all")[["Qwen", "MiniLM"]]
 real_fvu = real_fvu.map(lambda v: float(v.split()[0]))
 from_to = {m: "{:.2f} to {:.2f}".format(*real_fvu[m]) for m in real_fvu}
 display(
     bridge.map("{:.2g}".format).rename_axis("neurons (judged in chapters)"),
-    cx.claims.finding(
+    cb.finding(
         f"Over all neurons of {MODEL} FVU ({of_all['FVU']:.2f}) is above that with neither kernel nor content ({of_all['neither kernel nor content']:.2f}), over the found ones just below. From the 100 strongest to all it rises from {from_to['Qwen']} on Qwen and {from_to['MiniLM']} on MiniLM (chapter 6).",
         holds=of_all["FVU"] > of_all["neither kernel nor content"]
         and of_found["FVU"] < of_found["neither kernel nor content"]
@@ -730,7 +730,7 @@ def rungs(circuit, x):
     """All but the two approximations that cost most on mini, and Equation 1 only."""
     return {
         "two mended": approximated(circuit, x, SIX.keys() - {"values", "denominators"}),
-        "Equation 1": circuit.self_normalised().summary(x),
+        "Equation 1": circuit.self_normalized().summary(x),
     }
 
 
@@ -752,25 +752,25 @@ def judge(circuit, held, made, x, true, true_B, J, of):
     climbed = costs(few_neurons(rungs(circuit, x), J), true, places)
     facts = numbers(held, items, climbed, true_B[:, J])
     ratio = over("token", ["denominators"], made, true)
-    drawn = ratio(np.arange(len(of))), cx.claims.widest(ratio, of, 199)
+    drawn = ratio(np.arange(len(of))), cb.widest(ratio, of, 199)
     return facts, items.drop("six"), drawn
 
 
 def of(name):
     """The same of another model."""
-    other = cx.study(cx.load(name), TEXTS, TOKEN, None, STEADY, PROSE)
+    other = cx.study(cx.load(name), TEXTS, TOKEN, None, MAX_CV, PROSE)
     there, J = other.circuit, find(other.circuit)
     A, B = (
-        (x := other.at.placed(half), other.at.truth(x, other.heads), np.array([t.domain for t in half]))
+        (x := other.fixed.prepare(half), other.fixed.exact_summary(x, other.heads), np.array([t.domain for t in half]))
         for half in halves(other)
     )  # fmt: skip
     few = halves(other)[1][::2]
     x = torch.stack([text.tokens[: other.n + 1] for text in few])
-    t, made = there.at.truth(x, other.heads)[:, J], few_neurons(alone(there, x), J)
+    t, made = there.fixed.exact_summary(x, other.heads)[:, J], few_neurons(alone(there, x), J)
     return judge(there, compare(there, A, B, J), made, x, t, B[1], J, few)
 
 
-KEPT = cx.models.DATA / "evidence" / "seed-1.json"
+KEPT = cb.evidence("seed-1.json")
 each, true_some = few_neurons(only, found), true_own[:, found]
 trained = {MODEL: judge(circuit, held, each, own, true_some, true_B, found, some)}
 try:
@@ -801,13 +801,13 @@ shown
 
 # %% tags=["hide-input", "nbval-check-output"]
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Alone, values cost most in all three trainings. Second place is decided only in seed 1, where the circuit's token costs {said.get('seed 1')} times what denominators do (documents drawn, not domains); that is {said[MODEL]} on mini and {said.get(OTHER)} on {OTHER}.",
         holds=decided == ["seed 1"]
         and len(kept["token over denominators"][1]) == 2  # no unit kept: documents
         and {items.idxmax() for items in bills.values()} == {"values"},
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Of {len(CONDITIONS)} statements read off mini before the others were run {met.iloc[min(1, len(met) - 1)]} hold on mini-base{', one is undecided,' if OTHER in undecided else ''} and {met.iloc[-1]} on a third training.",
         holds=bool(len(met) == 3 and met.iloc[0] == len(CONDITIONS) > met.iloc[1:].max()),
         otherwise="other trainings are not at hand." if len(met) < 3 else None,
@@ -842,9 +842,9 @@ shown = [f"{r:.2f} [{low:.2f}, {high:.2f}] on {m}" for m, (r, low, high, _) in r
 pd.Series(
     {
         "positional patterns take at least half of what exact values would": f"{closed:.0%} on {MODEL}, {closed_there:.0%} on MiniLM: {'met' if min(closed, closed_there) >= GAP else 'not met'}",
-        "with them the published gap is closed (0.14265)": f"on {cx.claims.listed(close)}, from {of_minilm[0]:.2f} to {of_minilm[1]:.2f}{there}, where there was hardly a gap; not on {cx.claims.listed(left.keys() - set(close))}",
-        "0.9485 is met in both readings": f"on {cx.claims.listed(both) if both else 'no model'}",
-        "four clusters take a fifth away": f"on {cx.claims.listed(helped)}; they leave, of what one set of constants does, {cx.claims.listed(shown)}",
+        "with them the published gap is closed (0.14265)": f"on {cb.listed(close)}, from {of_minilm[0]:.2f} to {of_minilm[1]:.2f}{there}, where there was hardly a gap; not on {cb.listed(left.keys() - set(close))}",
+        "0.9485 is met in both readings": f"on {cb.listed(both) if both else 'no model'}",
+        "four clusters take a fifth away": f"on {cb.listed(helped)}; they leave, of what one set of constants does, {cb.listed(shown)}",
     }
 ).to_frame("what became of it").rename_axis("condition set beforehand")
 
@@ -859,21 +859,21 @@ Two texts as they grow, prose of half B and code: what both circuits say so far,
 code = next((p for p in study.passages if p.domain == "python"), study.passages[0])
 shown = [weights.tokenizer.decode(text.tokens[1:161]) for text in (study.example, code)]
 neuron = int(found[0])
-made = {"paper’s circuit": circuit, "self-normalised": circuit.self_normalised()}
-figure, ((axis,),) = cx.plots.panels(height=3.0, width=5.5)
+made = {"paper’s circuit": circuit, "self-normalised": circuit.self_normalized()}
+figure, ((axis,),) = cb.figures.panels(height=3.0, width=5.5)
 for mark, (name, by) in zip("o.", made.items(), strict=True):
     a, t = by.summary(own[:60])[:, neuron], true_own[:60, neuron]
     axis.plot(a, t, mark, ms=4, alpha=0.7, label=name)
-axis.axline((float(t.mean()),) * 2, slope=1, color=cx.plots.INK, lw=1, ls=":")
+axis.axline((float(t.mean()),) * 2, slope=1, color=cb.figures.INK, lw=1, ls=":")
 axis.set(xlabel="by the circuit", ylabel="in the model", title=f"neuron {neuron}")
 axis.legend(fontsize=8)
-picture = cx.plots.picture(
+picture = cb.figures.picture(
     figure,
     "9.3",
     f"Neuron {neuron} on {len(t)} texts of half B, their own token at n. Dotted: equal.",
     f"Dots along a diagonal: neuron {neuron} by both circuits and in the model.",
 )
-cx.widgets.LiveReader(
+cv.LiveReader(
     weights, picture=picture, heads=list(heads), neuron=neuron, text=shown[0], other=shown[1]
 )
 
@@ -894,7 +894,7 @@ main_error = {
     said: over("token", spoken_of, each, true_some, column)
     for said, column in {"shape lost": "from shape", "FVU added": "fvu"}.items()
 }
-true_P = study.at.truth(x_P, heads)[:, found]
+true_P = study.fixed.exact_summary(x_P, heads)[:, found]
 errors = (by_pages(x_P) - true_P).square() / true_P.var(0, correction=0)  # page text neuron
 dialect = np.array([page.dialect for page in passages])
 foreign, prose = ~np.char.startswith(dialect, "en"), np.isin(study.domains, PROSE)
@@ -922,35 +922,35 @@ def matched_over_other(kind_of):
 
 by_kind, by_name = matched_over_other(kind_of), matched_over_other(np.array(study.domains))
 drawn_once = np.arange(len(passages))
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim(
+    cb.Claim(
         "median_r", f"paper's circuit, {TOKEN!r} at n: median r", medians["r"], ends_r, 4
     ),
-    cx.claims.Claim("median_fvu", "the same: median FVU", medians["fvu"], of_pages, 4),
-    cx.claims.Claim("median_r", "paper's circuit, own token at n: median r", r_own, ends_own, 4),
+    cb.Claim("median_fvu", "the same: median FVU", medians["fvu"], of_pages, 4),
+    cb.Claim("median_r", "paper's circuit, own token at n: median r", r_own, ends_own, 4),
     *(
-        cx.claims.Claim(
+        cb.Claim(
             "token_main_error",
             f"{said} by {TOKEN!r} at n, over the largest other but values and LayerNorm 2",
             of_drawn(np.arange(len(some))),
-            cx.claims.widest(of_drawn, some, 199)[:2],
+            cb.widest(of_drawn, some, 199)[:2],
         )
         for said, of_drawn in main_error.items()
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "own_domain",
         "error with the kind of text matched, over error with another, median kind",
         by_kind(drawn_once),
-        cx.claims.by_document(by_kind, passages, 199),
+        cb.by_document(by_kind, passages, 199),
     ),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-low, high = cx.claims.by_document(by_name, passages, 199)
+low, high = cb.by_document(by_name, passages, 199)
 beside_values = over("token", ["values"], each, true_some)  # the largest of all
-_, highest, _ = cx.claims.widest(beside_values, some, 199)
-cx.claims.finding(
+_, highest, _ = cb.widest(beside_values, some, 199)
+cb.finding(
     f"With values among the competitors line 5 would fail, at {beside_values(np.arange(len(some))):.2f}. With domains matched in place of kinds, tried later, the last line would, at {by_name(drawn_once):.2f} [{low:.2f}, {high:.2f}].",
     holds=bool(highest < 1 and low > 0.9),
 )
@@ -965,16 +965,16 @@ ranks_B = (pd.DataFrame(v[:, found]) for v in (paper_B, true_B))
 ranked_as = pd.DataFrame.corrwith(*ranks_B, method="spearman").median()
 shape_there = 1 - three["SmolLM2"]["r"]["heads"] ** 2
 display(
-    cx.claims.finding(
+    cb.finding(
         f"On {MODEL} texts come nearly in the right order: the rank correlation is {ranked_as:.2f}.",
         holds=bool(min(ends_r[0], ranked_as) > 0.9),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In the median of the neurons that single tokens can move far, the fraction of variance unexplained (FVU) is {ours['FVU']:.2f} ({of_pages[0]:.2f} to {of_pages[1]:.2f} by the page); with a slope and an offset per neuron from other texts it is {ours['FVU on a line']:.2f}, where the unweighted mean of what the tokens say, given the like, leaves {neither['FVU on a line']:.2f}.",
         holds=bool(ours["FVU on a line"] < neither["FVU on a line"] / 2 < ours["FVU"] / 4)
         and bool(ours["FVU on a line"] < of_pages[0] < ours["FVU"] < of_pages[1]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"On {MODEL} positional patterns and other texts' constants bring the FVU to {patterned['half A']:.2f}. On SmolLM2 one set of constants mends nothing, and shape alone is {shape_there:.2f}.",
         holds=patterned["half A"] < one_page / 4
         and of_smol["half A"] >= of_smol["one page"]
@@ -1017,7 +1017,7 @@ else:
 
 # %% [markdown]
 r"""
-3. *Break this.* Read the passage at the right end of Figure 9.2, `passages[int(paged["light"].argmax())]`. Why are its denominators small? Write a lighter one, of `n` tokens or more, and calibrate on it (`cx.ContextualCircuit.calibrate(study.at, page, heads)`). Which part of the FVU does not break?
+3. *Break this.* Read the passage at the right end of Figure 9.2, `passages[int(paged["light"].argmax())]`. Why are its denominators small? Write a lighter one, of `n` tokens or more, and calibrate on it (`cx.ContextualCircuit.calibrate(study.fixed, page, heads)`). Which part of the FVU does not break?
 
 ```{admonition} Solutions
 :class: dropdown

@@ -29,7 +29,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-STEADY = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
+MAX_CV = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token of the circuit at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
@@ -57,7 +57,7 @@ import ctxlib as cx
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
-study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY, PROSE)
+study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV, PROSE)
 n, heads, circuit = study.n, study.heads, study.circuit
 half_A = [text for text in study.texts if text.half == "A"] or study.texts
 half_B = [text for text in study.texts if text.half == "B"] or study.texts
@@ -103,14 +103,14 @@ Let $z_m^h$ be what head $h$ has gathered at place $m$, before $W_O$. To **silen
 # %%
 the = torch.tensor([weights.token_id(TOKEN)])
 meant = [torch.cat([text.tokens[:n], the]) for text in half_A[:MEANS]]  # TOKEN at n, as in half B
-silent = cx.decoders.mean_z(model, meant, n + 1)[:, heads]  # pos head d_head
+silent = cx.lookups.mean_z(model, meant, n + 1)[:, heads]  # pos head d_head
 
 # %% tags=["hide-input"]
 asked = torch.tensor([*range(3, READ - 1, 4), READ - 1])  # the destinations that are judged, early
 farther = torch.tensor([*range(READ + 6, n, 16), n])  # and farther on
 
 
-inside = partial(cx.decoders.replace_z, 0, heads)  # a hook that puts z inside the stable heads
+inside = partial(cx.lookups.replace_z, 0, heads)  # a hook that puts z inside the stable heads
 
 
 def silence(rows):
@@ -144,7 +144,7 @@ class Told:
             return whole
 
         spots = ("unembed.hook_in", last + "in")
-        only = [(at, lambda own, hook: own[:, self.asked]) for at in spots]
+        only = [(fixed, lambda own, hook: own[:, self.asked]) for fixed in spots]
         hooks = [*hooks, *only, (last + "out", back)]
         return self.model.run_with_hooks(self.x[rows], fwd_hooks=hooks).log_softmax(-1).cpu()
 
@@ -180,17 +180,17 @@ everyone, as_it_is, cost, predicted = told.everyone, told.as_it_is, told.cost, t
 # %% tags=["hide-input"]
 def losses(hooks):
     """Loss of every token of the real passage."""
-    return cx.decoders.token_losses(model, example[None], hooks)[0]
+    return cx.lookups.token_losses(model, example[None], hooks)[0]
 
 
 example = study.example.tokens[:READ]
 at_stake = losses(silence([0])) - losses([])
-pieces = cx.neurons.spelled(weights, example[1:].tolist())
+pieces = cx.neurons.decode_tokens(weights, example[1:].tolist())
 most = at_stake.argsort(descending=True)[:4].tolist()
-cx.plots.shaded_text(
+cb.figures.shaded_text(
     pieces,
     at_stake,
-    f"<b>Figure 10.1.</b> {study.example.subject}: tokens that are predicted worse (blue) or better (orange) when the stable heads are silent; the strongest shade is {float(at_stake.abs().max()):.1f} nats. In the mean the loss rises by {float(at_stake.mean()):.2f} nats per token, most for {cx.claims.listed([ascii(pieces[k]) for k in most])}.",
+    f"<b>Figure 10.1.</b> {study.example.subject}: tokens that are predicted worse (blue) or better (orange) when the stable heads are silent; the strongest shade is {float(at_stake.abs().max()):.1f} nats. In the mean the loss rises by {float(at_stake.mean()):.2f} nats per token, most for {cb.listed([ascii(pieces[k]) for k in most])}.",
 )
 
 # %% [markdown]
@@ -212,7 +212,7 @@ def over(rows, statistic, texts=read):
     chosen = [texts[i] for i in rows]
     if len({text.domain for text in chosen}) < DOMAINS:
         return float(statistic(rows)), np.nan, np.nan
-    *ends, _ = cx.claims.widest(lambda drawn: statistic(rows[drawn]), chosen)
+    *ends, _ = cb.widest(lambda drawn: statistic(rows[drawn]), chosen)
     return float(statistic(rows)), *ends
 
 
@@ -253,7 +253,7 @@ silenced = cost(silence)
 rise, silent_kl = a_text(silenced.rise), a_text(silenced.kl)
 in_english = of_kind.get(ENGLISH, everyone.numpy()[:0])
 need_e, need_o, need_c = (mean_of_kind(rise, k) for k in KINDS)
-cx.claims.finding(
+cb.finding(
     f"Early in an English text silence of the stable heads raises the loss of {MODEL} by {words(need_e)} nats per token, in code by {need_c[0]:.2f}, in other languages by {need_o[0]:.2f}.",
     holds=need_e[1] > 0 and need_c[0] > need_e[0] and need_o[0] > need_e[2],
 )
@@ -276,26 +276,26 @@ A stand-in *repairs* the share $1 - \text{mean KL with it} / \text{mean KL with 
 # %% tags=["hide-input", "nbval-check-output"]
 PAPER, OURS, BOS = "paper's circuit", "self-normalised circuit", "the same, BOS read exactly"
 RIGHT = ", mean put right"
-denom = cx.decoders.denominators_along(study.at, study.calibrating)  # head pos
+denom = cx.lookups.denominators_along(study.fixed, study.calibration_text)  # head pos
 
 
 def own_bos(tokens, value=True):
     """The self-normalised circuit, but BOS has its own key, and value: `pos head d_head`."""
-    split, q = study.at.split, weights.queries(tokens)
+    split, q = study.fixed.decomposition, weights.queries(tokens)
     bos = cx.layer_norm(weights.W_E[tokens[0]] + weights.W_pos[0], weights.eps)
-    scores = sum(cx.split.split_scores(weights, tokens, q, split.C))
+    scores = sum(cx.decompose.split_scores(weights, tokens, q, split.C))
     scores[..., 0] = einsum(q, bos @ weights.W_K, "h n e, h e -> h n") / weights.attn_scale
-    rows = cx.split.causal_softmax(scores[heads])
+    rows = cx.decompose.causal_softmax(scores[heads])
     others = rows.clone()
     others[..., 0] *= not value
-    what, where = cx.split.split_values(weights, tokens, others, heads, split.C)
+    what, where = cx.decompose.split_values(weights, tokens, others, heads, split.C)
     v = (bos @ weights.W_V + weights.b_V)[heads]
     return rearrange(what + where + value * rows[..., :1] * v[:, None], "h n e -> n h e")
 
 
 IN_PLACE = {  # of a text: pos head d_head
-    PAPER: lambda t: cx.decoders.circuit_z(circuit, t, denom),
-    OURS: lambda t: cx.decoders.self_normalised_z(circuit, t),
+    PAPER: lambda t: cx.lookups.circuit_z(circuit, t, denom),
+    OURS: lambda t: cx.lookups.self_normalized_z(circuit, t),
     BOS: own_bos,
 }
 
@@ -340,9 +340,9 @@ def farther_on(texts, means=True):
             z = {t: put(name, t.x) - off[name][: t.x.shape[1]] for t in (short, told)}
             near, far = (t.cost(lambda rows, z=z[t]: [inside(z[rows])]).kl for t in z)
             found[name + RIGHT] = {"early": a_text(near).tolist(), "kl": far[:, :-1].mean(1).tolist(), "home": far[:, -1].tolist()}  # fmt: skip
-        for at, name, there in ((n, PAPER, told), (m, BOS, short)):
-            here, quiet = put(name, there.x)[:, at], silent[at]
-            puts = {"silence": quiet.expand_as(here), name: here, "mean put right": here - off[name][at]}  # fmt: skip
+        for fixed, name, there in ((n, PAPER, told), (m, BOS, short)):
+            here, quiet = put(name, there.x)[:, fixed], silent[fixed]
+            puts = {"silence": quiet.expand_as(here), name: here, "mean put right": here - off[name][fixed]}  # fmt: skip
             found[f"alone: {name}"] = {k: at_one_place(there, z) for k, z in puts.items()}
         # the mean error alone: the heads as they are, and off by it
         moved = short.first_layer("attn.hook_z")[:, :, heads] + off[BOS][:READ]
@@ -353,9 +353,9 @@ def farther_on(texts, means=True):
 
 # What takes longer than a page may was computed once for mini. Two of its texts are read again here,
 # but for means put right and one place alone.
-BEYOND = cx.models.DATA / "evidence" / "beyond.json"
+BEYOND = cb.evidence("beyond.json")
 of_these = {
-    "sha256": cx.claims.fingerprint(weights),
+    "sha256": cb.fingerprint(weights),
     "documents": [text.document or text.name for text in read],
 }
 stored = json.loads(BEYOND.read_text()) if BEYOND.exists() else {}
@@ -409,15 +409,15 @@ at_home = mends(PAPER, where=HOME)
 right_e, right_far, right_home = (mends(PAPER + RIGHT, where=w) for w in (EARLY, THEN, HOME))
 constant_gain, bos_gain = (repaired(costs[EARLY][c], in_english, kl[OURS]) for c in (OURS + RIGHT, BOS))  # fmt: skip
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Silence the first-layer heads of {MODEL} (give them the outputs of the average text), and it predicts worse; Equation 1 with the first token (BOS) read exactly, put everywhere in their place, repairs {bos_e[0]:.0%} of that damage (KL) early in an English text.",
         holds=bos_e[1] > 0.95,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Early in English what Equation 1 leaves is mostly the same in all texts: its mean put right repairs {words(constant_gain, '.0%')} of it, BOS read exactly {words(bos_gain, '.0%')}.",
         holds=constant_gain[1] > 0.5 and constant_gain[2] < bos_gain[1],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Put in at every place of an English text, the paper's circuit does more damage than silence, but at home it repairs {words(at_home, '.0%')}. With its mean put right it is better than silence everywhere in English; early in code it stays worse.",
         holds=max(page_e[2], page_far[2]) < 0 < at_home[1] < at_home[2] < 0.5
         and min(right_e[1], right_far[1], right_home[1]) > 0
@@ -457,11 +457,11 @@ times, right_alone = (repaired(alone_paper[k], in_english, alone_paper["silence"
 bos_right = repaired(alone_bos["mean put right"], in_english, alone_bos["silence"])
 (_, quiet_one), (_, bos_one, _), (error_all, error_one) = list(at_one.values())[2:]
 display(
-    cx.claims.finding(
+    cb.finding(
         "Put in at one place alone, the same does more damage than silence there: its mean error does little harm only where every place carries its own.",
         holds=bos_one[1] > quiet_one[2] and error_one[1] > max(quiet_one[2], 10 * error_all[2]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The paper's circuit, at {n} alone, does {words([1 - times[k] for k in (0, 2, 1)], '.0f')} times the damage of silence there. With their means put right it repairs {words(right_alone, '.0%')} at its one place, Equation 1 with BOS read exactly {words(bos_right, '.0%')}.",
         holds=times[2] < 0 and min(right_alone[1], bos_right[1]) > 0.5,
     ),
@@ -481,8 +481,8 @@ but_heavy, but_heavy_bos = (repaired(kl[c], others, silent_kl) for c in (OURS, B
 helped = sum(kl[PAPER][of == d].mean() < silent_kl[of == d].mean() for d in names)
 display(
     pd.DataFrame({(k, v): column(v, k) for k in (OTHER, CODE) for v in costs}).fillna(""),
-    cx.claims.finding(
-        f"English is not one case: the damage of silence is {silent_kl[of == names[0]].mean():.2f} in {names[0]} and {silent_kl[of == names[-1]].mean():.2f} in {names[-1]}, and the paper's circuit beats silence in {helped} of {len(names)} domains. {cx.claims.listed(sorted(heavy)).capitalize()} have {of_heavy:.0%} of it; without these four Equation 1 repairs {words(but_heavy, '.0%')}, and {words(but_heavy_bos, '.0%')} with BOS read exactly.",
+    cb.finding(
+        f"English is not one case: the damage of silence is {silent_kl[of == names[0]].mean():.2f} in {names[0]} and {silent_kl[of == names[-1]].mean():.2f} in {names[-1]}, and the paper's circuit beats silence in {helped} of {len(names)} domains. {cb.listed(sorted(heavy)).capitalize()} have {of_heavy:.0%} of it; without these four Equation 1 repairs {words(but_heavy, '.0%')}, and {words(but_heavy_bos, '.0%')} with BOS read exactly.",
         holds=helped < len(names) / 2 and 0.5 < but_heavy[0] < own_e[0] and but_heavy_bos[1] > 0.9,
     ),
 ) if names else None
@@ -563,7 +563,7 @@ def in_place(told, quiet, given, of, odds, fit, of_fit):
     def rises(g=None, shifts=(None,)):
         found = [[] for _ in shifts]
         for some in told.everyone.split(11):
-            add = [] if g is None else [cx.decoders.add_direction(0, g[some])]
+            add = [] if g is None else [cx.lookups.add_direction(0, g[some])]
             after = told.predicted([quiet, *add], some)
             for of_shift, shift in zip(found, shifts, strict=True):
                 of_shift.append(told.loss(after, some, shift).mean(1))
@@ -577,7 +577,7 @@ def in_place(told, quiet, given, of, odds, fit, of_fit):
     pushed = torch.stack([of_domain.get(d, torch.zeros_like(own[0])) for d in of_fit])
     without, with_it = (
         torch.cat([fit.predicted([quiet, *add(some)], some) for some in fit.everyone.split(11)])
-        for add in (lambda rows: [], lambda rows: [cx.decoders.add_direction(0, pushed[rows])])
+        for add in (lambda rows: [], lambda rows: [cx.lookups.add_direction(0, pushed[rows])])
     )
     tried = [float(fit.loss(without, fit.everyone, float(w) * odds_fit).mean()) for w in WEIGHTS]
     weight, moved = WEIGHTS[np.argmin(tried)], (with_it - without)[:, :-1].mean(1)
@@ -609,7 +609,7 @@ weight, lasting = in_place(judged, inside(silent), VECTORS, of, odds, fit, of_fi
 lasting = {name: v.numpy() for name, v in lasting.items()}
 
 # %% tags=["hide-input"]
-KEPT = cx.models.DATA / "evidence" / "causal.json"
+KEPT = cb.evidence("causal.json")
 
 
 def on_real(name="smollm2"):
@@ -617,36 +617,36 @@ def on_real(name="smollm2"):
     model = cx.load(name)
     texts = cx.texts.collection(cx.texts.Reader.of(model, 512), TEXTS)
     A, B = ([text for text in texts if text.half == half] for half in "AB")
-    study = cx.study(cx.destination(model, A, 256), A, or_all=True)
-    roster, stable = study.roster, list(study.heads)
+    study = cx.study(cx.fix_query(model, A, 256), A, or_all=True)
+    head_table, stable = study.head_table, list(study.heads)
     table, table_A, few = documents_of(B, TWO), documents_of(A, len(A)), documents_of(A, TWO)
     told, told_A = Told(model, table["text"], second), Told(model, table_A["text"], second)
     z, z_A = (t.first_layer("attn.hook_z") for t in (told, told_A))
-    W_O = cx.decoders.output_weights(model, 0)[0][0].cpu()
+    W_O = cx.adapter.output_weights(model, 0)[0][0].cpu()
     middle, of = z_A.mean(0), table["domain"].tolist()
 
     def silent_with(hs):
         written_A, written = (message(v[:, :, hs], W_O[hs]) for v in (z_A, z))
-        hook = cx.decoders.replace_z(0, hs, middle[:, hs])
+        hook = cx.lookups.replace_z(0, hs, middle[:, hs])
         return hook, vectors(written_A, table_A, written, table)
 
     weight, rises = in_place(
         told, *silent_with(stable), of,
         log_odds(left_out(A, few), model.cfg.d_vocab), Told(model, few["text"], second), few["domain"].tolist(),
     )  # fmt: skip
-    sets = {f"head {h}": [h] for h in roster.index}
-    sets |= {"all stable": stable, "all heads": list(roster.index)}
+    sets = {f"head {h}": [h] for h in head_table.index}
+    sets |= {"all stable": stable, "all heads": list(head_table.index)}
 
     def alone(hs):
         quiet, of_heads = silent_with(hs)
         own = of_heads["its domain's"]
-        changes = (lambda rows: [quiet], lambda rows: [quiet, cx.decoders.add_direction(0, own[rows])])  # fmt: skip
+        changes = (lambda rows: [quiet], lambda rows: [quiet, cx.lookups.add_direction(0, own[rows])])  # fmt: skip
         return [told.cost(change).rise.mean(1).tolist() for change in changes]
 
     return {
         "files": cx.models.real_models()[name]["files"],
         "texts": table[["document", "domain", "kind"]].to_numpy().tolist(),
-        "roster": roster[["effective tokens", "relative spread", "family", "stable"]].T.to_dict(),
+        "roster": head_table[["effective tokens", "coefficient of variation", "family", "stable"]].T.to_dict(),
         "weight": float(weight),
         "given": {k: v.tolist() for k, v in rises.items()},
         "silenced": {which: alone(hs) for which, hs in sets.items()},
@@ -674,18 +674,18 @@ given = {  # back, in nats
     for model, (of, of_kinds, texts) in BOTH.items()
 }  # fmt: skip
 pair = {model: of[ENGLISH] for model, of in given.items() if ENGLISH in of}
-figure, (axes,) = cx.plots.panels(1, len(pair), height=3, width=8.6)
+figure, (axes,) = cb.figures.panels(1, len(pair), height=3, width=8.6)
 for axis, (named, backs) in zip(axes, pair.items(), strict=True):
     for row, (mean, *ends) in enumerate(backs.values()):
-        look = {"color": cx.plots.COLOURS[row % 8]}
+        look = {"color": cb.figures.COLORS[row % 8]}
         axis.plot(ends, [row, row], lw=1.6, **look)
         axis.plot(mean, row, ls="", ms=6, marker="osD^Xv<>"[row], **look)
-    axis.axvline(0, color=cx.plots.INK, lw=1, ls=":")
-    axis.axvline(backs[QUIET][0], color=cx.plots.INK, lw=1, ls="--")
+    axis.axvline(0, color=cb.figures.INK, lw=1, ls=":")
+    axis.axvline(backs[QUIET][0], color=cb.figures.INK, lw=1, ls="--")
     axis.set(title=f"{named}, English", xlabel="loss given back (nats)")
     axis.set_yticks(range(len(backs)), backs if axis is axes[0] else [""] * len(backs))
     axis.invert_yaxis()
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "10.2",
     f"The stable heads silent, and what is put in their place: the loss that it gives back, less than 0 where it adds to it, at every fourth of places {second[0]} to {second[-2]} of English texts, with 95% intervals. Dashed: all that silence costs. The two axes differ in scale.",
@@ -716,15 +716,15 @@ over_odds_there = gives_back(own_name, model="SmolLM2", less=odds_name)
 here_e, there_e = (pair.get(v, dict.fromkeys(pair["SmolLM2"], NONE)) for v in BOTH)
 by_constant, by_text = (words([100 * v for v in more], ".0f") for more in (over_constant, over_own))
 display(
-    cx.claims.finding(
+    cb.finding(
         f"One vector per domain, made from other texts, gives back {own_gives[0]:.0%} of the loss that silence costs in the second half of the early tokens of an English text, a fixed correction of the predictions per domain {constant_gives[0]:.0%}.",
         holds=own_gives[1] > 0.5 > max(constant_gives[2], odds_gives[2]) and over_constant[1] > 0,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"That correction is the vector's constant part; word frequencies give back {words(odds_gives, '.0%')}, the vector without its constant part {words(rest_gives, '.0%')}. Whole it exceeds its constant part by {by_constant} points, and the text's own exceeds it by {by_text}.",
         holds=rest_gives[0] / own_gives[0] > REST and min(over_own[1], over_odds[1]) > 0,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Length is not what helps: in English a random vector as long, or another domain's, costs {MODEL} more than silence alone.",
         holds=max(here_e[name][2] for name in ("random", "another domain's")) < 0,
     ),
@@ -760,12 +760,12 @@ negative, joint = map(costs_there, (saved["all stable"] - saved[of_local], alone
 local, paid_there = costs_there(alone[of_local][0]), there_e[QUIET]
 apart = [k for k in facts if not np.prod(costs_there(alone[k][0])[1:]) < 0]  # from zero
 display(
-    cx.claims.finding(
+    cb.finding(
         "In English SmolLM2, a real model, loses little when seven of the nine heads of its first layer are silent, and no such vector gives back anything that can be told from nothing.",
         holds=0 < paid_there[1] < paid_there[0] < 0.1
         and max(there_e[name][1] for name in VECTORS) < 0,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Silence of its seven stable heads costs {words(paid_there, '.3f')} nats in English, that of {MODEL}'s eight {here_e[QUIET][0]:.2f}. There its domain's vector gives back {words(there_e[own_name], '.3f')} nats, the text's own {words(there_e[text_name], '.3f')}. Single heads cost too little to be told apart: of nine intervals one excludes zero.",
         holds=here_e[QUIET][0] > paid_there[2]
         and [len(apart), [*role.values()].count("stable"), len(role), len(heads)] == [1, 7, 9, 8],
@@ -778,7 +778,7 @@ FIRSTS = torch.from_numpy(firsts)
 first_of = {k: firsts[kinds[firsts] == k] for k in of_kind}
 first_e = first_of.get(ENGLISH, firsts[:0])
 tokens_A = torch.stack([text.tokens[: n + 1] for text in half_A])
-outputs = [circuit.at.outputs(some)[:, heads] for some in tokens_A.split(32)]
+outputs = [circuit.fixed.head_outputs(some)[:, heads] for some in tokens_A.split(32)]
 outputs = torch.cat(outputs)  # text head d_model, of half A at n
 said = (outputs @ weights.mlp_input()[0]).var(0)  # head neuron
 share = (said / said.sum(0)).quantile(0.5, dim=1)  # of each head in the variance at the neurons
@@ -815,12 +815,12 @@ display(
         {
             "kind of head": {k: role.get(k, "") for k in silenced_there},
             "effective tokens": {k: str(v["effective tokens"]) for k, v in facts.items()},
-            "spread": {k: f"{v['relative spread']:.2f}" for k, v in facts.items()},
+            "spread": {k: f"{v['coefficient of variation']:.2f}" for k, v in facts.items()},
             **{f"{kind} (nats)": {k: words(costs_there(v, kind), ".3f") for k, v in silenced_there.items()} for kind in KINDS},
         },
         index=pd.Index(silenced_there, name="SmolLM2, silenced: rise of the loss"),
     ).fillna(""),
-    cx.claims.finding(
+    cb.finding(
         f"Of the two heads of {MODEL} with the largest shares of the variance at the neurons each is missed little alone in English (one document per domain): head {heads[a]} does a damage of {alone_a[first_e].mean():.2f}, head {heads[b]} of {alone_b[first_e].mean():.2f}. But once the others are silent, head {heads[a]} adds {words(on(silent_kl - rest_a, first_e))}.",
         holds=on(silent_kl - rest_a - alone_a, first_e)[1] > 0 and alone_b[first_e].mean() < 0.1,
     ),
@@ -876,11 +876,11 @@ left_J, left_spread, *of_draws = (share_of(hold(some))[0] for some in (J, spread
 
 # %% tags=["hide-input", "nbval-check-output"]
 display(
-    cx.claims.finding(
+    cb.finding(
         f"In English {words(through, '.0%')} of the damage to {MODEL} arises through the layer's neurons alone, and past them {words(past, '.1%')} ({past_size:.0%} of the size of the change).",
         holds=through[1] > 0.9 and max(past_size, past[2]) < 0.1,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Damage left in English when {len(J)} neurons are held: chosen by weights {words(left_J, '.0%')}, by spread over half A {words(left_spread, '.0%')} ({len({*J} & {*spread})} the same), at random, in ten draws, {min(of_draws)[0]:.0%} to {max(of_draws)[0]:.0%}.",
         holds=left_J[2] < min(low for _, low, _ in of_draws),
     ),
@@ -894,7 +894,7 @@ whole, *ways = (v - quiet for v in (as_it_is[FIRSTS], part, mixed))  # text plac
 whole = whole - whole.mean(-1, keepdim=True)
 way, *shares = (of_firsts((v * whole).sum((1, 2))) for v in (whole, *ways))
 half, mixed_way = (over(first_e, lambda d, v=v: v[d].sum() / way[d].sum()) if len(first_e) else NONE for v in shares)  # fmt: skip
-cx.claims.finding(
+cb.finding(
     f"In English half of the message takes the prediction {words(half)} of the way, by projection, the even mixture of both predictions {words(mixed_way)}.",
     holds=half[1] > mixed_way[2] > mixed_way[1] > 0.25 and half[2] < 0.75,
 )
@@ -923,7 +923,7 @@ pd.DataFrame(
 ).set_index("condition")
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"Of the {len(CONDITIONS)} conditions set beforehand {met} are met; {len(CONDITIONS) - met} fail because of SmolLM2. The control among them is weak: silence of its local head costs {words(local, '.3f')} nats, so there is little to give back.",
     holds=met == 2
     and negative[1] < 0
@@ -943,7 +943,7 @@ In Jupyter or Colab (the rocket above) the vector, its strength and the heads of
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "In Jupyter or Colab (the rocket above): a vector, its strength, and the heads silent or at work"}
 prompt = torch.tensor([[weights.tokenizer.bos_token_id, weights.token_id(TOKEN)]])
-usable = ~study.at.split.untrained
+usable = ~study.fixed.decomposition.untrained
 vector = dict(zip(of, own, strict=True))
 
 
@@ -952,23 +952,23 @@ def draw(domain, strength, heads_are):
     g = strength * vector[domain]
     plain, pushed = (
         model.run_with_hooks(prompt, fwd_hooks=[*quiet, *hooks])[0, -1].log_softmax(-1).cpu()
-        for hooks in ([], [cx.decoders.add_direction(0, g)])
+        for hooks in ([], [cx.lookups.add_direction(0, g)])
     )
     gain = (pushed - plain).where(usable, torch.tensor(-torch.inf))
     best = gain.topk(min(12, int(usable.sum())))
-    spelt = [ascii(t) for t in cx.neurons.spelled(weights, best.indices.tolist())]
+    spelt = [ascii(t) for t in cx.neurons.decode_tokens(weights, best.indices.tolist())]
     change = g @ weights.mlp_input()[0] / circuit.scale  # neuron
     most = change.abs().topk(min(12, len(change))).indices.tolist()
-    figure, ((left, right),) = cx.plots.panels(1, 2, height=3.2)
-    left.barh(range(len(spelt)), best.values, color=cx.plots.COLOURS[2])
+    figure, ((left, right),) = cb.figures.panels(1, 2, height=3.2)
+    left.barh(range(len(spelt)), best.values, color=cb.figures.COLORS[2])
     left.set_yticks(range(len(spelt)), spelt, family="monospace", parse_math=False)
     left.set(xlabel="gain of log-probability (nats)", title="Tokens that follow")
-    right.barh(range(len(most)), change[most], color=cx.plots.COLOURS[1])
+    right.barh(range(len(most)), change[most], color=cb.figures.COLORS[1])
     right.set_yticks(range(len(most)), most)
     right.set(xlabel="linear change of the pre-activation", ylabel="neuron", title="Moved most")
     for axis in (left, right):
         axis.invert_yaxis()
-    return cx.plots.picture(
+    return cb.figures.picture(
         figure,
         "10.3",
         f"The vector of <i>{domain}</i> at strength {strength:g}, after BOS and {TOKEN!r}, stable heads {heads_are}.",
@@ -976,11 +976,11 @@ def draw(domain, strength, heads_are):
     )
 
 
-cx.widgets.Turnable(
+cv.Turnable(
     draw,
-    domain=cx.widgets.choice("vector", sorted(vector), min(vector, key="bible-kjv".__ne__)),
-    strength=cx.widgets.slider("strength", 0.25, 4, 1, step=0.25),
-    heads_are=cx.widgets.choice("the heads", ["silent", "at work"], "silent"),
+    domain=cv.choice("vector", sorted(vector), min(vector, key="bible-kjv".__ne__)),
+    strength=cv.slider("strength", 0.25, 4, 1, step=0.25),
+    heads_are=cv.choice("the heads", ["silent", "at work"], "silent"),
 )
 
 # %% [markdown]
@@ -995,12 +995,12 @@ of_all = f"paper's circuit at every destination: share of the KL of silence repa
 of_home = f"the same at home ({HOME}), the circuit at every earlier place, too; English"
 of_alone = f"the same, the circuit at {n} alone, against silence there alone; English"
 of_half = "share of the way that half of the message goes, English"
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim("good_substitute", of_all, page_e[0], page_e[1:]),
-    cx.claims.Claim("good_substitute", of_home, at_home[0], at_home[1:]),
-    cx.claims.Claim("good_substitute", of_alone, times[0], times[1:]),
-    cx.claims.Claim("weak_linear", of_half, half[0], half[1:]),
+    cb.Claim("good_substitute", of_all, page_e[0], page_e[1:]),
+    cb.Claim("good_substitute", of_home, at_home[0], at_home[1:]),
+    cb.Claim("good_substitute", of_alone, times[0], times[1:]),
+    cb.Claim("weak_linear", of_half, half[0], half[1:]),
 )
 
 # %% [markdown]
@@ -1019,16 +1019,16 @@ of_size = [early[name].size[in_english].mean() for name in (BOS, "silence")]
 size_left = float((of_size[0] / of_size[1]).sqrt())
 loss_e = mends(BOS, where=LOSS)
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Put in at every place of an English text, Equation 1 with BOS read exactly leaves {left_over(bos_e)} of the damage of silence early ({left_over(loss_e)} of the loss, {size_left:.0%} of the size of the change) and {left_over(bos_far)} farther on; at one place alone it is worse than silence.",
         holds=min(bos_e[1] - 0.95, bos_far[1] - 0.9, 0.2 - size_left, bos_one[1] - quiet_one[2])
         > 0,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"At places {second[0]} to {second[-2]} of an English text its domain's vector gives {MODEL} back the loss that silence costs, but for {left_over(own_gives)}.",
         holds=own_gives[1] > 0.5,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"What {MODEL}'s heads say passes through the neurons of their layer, but for {words(past, '.1%')} of the damage in English ({past_size:.0%} of the size of the change).",
         holds=past[2] < 0.05 and past_size < 0.1,
     ),
@@ -1042,7 +1042,7 @@ r"""
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What came out?"}
-against = of_firsts(cost(lambda rows: [cx.decoders.add_direction(0, -own[rows])], FIRSTS).rise.mean(1))  # fmt: skip
+against = of_firsts(cost(lambda rows: [cx.lookups.add_direction(0, -own[rows])], FIRSTS).rise.mean(1))  # fmt: skip
 pd.DataFrame(
     {
         "own vector taken away": [f"{against[rows].mean():+.2f}" for rows in first_of.values()],

@@ -104,15 +104,15 @@ def asked(name, model=None):
     A, B = (A, B) if A and B else (texts[::2], texts[1::2])
     n = min(len(t.tokens) for t in [*passages, *texts]) // 2
     one_token = len(model.tokenizer.encode(TOKEN, add_special_tokens=False)) == 1
-    at = cx.decoders.two_means(model, A, n, TOKEN if one_token else int(A[0].tokens[1]))
-    roster = cx.denominators.roster(at, A)
-    order = roster["relative spread"].argsort().tolist()  # where none is stable, the steadiest
-    heads = roster.index[roster["stable"]].tolist() or sorted(order[: max(1, len(order) // 4)])
-    account = cx.decoders.decomposition(at.split)
+    fixed = cx.fit_additive(model, A, n, TOKEN if one_token else int(A[0].tokens[1]))
+    head_table = cx.denominators.head_table(fixed, A)
+    order = head_table["coefficient of variation"].argsort().tolist()  # where none is stable, the steadiest
+    heads = head_table.index[head_table["stable"]].tolist() or sorted(order[: max(1, len(order) // 4)])
+    account = cx.additive.anova(fixed.decomposition)
     leftover = (account["interaction"] / account["what"])[heads]
     return SimpleNamespace(
-        model=model, account=account, leftover=leftover, worst=int(leftover.where(leftover > EXACT, 0.0).idxmax()), at=at, layer=at.layer, split=at.split, prose=[p for p in passages if p.domain in PROSE],
-        A=A, B=B, n=n, x=at.placed(B), roster=roster, heads=heads,
+        model=model, account=account, leftover=leftover, worst=int(leftover.where(leftover > EXACT, 0.0).idxmax()), fixed=fixed, layer=fixed.exact, split=fixed.decomposition, prose=[p for p in passages if p.domain in PROSE],
+        A=A, B=B, n=n, x=fixed.prepare(B), head_table=head_table, heads=heads,
     )  # fmt: skip
 
 
@@ -138,7 +138,7 @@ decoders = {label: asked(name) for label, name in zip(labels, names, strict=True
 learned, rotary, alibi, none, own = decoders.values()
 n = rotary.n
 print(f"n = {n}, token {TOKEN!r}; {len(rotary.A)} texts of half A, {len(rotary.B)} of half B")
-print(", ".join(f"{k}: {one.at.n_heads} heads" for k, one in decoders.items()))
+print(", ".join(f"{k}: {one.fixed.n_heads} heads" for k, one in decoders.items()))
 
 # %% [markdown]
 r"""
@@ -165,15 +165,15 @@ for a token $t$ at source $i$, with a vector $g_i$ and a number $c_i$ for each s
 | ALiBi, or T5's biases {cite}`raffel2020exploring`, which were not trained | the query, the same for all $i$ | one number for each distance | token alone |
 | none | the query, the same for all $i$ | the same for all $i$ | token alone |
 
-$g_i$ is the derivative of the score by what the key reads. `cx.decoders.two_means` takes it, and refuses a model whose own rows do not come out of it; `asked` is $g$ and `alone` is $c$.
+$g_i$ is the derivative of the score by what the key reads. `cx.fit_additive` takes it, and refuses a model whose own rows do not come out of it; `asked` is $g$ and `alone` is $c$.
 """
 
 
 # %%
 def scores(layer, x):
     """`text head source`: g_i . x_t + c_i of every token where it stands, the destination at n."""
-    x = layer.normalised(x)  # text source d_model
-    return einsum(x, layer.asked, "text i d, head i d -> text head i") + layer.alone
+    x = layer.normalized_resid(x)  # text source d_model
+    return einsum(x, layer.qk_direction, "text i d, head i d -> text head i") + layer.qk_offset
 
 
 # %% [markdown]
@@ -185,7 +185,7 @@ Two tokens at two places make four scores. The two tables are definitions:
 
 
 # %%
-def two_means(score):
+def fit_additive(score):
     """What the place adds, what the token adds, and what is left of a table `place token`."""
     where = score.mean(1)
     what = (score - where[:, None]).mean(0)
@@ -201,7 +201,7 @@ entries = ["near, moon", "near, the", "far, moon", "far, the"]
 parts = {"score": entries, "where": ["near", "far"], "what": ["moon", "the"], "left over": entries}
 columns = pd.MultiIndex.from_tuples([(part, e) for part, of in parts.items() for e in of])
 by_hand = {
-    name: np.concatenate([table.ravel(), *map(np.ravel, two_means(table))])
+    name: np.concatenate([table.ravel(), *map(np.ravel, fit_additive(table))])
     for name, table in {"shifted": shifted, "turned": turned}.items()
 }
 pd.DataFrame(by_hand, index=columns).map("{:g}".format)
@@ -226,42 +226,42 @@ The kernel is the row of a text in which the average token stands everywhere; th
 # %%
 def factors(layer, mean):
     """Kernel and log content of every head, by the two means."""
-    p = einsum(layer.asked, mean, "head i d, i d -> head i") + layer.alone
+    p = einsum(layer.qk_direction, mean, "head i d, i d -> head i") + layer.qk_offset
     kernels = p.softmax(-1)  # head source
-    g_bar = einsum(kernels, layer.asked, "head i, head i d -> head d")
-    x_t = cx.layer_norm(layer.E + layer.where[layer.n], layer.readout.eps)
+    g_bar = einsum(kernels, layer.qk_direction, "head i, head i d -> head d")
+    x_t = cx.layer_norm(layer.E + layer.position_offset[layer.n], layer.readout.eps)
     return kernels, einsum(g_bar, x_t - mean[layer.n], "head d, t d -> head t")
 
 
 for one in decoders.values():
-    kernels, content = factors(one.layer, one.split.mean)
-    assert torch.allclose(kernels, one.split.kernels, atol=1e-4)  # the package does the same
-    assert torch.allclose(content, one.split.content, atol=1e-2)
+    kernels, content = factors(one.exact, one.decomposition.mean)
+    assert torch.allclose(kernels, one.decomposition.kernels, atol=1e-4)  # the package does the same
+    assert torch.allclose(content, one.decomposition.log_content, atol=1e-2)
 
 
 # %% tags=["hide-input"]
 def three(one):
     """Of the 300 most frequent tokens the one that the head likes most, a middle one, the last."""
-    usual = one.split.frequency.argsort(descending=True, stable=True)[:300]
-    liked = usual[one.split.content[one.worst, usual].argsort(descending=True)]
+    usual = one.decomposition.frequency.argsort(descending=True, stable=True)[:300]
+    liked = usual[one.decomposition.log_content[one.worst, usual].argsort(descending=True)]
     return liked[[0, len(liked) // 2, -1]].tolist()
 
 
-figure, axes = cx.plots.panels(1, len(decoders), height=2.7, width=11)
+figure, axes = cb.figures.panels(1, len(decoders), height=2.7, width=11)
 for axis, (label, one) in zip(axes[0], decoders.items(), strict=True):
-    layer, h = one.layer, one.worst
+    layer, h = one.exact, one.worst
     for k, t in enumerate(three(one)):
-        x_t = cx.layer_norm(layer.E[t] + layer.where, layer.readout.eps)  # source d_model
-        curve = ((layer.asked[h] * x_t).sum(-1) + layer.alone[h]).flip(0)[1 : one.n]
-        word, colour = ascii(one.model.tokenizer.decode([t])), cx.plots.COLOURS[k]
-        axis.plot(np.arange(1, one.n), curve, lw=1.3, color=colour)
+        x_t = cx.layer_norm(layer.E[t] + layer.position_offset, layer.readout.eps)  # source d_model
+        curve = ((layer.qk_direction[h] * x_t).sum(-1) + layer.qk_offset[h]).flip(0)[1 : one.n]
+        word, color = ascii(one.model.tokenizer.decode([t])), cb.figures.COLORS[k]
+        axis.plot(np.arange(1, one.n), curve, lw=1.3, color=color)
         look = {"fontsize": 8, "family": "monospace", "parse_math": False}
-        axis.text(0.02 + 0.34 * k, 0.02, word, transform=axis.transAxes, color=colour, **look)
+        axis.text(0.02 + 0.34 * k, 0.02, word, transform=axis.transAxes, color=color, **look)
     axis.set_ymargin(0.18)
     axis.set(title=f"{label}, head {h}", xlabel="distance back")
     axis.locator_params(axis="y", nbins=5)
 axes[0, 0].set_ylabel("score (nats)")
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "11.1",
     "Scores of three frequent tokens over the distance: of 300 the most liked, a middle one, the least liked. Each panel is the stable head that has most interaction beside its content. Where curves run side by side, where and what say all.",
@@ -276,15 +276,15 @@ How far do scores vary with the place, with the token, and with both in a way th
 """
 
 # %% tags=["hide-cell", "nbval-check-output"]
-shown = ["where", "what", "interaction"]  # one.account = cx.decoders.decomposition(one.split)
+shown = ["where", "what", "interaction"]  # one.account = cx.additive.anova(one.split)
 every = pd.concat({k: one.account[shown] for k, one in decoders.items()}, axis=1)
 every.T.map("{:.2f}".format).replace("nan", "")
 
 # %% tags=["hide-input", "nbval-check-output"]
 left = max(one.account["interaction"].max() for one in (alibi, none))
 over = int((rotary.leftover > NEAT).sum())
-cx.claims.finding(
-    f"With ALiBi and with no positions the interaction is zero in all {alibi.at.n_heads + none.at.n_heads} heads, and in the twin with learned ones at most {learned.leftover.max():.2f} of the content ({MODEL}: {own.leftover.max():.2f}); with rotary positions it is {rotary.leftover.min():.2f} to {rotary.leftover.max():.2f}, and above a quarter in {over} of {len(rotary.heads)} stable heads.",
+cb.finding(
+    f"With ALiBi and with no positions the interaction is zero in all {alibi.fixed.n_heads + none.fixed.n_heads} heads, and in the twin with learned ones at most {learned.leftover.max():.2f} of the content ({MODEL}: {own.leftover.max():.2f}); with rotary positions it is {rotary.leftover.min():.2f} to {rotary.leftover.max():.2f}, and above a quarter in {over} of {len(rotary.heads)} stable heads.",
     holds=bool(left < EXACT and learned.leftover.max() < NEAT and over > len(rotary.heads) / 2),
 )
 
@@ -309,7 +309,7 @@ def distances(layer, split, x, first=0):
 
 
 for one in decoders.values():
-    one.tv = distances(one.layer, one.split, one.x)[:, one.heads].numpy()
+    one.tv = distances(one.exact, one.decomposition, one.x)[:, one.heads].numpy()
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -321,8 +321,8 @@ def span(values, form):
 middle_tv = {k: np.median(one.tv.mean(0)) for k, one in decoders.items()}
 bound = {k: one.account["interaction"][one.heads] / 2 for k, one in decoders.items()}
 used = {k: decoders[k].tv.mean(0) / bound[k] for k in ("learned", "rotary", yours)}
-later = distances(own.layer, own.split, own.x, first=1)[:, own.heads].mean(0).numpy() / bound[yours]
-cx.claims.finding(
+later = distances(own.exact, own.decomposition, own.x, first=1)[:, own.heads].mean(0).numpy() / bound[yours]
+cb.finding(
     f"So large is TV beside the bound: {span(used['rotary'], '{:.2f}')} of it in the rotary twin's stable heads, up to {used['learned'].max():.2f} with learned positions, and up to {used[yours].max():.1f} in {MODEL}, where the start token is to blame: without it {MODEL} has {later.max():.2f} at most.",
     holds=bool(used["rotary"].max() <= 1 < used[yours].max() and later.max() < 1.05),
 )
@@ -353,11 +353,11 @@ def keeping(planes):
     off = torch.tensor(off + [k + width for k in off])
     hook = ("blocks.0.attn.hook_q", lambda q, hook: q.index_fill(-1, off.to(q.device), 0))
     with rotary.model.hooks(fwd_hooks=[hook]):
-        at = cx.decoders.two_means(rotary.model, rotary.A[:2], n, rotary.at.token)
-    return replace(at.split, frequency=rotary.split.frequency)
+        fixed = cx.fit_additive(rotary.model, rotary.A[:2], n, rotary.fixed.token)
+    return replace(fixed.decomposition, frequency=rotary.decomposition.frequency)
 
 
-whole = rotary.split
+whole = rotary.decomposition
 only = {"all planes": whole, "slow ones": keeping(slow), "fast ones": keeping(fast)}
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -372,8 +372,8 @@ def alike(a, b):
 
 tables = {}
 for name, split in only.items():
-    tables[name] = cx.decoders.decomposition(split)[shown]
-    tables[name]["r of content"] = alike(split.content, whole.content).tolist()
+    tables[name] = cx.additive.anova(split)[shown]
+    tables[name]["r of content"] = alike(split.log_content, whole.content).tolist()
     tables[name]["effective tokens"] = cx.effective_tokens(split.kernels).tolist()
     tables[name] = tables[name].loc[rotary.heads]
 in_middle = pd.DataFrame({name: table.median() for name, table in tables.items()}).T
@@ -383,11 +383,11 @@ in_middle.rename_axis("median of the stable heads, with").map("{:.2f}".format)
 kept = tables["slow ones"] / tables["all planes"]
 rest = tables["fast ones"] / tables["all planes"]
 display(
-    cx.claims.finding(
+    cb.finding(
         f"A broad rotary head knows content by its slow planes: with the others off, its content correlates {tables['slow ones']['r of content'].min():.2f} or more with what it was.",
         holds=bool(tables["slow ones"]["r of content"].min() > KEPT and rest["what"].max() < FAST),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The interaction is not the fast planes' alone: with them off, heads keep {kept['interaction'].median():.0%} of its standard deviation (median of their ratios; kernels change too), where we had expected less than half.",
         holds=bool(kept["interaction"].median() > FAST),
     ),
@@ -412,7 +412,7 @@ def variances(g):
     return einsum(whole.kernels, said, "head i, head i -> head"), content
 
 
-g = torch.stack([keeping([k]).layer.asked for k in range(width)])  # plane head source d_model
+g = torch.stack([keeping([k]).exact.qk_direction for k in range(width)])  # plane head source d_model
 said, survives = map(torch.stack, zip(*(variances(g_k) for g_k in g), strict=True))  # plane head
 
 # %% tags=["hide-input"]
@@ -420,18 +420,18 @@ turns = np.exp(1j * theta[:, None] * np.arange(n, -1, -1))  # plane source
 phi = np.abs(turns @ whole.kernels.double().numpy().T)[:, rotary.heads]  # plane head
 by_plane, left_of = (said / said.sum(0))[:, rotary.heads], (survives / said).sqrt()[:, rotary.heads]
 remains = (survives / said.sum(0))[:, rotary.heads]
-figure, ((left, right),) = cx.plots.panels(1, 2, height=3.0, width=9)
-at = np.arange(width)
-left.bar(at, remains.mean(1), label="content")
-left.bar(at, (by_plane - remains).mean(1), bottom=remains.mean(1), hatch="//", label="interaction")
-left.axvline(len(fast) - 0.5, color=cx.plots.INK, lw=1, ls=":")
+figure, ((left, right),) = cb.figures.panels(1, 2, height=3.0, width=9)
+fixed = np.arange(width)
+left.bar(fixed, remains.mean(1), label="content")
+left.bar(fixed, (by_plane - remains).mean(1), bottom=remains.mean(1), hatch="//", label="interaction")
+left.axvline(len(fast) - 0.5, color=cb.figures.INK, lw=1, ls=":")
 left.set(xlabel="plane (fast to slow)", ylabel="share of the variance", title="What planes say")
 left.legend()
 for k, head in enumerate(rotary.heads):
-    right.plot(phi[:, k], left_of[:, k], ".", ms=5, color=cx.plots.head_style(head)["color"])
-right.plot([0, 1], [0, 1], color=cx.plots.INK, lw=1, ls=":")
+    right.plot(phi[:, k], left_of[:, k], ".", ms=5, color=cb.figures.head_style(head)["color"])
+right.plot([0, 1], [0, 1], color=cb.figures.INK, lw=1, ls=":")
 right.set(xlabel="|φ(θ)| of the head's kernel", ylabel="found", title="What survives the mean")
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "11.2",
     "Left: the variance over tokens of what each plane says, mean of the stable heads, and how it divides; right of the dotted line planes are slow. Right: the part of each plane (in standard deviations) that survives the mean, for every plane and head, beside the Fourier transform; dotted, equal.",
@@ -447,11 +447,11 @@ off = np.abs(left_of.numpy() - phi)
 interacts = (by_plane - remains).mean(1) / (by_plane - remains).mean(1).sum()
 around = slice(len(fast) - 2, len(fast) + 2)  # two planes on either side of the line
 display(
-    cx.claims.finding(
+    cb.finding(
         f"What survives of a plane is what the kernel's Fourier transform says, to within {np.median(off):.3f} in the median and {off.max():.2f} at most.",
         holds=bool(np.median(off) < PHI),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Of the interaction (hatched) {interacts[around].sum():.0%} is in the four planes around the line and {interacts[: around.start].sum():.0%} in the faster ones, which hold {by_plane.mean(1)[: around.start].sum():.0%} of all variance.",
         holds=bool(interacts[around].sum() > 0.5 > 5 * by_plane.mean(1)[: around.start].sum()),
     ),
@@ -474,18 +474,18 @@ Each plane in $S$ costs two numbers per token and head, for the cosine of a dist
 
 
 # %%
-def by_planes(at, W_K, x):
+def by_planes(fixed, W_K, x):
     """`text head source plane`: the interaction of each plane; its sum is all that is left over."""
-    layer, split = at.layer, at.split
-    u = einsum(layer.asked, torch.linalg.pinv(W_K), "h i d, h e d -> h i e")  # the turned query
+    layer, split = fixed.exact, fixed.decomposition
+    u = einsum(layer.qk_direction, torch.linalg.pinv(W_K), "h i d, h e d -> h i e")  # the turned query
     u = u - einsum(split.kernels, u, "h i, h i e -> h e")[:, None]
-    keys = einsum(layer.normalised(x) - split.mean, W_K, "t i d, h d e -> t h i e")
+    keys = einsum(layer.normalized_resid(x) - split.mean, W_K, "t i d, h d e -> t h i e")
     return (keys * u).unflatten(-1, (2, -1)).sum(-2)  # planes k and k + d_head / 2
 
 
 # %% tags=["hide-input"]
 REAL, COUNTS = {"qwen": "Qwen", "smollm2": "SmolLM2"}, (0, 1, 2, 4, 8, 16, 32)
-ON_REAL = cx.models.DATA / "evidence" / "planes.json"
+ON_REAL = cb.evidence("planes.json")
 
 
 def planes_of(name):
@@ -493,39 +493,39 @@ def planes_of(name):
     model = cx.load(name, layers=1)
     texts = cx.texts.collection(cx.texts.Reader.of(model, READ), TEXTS)
     A, B = ([t for t in texts if t.half == half][::5] for half in "AB")
-    at = cx.decoders.two_means(model, A, min(256, *(len(t.tokens) - 1 for t in A + B)), TOKEN)
-    study = cx.study(at, A, or_all=True)
-    heads, readout, split = list(study.heads), at.layer.readout, at.split
+    fixed = cx.fit_additive(model, A, min(256, *(len(t.tokens) - 1 for t in A + B)), TOKEN)
+    study = cx.study(fixed, A, or_all=True)
+    heads, readout, split = list(study.heads), fixed.exact.readout, fixed.decomposition
     W_K = model.blocks[0].attn.W_K.detach().cpu()
-    W_K = W_K.repeat_interleave(at.n_heads // len(W_K), 0)
+    W_K = W_K.repeat_interleave(fixed.n_heads // len(W_K), 0)
     J = cx.find_neurons(study.circuit, threshold=-np.inf)[:NEURONS].index.tolist()
     tell = einsum(readout.W_O[heads], readout.W_in[:, J], "h e d, d j -> h e j")
-    apart = sum(by_planes(at, W_K, few).square().sum((0, 2)) for few in at.placed(A).split(4))
+    apart = sum(by_planes(fixed, W_K, few).square().sum((0, 2)) for few in fixed.prepare(A).split(4))
     most = apart.argsort(-1, descending=True)  # head plane
     slow = torch.arange(W_K.shape[-1] // 2).flip(0).expand_as(most)
     orders, parts = {"most interaction": most, "slowest": slow}, []
-    for few in cx.texts.progress(at.placed(B).split(4), "asking", "texts"):
-        delta, true = by_planes(at, W_K, few), at.layer.rows(few)
-        base = split.kernels.log() + split.content.T[few].mT
+    for few in cx.texts.progress(fixed.prepare(B).split(4), "asking", "texts"):
+        delta, true = by_planes(fixed, W_K, few), fixed.exact.rows(few)
+        base = split.kernels.log() + split.log_content.T[few].mT
         assert (cx.total_variation((base + delta.sum(-1)).softmax(-1), true) < 1e-3).all()
         for how, order in orders.items():
             ordered = delta.gather(-1, order[None, :, None].expand_as(delta))
             for count in COUNTS:
                 rows = (base + ordered[..., :count].sum(-1)).softmax(-1)
-                told, truth = (einsum(at.layer.mixed(r, at.layer.normalised(few))[:, heads], tell, "t h e, h e j -> t j") for r in (rows, true))  # fmt: skip
+                told, truth = (einsum(fixed.exact.z_from_pattern(r, fixed.exact.normalized_resid(few))[:, heads], tell, "t h e, h e j -> t j") for r in (rows, true))  # fmt: skip
                 parts.append((how, count, cx.total_variation(rows, true)[:, heads], told, truth))
-    facts = {"files": cx.models.real_models()[name]["files"], "heads": heads, "n": at.n}
+    facts = {"files": cx.models.real_models()[name]["files"], "heads": heads, "n": fixed.n}
     facts["planes"], facts["texts"] = most.shape[1], len(B)
-    facts["speaks"] = (study.speaks[heads] / study.speaks[heads].sum()).tolist()
-    sd = cx.decoders.decomposition(split).loc[heads]
+    facts["speaks"] = (study.head_variance_share[heads] / study.head_variance_share[heads].sum()).tolist()
+    sd = cx.additive.anova(split).loc[heads]
     facts |= {"interaction": sd["interaction"].tolist(), "what": sd["what"].tolist()}
     facts["chosen"] = most[heads, :PLANES].tolist()
-    facts["all"] = at.n_heads
+    facts["all"] = fixed.n_heads
     facts["trained"], facts["blank"] = (
-        [int(r["stable"].sum()), float(r["relative spread"].max())]
+        [int(r["stable"].sum()), float(r["coefficient of variation"].max())]
         for r in (
-            study.roster,
-            cx.denominators.roster(cx.decoders.two_means(untrained(model), A, at.n, TOKEN), A),
+            study.head_table,
+            cx.denominators.head_table(cx.fit_additive(untrained(model), A, fixed.n, TOKEN), A),
         )
     )
     for how in orders:
@@ -580,7 +580,7 @@ half_sd, found_tv = (
 )
 forecast, of_bound = np.corrcoef(half_sd, found_tv)[0, 1], found_tv / half_sd
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Content per plane mends the FVU that rotary positions cost: with {PLANES} of {real['SmolLM2']['planes']} planes per head kept at every distance, SmolLM2's rows leave an FVU of {S.loc[PLANES, 'FVU']:.3f} in place of {S.loc[0, 'FVU']:.3f}; with the {PLANES} slowest, which interact least, {slow_S['FVU']:.3f}.",
         holds=bool(
             S.loc[PLANES, "FVU"] <= MENDED * S.loc[0, "FVU"]
@@ -588,18 +588,18 @@ display(
             and slow_Q["TV"] > 0.95 * Q.loc[0, "TV"]
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Qwen's circuit was not broken, {Q.loc[0, 'FVU']:.3f}, and has {Q.loc[PLANES, 'FVU']:.3f} then.",
         holds=bool(Q.loc[PLANES, "FVU"] <= MENDED * Q.loc[0, "FVU"] < 0.05),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"We had set that TV, too, falls to half. It does in Qwen, from {Q.loc[0, 'TV']:.3f} to {Q.loc[PLANES, 'TV']:.3f}, and does not in SmolLM2, from {S.loc[0, 'TV']:.3f} to {S.loc[PLANES, 'TV']:.3f}.",
         holds=bool(
             S.loc[PLANES, "TV"] > MENDED * S.loc[0, "TV"]
             and Q.loc[PLANES, "TV"] <= MENDED * Q.loc[0, "TV"]
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The interaction forecasts what rows lose: TV is {span(of_bound, '{:.2f}')} of the bound in the two models' {len(found_tv)} stable heads, and correlates with it (r {forecast:.2f}, where we had asked {FORECAST:g}).",
         holds=bool(forecast > FORECAST and (of_bound <= 1).all()),
     ),
@@ -615,9 +615,9 @@ As in [chapter 4](04_denominators), stable heads are chosen on half A, a **page 
 
 # %%
 def calibrate(one):
-    page = cx.denominators.middle_text(one.at, one.prose or one.A, one.heads)
-    one.circuit = cx.ContextualCircuit.calibrate(one.at, page, one.heads)
-    denoms = one.at.denominators(one.x)[:, one.heads]  # text head
+    page = cx.denominators.most_typical_text(one.fixed, one.prose or one.A, one.heads)
+    one.circuit = cx.ContextualCircuit.calibrate(one.fixed, page, one.heads)
+    denoms = one.fixed.denominators(one.x)[:, one.heads]  # text head
     one.cost = (denoms / one.circuit.denominators - 1).abs().mean(0)  # head: what the page costs
 
 
@@ -626,13 +626,13 @@ for one in decoders.values():
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-stable = {k: one.roster[one.roster["stable"]] for k, one in decoders.items()}
+stable = {k: one.head_table[one.head_table["stable"]] for k, one in decoders.items()}
 pd.DataFrame(
     {
         k: {
-            "stable heads": f"{len(stable[k])} of {one.at.n_heads}",
-            "effective tokens, all heads": span(one.roster["effective tokens"], "{:.0f}"),
-            "relative spread, all heads": span(one.roster["relative spread"], "{:.0%}"),
+            "stable heads": f"{len(stable[k])} of {one.fixed.n_heads}",
+            "effective tokens, all heads": span(one.head_table["effective tokens"], "{:.0f}"),
+            "relative spread, all heads": span(one.head_table["coefficient of variation"], "{:.0%}"),
             "error with one page, mean over heads": f"{one.cost.mean():.1%}",
             "TV, middle and worst head": f"{middle_tv[k]:.3f}, {one.tv.mean(0).max():.3f}",
         }
@@ -646,31 +646,31 @@ blanks = {
     for k, m in zip(labels[:4], names[:4], strict=True)
 }
 spread, blank_spread = (
-    [float(of[k].roster["relative spread"].max()) for k in blanks] for of in (decoders, blanks)
+    [float(of[k].head_table["coefficient of variation"].max()) for k in blanks] for of in (decoders, blanks)
 )
-free = {k: int(one.roster["stable"].sum()) for k, one in blanks.items()}
+free = {k: int(one.head_table["stable"].sum()) for k, one in blanks.items()}
 in_qwen = json.loads(ON_REAL.with_name("local.json").read_text())["qwen"]["roster"]
 in_six = {*json.loads(ON_REAL.with_name("real.json").read_text())["models"]["qwen"]["heads"]}
-narrow = sum(of <= cx.split.BROAD for of in in_qwen["effective tokens"])
+narrow = sum(of <= cx.heads.BROAD for of in in_qwen["effective tokens"])
 S_of, Q_of = (real[name] for name in ("SmolLM2", "Qwen"))
 display(
-    cx.claims.finding(
+    cb.finding(
         "Steadiness is free: untrained, the same layers have as many stable heads, kind by kind.",
         holds=bool(all(free[k] == len(stable[k]) for k in free) and max(blank_spread) < 0.05),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Training raises the spread: a layer's worst head has {max(blank_spread):.0%} at most untrained, and {span(spread, '{:.0%}')} trained.",
         holds=bool(max(blank_spread) < min(spread)),
     ),
-    cx.claims.finding(
-        f"And a larger model can lose it: in Qwen all heads are stable untrained and {Q_of['trained'][0]} of {Q_of['all']} trained ({len(in_six)} by chapter 6's texts: head {cx.claims.listed(in_six - {*Q_of['heads']})} is a close case), mostly because they narrow.",
+    cb.finding(
+        f"And a larger model can lose it: in Qwen all heads are stable untrained and {Q_of['trained'][0]} of {Q_of['all']} trained ({len(in_six)} by chapter 6's texts: head {cb.listed(in_six - {*Q_of['heads']})} is a close case), mostly because they narrow.",
         holds=bool(
             Q_of["trained"][0] < Q_of["blank"][0] == Q_of["all"]
             and len(in_six ^ {*Q_of["heads"]}) == 1
             and narrow > (Q_of["all"] - Q_of["trained"][0]) / 2
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In SmolLM2 {S_of['blank'][0]} of {S_of['all']} are stable untrained, and {S_of['trained'][0]} trained.",
         holds=bool(S_of["blank"][0] >= S_of["trained"][0]),
     ),
@@ -682,23 +682,23 @@ Untrained means Hugging Face's own random start, seed 0. Such a head hardly mind
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-slopes = 2.0 ** -np.arange(1, 9)[: alibi.at.n_heads]
+slopes = 2.0 ** -np.arange(1, 9)[: alibi.fixed.n_heads]
 bias = torch.tensor(-slopes[:, None] * np.arange(n, -1, -1)).softmax(-1)
 widths = cx.effective_tokens(bias).numpy()
-off_widths = np.abs(alibi.roster["effective tokens"].to_numpy() / widths - 1).max()
+off_widths = np.abs(alibi.head_table["effective tokens"].to_numpy() / widths - 1).max()
 counts = {k: len(v) for k, v in stable.items()}
-spreads = {k: stable[k]["relative spread"].median() for k in ("learned", "ALiBi")}
+spreads = {k: stable[k]["coefficient of variation"].median() for k in ("learned", "ALiBi")}
 display(
-    cx.claims.finding(
-        f"{sum(counts[k] for k in labels[:4])} of the four models' {sum(decoders[k].at.n_heads for k in labels[:4])} heads are stable; ALiBi's fixed slopes make the others narrow.",
+    cb.finding(
+        f"{sum(counts[k] for k in labels[:4])} of the four models' {sum(decoders[k].fixed.n_heads for k in labels[:4])} heads are stable; ALiBi's fixed slopes make the others narrow.",
         holds=bool(
-            min(counts[k] / decoders[k].at.n_heads for k in labels[:4]) >= SHARE
+            min(counts[k] / decoders[k].fixed.n_heads for k in labels[:4]) >= SHARE
             and off_widths < SLOPES
-            and (widths > cx.split.BROAD).sum() == counts["ALiBi"]
-            and all(counts[k] == decoders[k].at.n_heads for k in ("learned", "rotary", "none"))
+            and (widths > cx.heads.BROAD).sum() == counts["ALiBi"]
+            and all(counts[k] == decoders[k].fixed.n_heads for k in ("learned", "rotary", "none"))
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"ALiBi's are as steady: in the middle stable head denominators spread by {spreads['ALiBi']:.0%} with ALiBi and by {spreads['learned']:.0%} with learned positions.",
         holds=bool(1 / ALIKE < spreads["ALiBi"] / spreads["learned"] < ALIKE),
     ),
@@ -729,12 +729,12 @@ holds for all. Two circuits are held against what the heads really add on half B
 # %% tags=["hide-input"]
 def judge(one):
     J = cx.find_neurons(one.circuit, threshold=-np.inf)[:NEURONS].index.tolist()
-    better = one.circuit.self_normalised()
+    better = one.circuit.self_normalized()
     batches = one.x.split(32)
-    one.truth = torch.cat([one.at.truth(x, one.heads)[:, J] for x in batches])
+    one.truth = torch.cat([one.fixed.exact_summary(x, one.heads)[:, J] for x in batches])
     one.summary = torch.cat([one.circuit.summary(x)[:, J] for x in batches])
     one.itself = torch.cat([better.summary(x)[:, J] for x in batches])
-    of_values = one.split.values(one.heads), one.circuit.readout[..., J]
+    of_values = one.decomposition.values(one.heads), one.circuit.readout[..., J]
     of_values = einsum(*of_values, "t h d, h d j -> t j")  # contributions, content and kernel even
     one.even = torch.stack([of_values[x].mean(0) for x in one.x])
     one.J = J
@@ -748,10 +748,10 @@ for one in decoders.values():
 def by_pages(one):
     """Summaries of the judged neurons with the constants of every page: `page text neuron`."""
     few = np.random.default_rng(0).choice(len(one.A), min(PAGES, len(one.A)), replace=False)
-    x = one.at.placed([one.A[i] for i in few])
-    constants = one.at.denominators(x)[:, one.heads], one.at.scale(x, one.at.outputs(x))
+    x = one.fixed.prepare([one.A[i] for i in few])
+    constants = one.fixed.denominators(x)[:, one.heads], one.fixed.scale(x, one.fixed.head_outputs(x))
     factors = one.circuit.denominators * one.circuit.scale / (constants[0] * constants[1])
-    bags = torch.zeros(len(one.x), one.at.d_vocab)
+    bags = torch.zeros(len(one.x), one.fixed.d_vocab)
     bags.scatter_add_(1, one.x, one.circuit.kernel.expand(one.x.shape))
     z = einsum(bags, one.circuit.weighted_values, "t v, v h e -> t h e")
     return einsum(z, factors, one.circuit.readout[..., one.J], "t h e, p h, h e j -> p t j")
@@ -770,7 +770,7 @@ def with_interval(one, number):
     def redrawn(d):
         return score(one.pages[chance.integers(len(one.pages))][d], one.truth[d], number)
 
-    return float(of_pages), cx.claims.by_document(redrawn, one.B, 199)
+    return float(of_pages), cb.by_document(redrawn, one.B, 199)
 
 
 for one in decoders.values():
@@ -792,7 +792,7 @@ pd.DataFrame(
 
 # %% tags=["hide-input", "nbval-check-output"]
 made = set(cx.evaluation.APPROXIMATIONS)
-by_equation = cx.destination(cx.LayerWeights.of(learned.model), n=n, token=TOKEN)
+by_equation = cx.fix_query(cx.LayerWeights.of(learned.model), n=n, token=TOKEN)
 paper = cx.ContextualCircuit.calibrate(by_equation, learned.circuit.calibration, learned.heads)
 one_page, mended_fvu = (
     score(torch.cat([cx.evaluation.approximated(paper, x, of) for x in learned.x.split(32)])[:, learned.J], learned.truth, "fvu")
@@ -807,29 +807,29 @@ offsets = {k: score(o.summary, o.truth, "from offset") for k, o in decoders.item
 by_page = np.array([one_by_one(decoders[k], "fvu") for k in labels[1:4]])  # kind page
 middle_half = np.subtract(*np.quantile(by_page, [0.75, 0.25], axis=1))  # its width, by kind
 display(
-    cx.claims.finding(
+    cb.finding(
         f"One page gives a circuit with an r of {span(r_of, '{:.2f}')} in all four; an even bag already reaches {span(of_even, '{:.2f}')}.",
         holds=bool(min(r_of) > MET_R and all(map(float.__lt__, of_even, r_of))),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Where positions are elsewhere the page matters more than the kind: with half B as it is, twenty pages give FVUs from {by_page.min():.2f} to {by_page.max():.2f}, while the kinds' medians are {span(elsewhere, '{:.2f}')} (learned: {fvu['learned']:.2f}).",
         holds=bool(
             max(elsewhere) < fvu["learned"] and min(middle_half) > max(elsewhere) - min(elsewhere)
         ),
     ),
-    cx.claims.finding(
-        f"So whether FVU meets the published 0.1426 is undecided for {cx.claims.listed(open_ones)}.",
+    cb.finding(
+        f"So whether FVU meets the published 0.1426 is undecided for {cb.listed(open_ones)}.",
         holds=bool(len(open_ones) == 3 and "learned" not in open_ones),
-        otherwise=f"the published 0.1426 is undecided for {cx.claims.listed(open_ones)}; medians over pages: {', '.join(f'{k} {v:.2f}' for k, v in fvu.items())}.",
+        otherwise=f"the published 0.1426 is undecided for {cb.listed(open_ones)}; medians over pages: {', '.join(f'{k} {v:.2f}' for k, v in fvu.items())}.",
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Learned positions lose by their values: with each read where its token stands, the FVU of Equation 1's circuit and the page of prose falls from {one_page:.2f} to {mended_fvu:.2f}. They shift the mean: {offsets['learned']:.2f} of FVU is offset with learned positions, {max(offsets[k] for k in labels[1:4]):.2f} at most with others.",
         holds=bool(
             one_page - mended_fvu > VALUES * (one_page - fvu["none"])
             and offsets["learned"] > fvu["learned"] / 2 > max(offsets[k] for k in labels[1:4])
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"With the text's own constants the circuit is exact with ALiBi and without positions; an FVU of {own_fvu['rotary']:.3f} is left with rotary ones, {own_fvu['learned']:.3f} with learned ones, and {own_fvu[yours]:.3f} in {MODEL}.",
         holds=bool(
             max(own_fvu[k] for k in ("ALiBi", "none")) < OWN < own_fvu["rotary"] < fvu["rotary"] / 2
@@ -838,18 +838,18 @@ display(
 )
 
 # %% tags=["hide-input"]
-SEEDS = cx.models.DATA / "evidence" / "seeds.json"
+SEEDS = cb.evidence("seeds.json")
 
 
 def of_run(folder):
     """The same facts of another run, which does not ship."""
     one = asked(str(folder))
-    one.tv = distances(one.layer, one.split, one.x)[:, one.heads].numpy()
+    one.tv = distances(one.exact, one.decomposition, one.x)[:, one.heads].numpy()
     calibrate(one)
     judge(one)
     one.pages = by_pages(one)
     facts = json.loads((folder / "run.json").read_text())
-    facts["stable"] = int(one.roster["stable"].sum())
+    facts["stable"] = int(one.head_table["stable"].sum())
     facts["TV"] = float(np.median(one.tv.mean(0)))
     return facts | {m: with_interval(one, m) for m in ("r", "fvu")}
 
@@ -904,10 +904,10 @@ def as_before(name, of):
 
 
 again = {k: as_before(k, of) for k, of in runs.items() if not k.endswith("seed 0")}
-cx.claims.finding(
+cb.finding(
     f"Another seed gives the same facts in {sum(again.values())} of {len(again)} runs: as many stable heads, an FVU within seed 0's wide interval, and rotary TVs above all learned ones.",
     holds=bool(again and all(again.values())),
-    otherwise=f"another seed gives other facts in {cx.claims.listed(k for k, v in again.items() if not v)}.",
+    otherwise=f"another seed gives other facts in {cb.listed(k for k, v in again.items() if not v)}.",
 )
 
 # %% [markdown]
@@ -915,14 +915,14 @@ r"""
 ```{admonition} Other architectures
 :class: dropdown
 
-`cx.destination` sees to three details. Where heads *share* keys and values, each has a copy of what it shares. In a *gated* MLP, $W_\text{in}$ is that of the gate, which the activation function sees. And where attention and MLP stand *side by side*, no first-layer neuron sees what its own layer's heads write: it reaches the next layer's MLP, and $W_\text{in}$ and $s$ are taken from there.
+`cx.fix_query` sees to three details. Where heads *share* keys and values, each has a copy of what it shares. In a *gated* MLP, $W_\text{in}$ is that of the gate, which the activation function sees. And where attention and MLP stand *side by side*, no first-layer neuron sees what its own layer's heads write: it reaches the next layer's MLP, and $W_\text{in}$ and $s$ are taken from there.
 ```
 
 ## What breaks it
 
 - **A taste for distances.** A rotary head that looks for one kind of token at one distance is all interaction.
 - **Average tokens.** $f_t$ and $\bar x$ are taken from texts. On others the line between kernel and content moves.
-- **Keys that are not linear.** Some models normalise keys or cap scores. {eq}`eq-fam-score` is then false, and `cx.destination` refuses.
+- **Keys that are not linear.** Some models normalise keys or cap scores. {eq}`eq-fam-score` is then false, and `cx.fix_query` refuses.
 - **Small models.** The twins have one layer, 10 million tokens and one corpus.
 - **One layer.** Behind the first layer a key knows the text, and no score is a function of one token ([chapter 12](12_depth)).
 
@@ -932,25 +932,25 @@ Choose positions and a head. On the left is its kernel; on the right, how much m
 """
 
 # %% tags=["hide-input"]
-split, h = rotary.split, rotary.worst
+split, h = rotary.decomposition, rotary.worst
 usual = (split.frequency > 1e-4).nonzero()[:, 0]
-ends = usual[split.content[h, usual].argsort()][[*range(8), *range(-8, 0)]]
-figure, ((left, right),) = cx.plots.panels(1, 2, height=3.6)
+ends = usual[split.log_content[h, usual].argsort()][[*range(8), *range(-8, 0)]]
+figure, ((left, right),) = cb.figures.panels(1, 2, height=3.6)
 left.plot(np.arange(1, n), split.kernels[h].flip(-1)[1:n])
 left.set(yscale="log", xlabel="distance back", ylabel="pos", title=f"rotary, head {h}")
-right.barh(range(16), split.content[h, ends], color=np.repeat([*cx.plots.COLOURS[1::-1]], 8))
+right.barh(range(16), split.log_content[h, ends], color=np.repeat([*cb.figures.COLORS[1::-1]], 8))
 words = [ascii(rotary.model.tokenizer.decode([t])) for t in ends.tolist()]
 right.set_yticks(range(16), words, family="monospace", fontsize=8, parse_math=False)
 right.set(xlabel="log content (nats)", title="what")
 account = rotary.account.loc[h]
-cx.widgets.Positions(
-    {k: one.split for k, one in decoders.items() if one.n == n},
+cv.Positions(
+    {k: one.decomposition for k, one in decoders.items() if one.n == n},
     kind=labels.index("rotary"),
     head=h,
-    picture=cx.plots.picture(
+    picture=cb.figures.picture(
         figure,
         "11.3",
-        f"rotary, head {h}: {rotary.roster.loc[h, 'effective tokens']:.0f} effective tokens; where {account['where']:.2f}, what {account['what']:.2f}, interaction {account['interaction']:.2f} nats.",
+        f"rotary, head {h}: {rotary.head_table.loc[h, 'effective tokens']:.0f} effective tokens; where {account['where']:.2f}, what {account['what']:.2f}, interaction {account['interaction']:.2f} nats.",
         f"Kernel over the distance, and bars for tokens, most liked {words[-1]}, least {words[0]}.",
     ),
 )
@@ -969,24 +969,24 @@ def less_neat(drawn):
     return float(np.median(rotary.tv[drawn].mean(0)) - np.median(learned.tv[drawn].mean(0)))
 
 
-own_tv = cx.claims.by_document(lambda d: np.median(own.tv[d].mean(0)), own.B, 199)
-apart = less_neat(slice(None)), cx.claims.by_document(less_neat, rotary.B, 199)
-here, with_alibi = (len(stable[k]) / decoders[k].at.n_heads for k in (yours, "ALiBi"))
+own_tv = cb.by_document(lambda d: np.median(own.tv[d].mean(0)), own.B, 199)
+apart = less_neat(slice(None)), cb.by_document(less_neat, rotary.B, 199)
+here, with_alibi = (len(stable[k]) / decoders[k].fixed.n_heads for k in (yours, "ALiBi"))
 by_slow = float(np.median(by_slow))
 claims = [
-    cx.claims.Claim("tv", "TV of rebuilt rows, middle one of the stable heads", float(middle_tv[yours]), own_tv, digits=3),
-    cx.claims.Claim("share_stable", "stable heads among all of the layer", here),
-    cx.claims.Claim("median_r", "r of summary and truth, median neuron", *results[yours]["r"], digits=4),
-    cx.claims.Claim("median_fvu", "FVU of summary and truth, median neuron", *results[yours]["fvu"], digits=4),
-    cx.claims.Claim("similar_elsewhere", "stable heads among all of the ALiBi twin (untrained as many)", with_alibi),
-    cx.claims.Claim("rotary_slow", f"share of the slow planes, {len(slow)} of {width}, in the rotary twin's scores, middle stable head", by_slow),
-    cx.claims.Claim("rotary_less_neat", "TV of rebuilt rows, middle stable head, rotary twin less learned", *apart, digits=3),
+    cb.Claim("tv", "TV of rebuilt rows, middle one of the stable heads", float(middle_tv[yours]), own_tv, digits=3),
+    cb.Claim("share_stable", "stable heads among all of the layer", here),
+    cb.Claim("median_r", "r of summary and truth, median neuron", *results[yours]["r"], digits=4),
+    cb.Claim("median_fvu", "FVU of summary and truth, median neuron", *results[yours]["fvu"], digits=4),
+    cb.Claim("similar_elsewhere", "stable heads among all of the ALiBi twin (untrained as many)", with_alibi),
+    cb.Claim("rotary_slow", f"share of the slow planes, {len(slow)} of {width}, in the rotary twin's scores, middle stable head", by_slow),
+    cb.Claim("rotary_less_neat", "TV of rebuilt rows, middle stable head, rotary twin less learned", *apart, digits=3),
 ]  # fmt: skip
-cx.claims.ledger(own.model, *claims)
+cb.ledger(own.model, *claims)
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What became of the conditions that were set beforehand?"}
 became = {
-    f"stable heads are {SHARE:.0%} of each twin's layer or more": min(counts[k] / decoders[k].at.n_heads for k in labels[:4]) >= SHARE,
+    f"stable heads are {SHARE:.0%} of each twin's layer or more": min(counts[k] / decoders[k].fixed.n_heads for k in labels[:4]) >= SHARE,
     f"ALiBi's spread as learned ones do, within a factor of {ALIKE:g}": 1 / ALIKE < spreads["ALiBi"] / spreads["learned"] < ALIKE,
     f"ALiBi's widths are those of its slopes, to {SLOPES:.0%}": off_widths < SLOPES,
     f"no interaction with ALiBi and without positions, to {EXACT:g} nats": max(one.account["interaction"].max() for one in (alibi, none)) < EXACT,
@@ -997,7 +997,7 @@ became = {
     f"planes survive as the kernel's Fourier transform says, to {PHI:g}": np.median(off) < PHI,
     f"one page is enough: denominators off by less than {ENOUGH:.0%}": max(float(decoders[k].cost.mean()) for k in labels[:4]) < ENOUGH,
     "r of one page passes the published one in all twins": min(r_of) > MET_R,
-    f"FVU passes it (undecided: {cx.claims.listed(open_ones)})": max(fvu[k] for k in labels[:4]) < MET_FVU,
+    f"FVU passes it (undecided: {cb.listed(open_ones)})": max(fvu[k] for k in labels[:4]) < MET_FVU,
     "own constants are exact with ALiBi and without positions": max(own_fvu[k] for k in ("ALiBi", "none")) < OWN,
     "with rotary ones they leave less than half of one page's FVU": own_fvu["rotary"] < fvu["rotary"] / 2,
     f"values where tokens stand take away {VALUES:.0%} of what learned positions lose": one_page - mended_fvu > VALUES * (one_page - fvu["none"]),
@@ -1024,18 +1024,18 @@ tvs = {k: decoders[k].tv.mean(0) for k in ("learned", "rotary")}
 tvs |= {name: facts["most interaction"][0][0] for name, facts in real.items()}
 of_rows = [f"{k} {np.median(tv):.2f} and {np.max(tv):.2f}" for k, tv in tvs.items()]
 display(
-    cx.claims.finding(
+    cb.finding(
         f"With ALiBi and no positions a row is kernel times content exactly. Elsewhere its TV, in the middle and the worst stable head, is {', '.join(of_rows)}.",
         holds=bool(
             max(middle_tv[k] for k in labels[:4]) < 0.075
             and max(alibi.tv.max(), none.tv.max()) < EXACT
         ),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In the twins one page gives denominators that are off by {costs.min():.0%} to {costs.max():.0%} on average over heads, and by {largest:.0%} at most.",
         holds=bool(costs.max() < ENOUGH and largest < 0.3),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The circuit orders texts (r of {min(r_of):.2f} or more in the median page); amounts depend on the page, up to an FVU of {by_page.max():.2f} without learned positions.",
         holds=bool(min(r_of) > MET_R and max(elsewhere) < 0.25),
     ),
@@ -1052,9 +1052,9 @@ r"""
 # %% tags=["nbval-check-output"]
 def gap(one, distance):
     """Nats between the most and the least liked token of Figure 11.1, both at one distance."""
-    layer, i, liked = one.layer, one.n - distance, three(one)
-    x = cx.layer_norm(layer.E[[liked[0], liked[-1]]] + layer.where[i], layer.readout.eps)
-    return float((x[0] - x[1]) @ layer.asked[one.worst, i])
+    layer, i, liked = one.exact, one.n - distance, three(one)
+    x = cx.layer_norm(layer.E[[liked[0], liked[-1]]] + layer.position_offset[i], layer.readout.eps)
+    return float((x[0] - x[1]) @ layer.qk_direction[one.worst, i])
 
 
 far_back = min(200, *(one.n - 1 for one in decoders.values()))
@@ -1062,11 +1062,11 @@ pd.DataFrame({k: {5: gap(o, 5), far_back: gap(o, far_back)} for k, o in decoders
 
 # %% [markdown]
 r"""
-2. *Fill in* the log content of head 0 of the rotary twin, `"vocab"`, from `whole.layer.asked`, `whole.kernels`, `whole.mean[n]` and `tokens`, which is $x_t$ of all tokens ({eq}`eq-fam-means`).
+2. *Fill in* the log content of head 0 of the rotary twin, `"vocab"`, from `whole.exact.qk_direction`, `whole.kernels`, `whole.mean[n]` and `tokens`, which is $x_t$ of all tokens ({eq}`eq-fam-means`).
 """
 
 # %%
-tokens = cx.layer_norm(whole.layer.E, whole.readout.eps)  # vocab d_model
+tokens = cx.layer_norm(whole.exact.E, whole.readout.eps)  # vocab d_model
 mine = ...  # one number a token
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -1084,7 +1084,7 @@ r"""
 :class: dropdown
 
 1. With ALiBi and without positions it does not change at all: $g_i$ is the same for every $i$. With learned positions it changes as LayerNorm's scale does. With rotary positions it changes as the planes turn that tell the two tokens apart; which way depends on the tokens.
-2. `mine = (tokens - whole.mean[n]) @ (whole.kernels[0] @ whole.layer.asked[0])`
+2. `mine = (tokens - whole.mean[n]) @ (whole.kernels[0] @ whole.exact.qk_direction[0])`
 3. The interaction grows with them, about as fast as they do. The content hardly changes, for what these planes say cancels in the mean; the kernel changes with what they say of the average token.
 4. $\varphi(\theta) = (1 - \rho) / (1 - \rho e^{\mathrm{i}\theta})$, so for slow planes $\lvert \varphi \rvert^2 \approx 1 / (1 + (\theta \tau)^2)$ with $\tau = \sqrt\rho / (1 - \rho)$, which is about $N / 2$. Half survives while $\theta \tau \le \sqrt 3$: up to $\theta \approx 3.5 / N$, about half a circle within $N$ tokens.
 ```

@@ -46,7 +46,7 @@ import torch.nn.functional as F
 from einops import einsum, rearrange
 
 import ctxlib as cx
-from ctxlib.decoders.adapter import input_weights, norm_scale
+from ctxlib.adapter import input_weights, norm_scale
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
@@ -56,7 +56,7 @@ n, L = study.n, model.cfg.n_layers
 SECOND, THIRD = min(1, L - 1), min(2, L - 1)  # where a model has as many; counted from 0
 half_A = [text for text in study.texts if text.half == "A"] or study.texts
 half_B = [text for text in study.texts if text.half == "B"] or study.texts
-x_A, x_B = (study.at.placed(half) for half in (half_A, half_B))  # text source
+x_A, x_B = (study.fixed.prepare(half) for half in (half_A, half_B))  # text source
 
 
 def read(x, hook=None, layers=L, batch=4):
@@ -121,7 +121,7 @@ def scores(run, layer, pos=None):
     return s - middle
 
 
-def two_means(run, x, layer):
+def fit_additive(run, x, layer):
     """Kernel, where and what of a layer's heads: `head source`, `head source`, `head token`."""
     pos = scores(run, layer).mean(0).softmax(-1)
     s, weight = scores(run, layer, pos), pos * pos.shape[-1]
@@ -132,7 +132,7 @@ def two_means(run, x, layer):
 said = []  # by the first layer's heads at each place, summed over texts: for a guess below
 listen = ("blocks.0.attn.hook_z", lambda z, hook: said.append(z.sum(0).cpu()))
 run_A, run_B = read(x_A, lambda texts: listen), read(x_B)
-means = [two_means(run_A, x_A, layer) for layer in range(L)]
+means = [fit_additive(run_A, x_A, layer) for layer in range(L)]
 
 # %% [markdown]
 r"""
@@ -148,7 +148,7 @@ NUMBER = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 def percent(values, form="{:.0%}"):
     """As a sentence has them."""
-    return cx.claims.listed(form.format(v) for v in values)
+    return cb.listed(form.format(v) for v in values)
 
 
 def ends(values, form="{:+.2f}"):
@@ -161,8 +161,8 @@ def with_ends(of, drawn_from, draws=199):
     """Of all texts; the wider 95% interval, documents drawn or whole domains; which of them."""
     here = float(of(np.arange(len(drawn_from))))
     if len({text.domain for text in drawn_from}) == len(drawn_from):  # they are the same
-        return here, *cx.claims.by_document(of, drawn_from, draws, "domain"), "domain"
-    return here, *cx.claims.widest(of, drawn_from, draws)
+        return here, *cb.by_document(of, drawn_from, draws, "domain"), "domain"
+    return here, *cb.widest(of, drawn_from, draws)
 
 
 def parts(layer, of, judged):
@@ -212,12 +212,12 @@ def set_first(left):
 
 left = judged_by(means)
 open_here = {name: over_heads(of)[:, 2] for name, of in left.items()}
-MORE = cx.models.DATA / "evidence" / "depth-more.json"  # 800 texts take half a minute
+MORE = cb.evidence("depth-more.json")  # 800 texts take half a minute
 if MODELS is not None:
     wider = [t for t in cx.study(weights, 800, TOKEN, or_all=True).texts if t.half == "A"]
-    x_more = study.at.placed(wider)
+    x_more = study.fixed.prepare(wider)
     run_more = read(x_more)
-    of_more = judged_by([two_means(run_more, x_more, layer) for layer in range(L)])
+    of_more = judged_by([fit_additive(run_more, x_more, layer) for layer in range(L)])
     held = hashlib.sha256((cx.models.DATA / "mini" / "model.safetensors").read_bytes()).hexdigest()
     found = [with_ends(of, half_B) for of in set_first(of_more[ALL])]
     kept = {"sha256": held, "texts": len(x_more), "found": found}
@@ -234,7 +234,7 @@ for layer, (pos, p, c) in enumerate(means):
     tv.append(cx.total_variation(row, pos))
     D = (pos[:, None] * c[:, x_A[:, 1:]].exp()).sum(-1)  # head text
     of = dict(zip(("where", "what", "rest"), shares(left[KNOWN][layer]), strict=True))
-    of |= {"effective tokens": cx.effective_tokens(pos), "relative spread": D.std(1) / D.mean(1)}
+    of |= {"effective tokens": cx.effective_tokens(pos), "coefficient of variation": D.std(1) / D.mean(1)}
     of |= {"to kernel": tv[-1].mean(0), "to both": cx.total_variation(row, both).mean(0)}
     accounts.append(pd.DataFrame({"layer": layer + 1, "head": range(len(pos))} | of))
 account = pd.concat(accounts, ignore_index=True).astype({"layer": int, "head": int})
@@ -245,7 +245,7 @@ for name in left:
     if again:
         table[f"open, {name}, {kept['texts']} texts"] = kept["open"][name]
 first_condition = with_ends(set_first(left[ALL])[0], half_B)
-set_beforehand = cx.claims.finding(
+set_beforehand = cb.finding(
     f"We predicted that place and token explain less of the scores in every deeper layer of {MODEL} than in the first: by the tables first read this fails in the second, for rare tokens count as rest; by {NUMBER[min(8, round(kept['texts'] / len(x_A)))]} times as many texts, read after that was seen, it holds.",
     holds=bool(again and L > 2 and first_condition[2] < 1 < kept["found"][0][1])
     and bool(open_here[ALL][SECOND] < open_here[ALL][0] < min(open_here[ALL][THIRD:]))
@@ -262,16 +262,16 @@ A column is a layer, a number a mean over its heads; *open* is the share of the 
 """
 
 # %% tags=["hide-input"]
-figure, axes = cx.plots.panels(1, L, height=2.8, sharey=True)
+figure, axes = cb.figures.panels(1, L, height=2.8, sharey=True)
 for axis, (layer, of) in zip(axes[0], account.groupby("layer"), strict=True):
     below = np.zeros(len(of))
     for k, part in enumerate(("where", "what", "rest")):
-        axis.bar(of["head"], of[part], bottom=below, label=part, color=cx.plots.COLOURS[k])
+        axis.bar(of["head"], of[part], bottom=below, label=part, color=cb.figures.COLORS[k])
         below += of[part].to_numpy()
     axis.set(title=f"layer {layer}", xlabel="head", ylim=(0, 1), xticks=of["head"])
 axes[0, 0].set_ylabel("share of the variance of scores")
 figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "12.1",
     "Where, what and the rest in the scores of each head: known tokens, texts of half B."
@@ -293,13 +293,13 @@ place, token = by_layer["where"].to_numpy(), by_layer["what"].to_numpy()
 of_place = token / (1 - place)
 steadiest = second.loc[second["to kernel"].idxmin()]
 elsewhere = by_layer.iloc[SECOND]
-narrow = (account["effective tokens"] < cx.split.LOCAL).groupby(account["layer"]).sum().to_numpy()
+narrow = (account["effective tokens"] < cx.heads.LOCAL).groupby(account["layer"]).sum().to_numpy()
 display(
-    cx.claims.finding(
+    cb.finding(
         f"In the second layer the place makes {place[SECOND]:.0%} of the variance of known tokens' scores, against {place[0]:.0%} in the first; of what it leaves the source's own token explains ever less: {percent(of_place)}, layer by layer.",
         holds=bool(L > 2 and place[SECOND] > place[0] and (np.diff(of_place) < 0).all()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"No head of the second layer is almost entirely positional, by a bound of a tenth: the steadiest has rows at a TV of {steadiest['to kernel']:.2f} from its kernel. The mean over heads is {elsewhere['to kernel']:.2f}, and {elsewhere['to both']:.2f} from kernel times content.",
         holds=bool(L > 1 and steadiest["to kernel"] > 0.1)
         and bool(elsewhere["to kernel"] / 2 < elsewhere["to both"] < elsewhere["to kernel"]),
@@ -323,7 +323,7 @@ which is 2 for two unrelated texts. Asked are broad heads, with more than 40 eff
 
 
 # %% tags=["hide-input"]
-def centred(v):
+def centered(v):
     return v - v.mean(-1, keepdim=True)
 
 
@@ -335,7 +335,7 @@ def variance(v):
 def written(run, layer):
     """What each head writes at n: `text head d_model`."""
     z, W_O = run[f"{layer}.attn.hook_z"], model.blocks[layer].attn.W_O.detach().cpu()
-    return centred(einsum(z, W_O, "text head d, head d d_model -> text head d_model"))
+    return centered(einsum(z, W_O, "text head d, head d d_model -> text head d_model"))
 
 
 def shuffled(x, b):
@@ -357,7 +357,7 @@ def change(new, own, layer):
 # %% tags=["hide-input"]
 some, BLOCKS = slice(0, 20), (1, 2, 32)
 broad = [
-    np.flatnonzero(of["effective tokens"] > cx.split.BROAD) for _, of in account.groupby("layer")
+    np.flatnonzero(of["effective tokens"] > cx.heads.BROAD) for _, of in account.groupby("layer")
 ]
 as_it_is = {layer: written(run_B, layer)[some] for layer in (0, SECOND)}
 new, changed = {}, {}
@@ -391,12 +391,12 @@ of_apart = of_mean(change(new[SECOND, 1], taken_along, SECOND))
 of_pairs = of_mean(changed[SECOND, 1] - changed[SECOND, 2])
 unrelated = float((changed[SECOND, 1] + control).mean())
 display(
-    cx.claims.finding(
+    cb.finding(
         f"In the second layer shuffling changes {changed[SECOND, 1].mean():.2f} of the variance over texts and the control {control.mean():.2f}; what they write differs by {ends(of_apart, '{:.2f}')}, where unrelated changes would make it {unrelated:.2f}: most of the change is where tokens stand under the kernel.",
         holds=bool(L > 1 and of_apart[2] < unrelated / 4 and of_apart[2] < control.mean() / 3),
     ),
-    cx.claims.finding(
-        f"Whether pairs matter is undecided, by a bound of a twentieth: keeping half of them saves {ends(of_pairs)}; {MODEL} has no local first-layer head, of fewer than {cx.split.LOCAL:.0f} effective tokens, to mark them.",
+    cb.finding(
+        f"Whether pairs matter is undecided, by a bound of a twentieth: keeping half of them saves {ends(of_pairs)}; {MODEL} has no local first-layer head, of fewer than {cx.heads.LOCAL:.0f} effective tokens, to mark them.",
         holds=bool(L > 1 and of_pairs[1] < 0.05 < of_pairs[2] and narrow[0] == 0),
     ),
 )
@@ -443,17 +443,17 @@ ends_of_all = x_A[0, :1], x_A[0, -1:]
 (pieces_A, _), (pieces_B, firsts) = (repeated(half, *ends_of_all, 1) for half in (half_A, half_B))
 said_A, said_B = (read(x, layers=SECOND + 1) for x in (pieces_A, pieces_B))
 first_heads, first, above = (
-    told_along(centred(said_A[part]), centred(said_B[part]))
+    told_along(centered(said_A[part]), centered(said_B[part]))
     for part in ("0.hook_resid_mid", "0.hook_resid_post", f"{SECOND}.hook_resid_post")
 )
 of_first = with_ends(lambda d: area(first[d]), firsts, 499)
-cx.claims.finding(
+cb.finding(
     f"Repeated texts are told apart already after the first layer's MLP (AUC {ends(of_first, '{:.2f}')}), not after its heads ({area(first_heads):.2f}); after the second layer it is {area(above):.2f}, so that its heads are not shown to compute it.",
     holds=bool(L > 1 and area(first_heads) < 0.6 < of_first[1] and area(above) < of_first[2]),
 )
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "And in a deep model: are pairs averaged, are repeated texts told apart?"}
-ON_REAL, LENGTH, SHUFFLED = cx.models.DATA / "evidence" / "depth.json", 200, 4  # layers shuffled
+ON_REAL, LENGTH, SHUFFLED = cb.evidence("depth.json"), 200, 4  # layers shuffled
 
 
 def deeper(name):
@@ -489,7 +489,7 @@ def deeper(name):
         other = at_end(shuffled(x, b), hooks[::2], SHUFFLED)
         for k in top:
             kernel = plain[f"blocks.{k}.attn.hook_pattern"].mean(0)[:, 1:]
-            wide = cx.effective_tokens(kernel / kernel.sum(-1, keepdim=True)) > cx.split.BROAD
+            wide = cx.effective_tokens(kernel / kernel.sum(-1, keepdim=True)) > cx.heads.BROAD
             W_O = model.blocks[k].attn.W_O.detach().cpu()[wide]
             own, new = (run[f"blocks.{k}.attn.hook_z"][:, wide] for run in (plain, other))
             own, new = (einsum(z, W_O, "text head d, head d m -> text head m") for z in (own, new))
@@ -514,13 +514,13 @@ def averaged(name):
     model = cx.load(name)
     texts = cx.texts.collection(cx.texts.Reader.of(model, LENGTH), 330)
     of = {h: [t for t in texts if t.half == h and len(t.tokens) >= LENGTH][:33] for h in "AB"}
-    at = cx.destination(model, n=LENGTH - 1, token=TOKEN)
-    heads, x = cx.stable_heads(at, of["A"]), {h: at.placed(half) for h, half in of.items()}
-    pos, likes = at.split.kernels[heads], at.split.likes[heads]
+    fixed = cx.fix_query(model, n=LENGTH - 1, token=TOKEN)
+    heads, x = cx.stable_heads(fixed, of["A"]), {h: fixed.prepare(half) for h, half in of.items()}
+    pos, likes = fixed.decomposition.kernels[heads], fixed.decomposition.content[heads]
 
     def along(x):
         """The denominator at every place, with the token there: `text head pos`."""
-        own = likes[:, [at.token]].T
+        own = likes[:, [fixed.token]].T
         return torch.stack(
             [
                 ((pos[:, n - i : n] * likes[:, x[:, :i]].transpose(0, 1)).sum(-1) + pos[:, n] * own)
@@ -530,7 +530,7 @@ def averaged(name):
             dim=-1,
         )
 
-    n, names = at.n, [f"blocks.{k}.hook_resid_post" for k in range(model.cfg.n_layers)]
+    n, names = fixed.n, [f"blocks.{k}.hook_resid_post" for k in range(model.cfg.n_layers)]
     factor = rearrange(along(x["B"]) / along(x["A"]).mean(0), "text head pos -> text pos head 1")
 
     def louder(z, hook):
@@ -573,7 +573,7 @@ for k in range(2, SHUFFLED + 1):
     v, documents = (alone - in_pairs)[others], np.array(deep["documents"])[others]
     saves[k] = with_ends(lambda d, v=v: v[d].mean(), drawn_from(documents), 999)
 shaken = alone[others].mean()  # in the last of these layers
-cx.claims.finding(
+cb.finding(
     f"In SmolLM2 the AUC is {auc_deep[0]:.2f} after the first layer and passes 0.75 after layer {passes + 1}, {ends(of_passing, '{:.2f}')}. In its fourth, alone of three, keeping half of the pairs saves more than a twentieth: {ends(saves[4])} of a change of {shaken:.2f} (no control; without the document that saves most, left out later).",
     holds=bool(of_passing[1] > 0.75 > auc_deep[0] + 0.1 and saves[4][1] > 0.05)
     and all(saves[k][1] < 0.05 < saves[k][2] for k in (2, 3)),
@@ -596,7 +596,7 @@ The size of the noise is the variance over texts of what it changes at $n$. As a
 half = slice(0, len(half_B) // 2)
 with torch.inference_mode():
     D_A, D_B = (
-        torch.stack([cx.decoders.denominators_along(study.at, text) for text in x])
+        torch.stack([cx.lookups.denominators_along(study.fixed, text) for text in x])
         for x in (x_A[half], x_B)
     )
 factor = D_B[half] / D_A.mean(0)  # text head pos
@@ -651,7 +651,7 @@ def passed(products, texts=None):
 # %% tags=["hide-input", "nbval-check-output"]
 noise, signal = [], []  # layer, text
 for layer in range(L):
-    stream, own = (centred(run[f"{layer}.hook_resid_post"][half]) for run in (noisy, run_B))
+    stream, own = (centered(run[f"{layer}.hook_resid_post"][half]) for run in (noisy, run_B))
     for of, v in ((noise, stream - own), (signal, own)):
         of.append(variance(v).numpy())
 noise, signal = map(np.array, (noise, signal))
@@ -672,20 +672,20 @@ of_growth = with_ends(
     drawn_from(deep["averaged"]["documents"]),
 )
 display(
-    cx.claims.finding(
+    cb.finding(
         f"The noise does not shrink: it grows {noise[-1].mean() / noise[0].mean():.0f}-fold to the last layer, and the stream {signal[-1].mean() / signal[0].mean():.0f}-fold, so that its share of the variance falls from {share[0]:.1%} to {share[-1]:.1%}.",
         holds=bool(share[-1] < share[0] / 2 and (np.diff(noise.mean(1)) > 0).all()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Broad heads of the second layer write {passing[B2].mean():.0%} of the noise in their values, weighted by their kernels, and {held[B2].mean():.0%} with rows held; of dealt noise {passing_dealt[B2].mean():.0%} and {held_dealt[B2].mean():.0%}, of all variance over texts {passing_all[B2].mean():.0%}.",
         holds=bool(L > 1 and passing_dealt[B2].mean() < 0.05)
         and bool(held[B2].mean() > 4 * passing_all[B2].mean()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"A text's sources mostly share these factors, and no average removes what they share: {constant.min():.0%} to {constant.max():.0%} of the variance of their logarithms, by head.",
         holds=bool(constant.min() > 0.5),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Nor do thirty layers average it away: in SmolLM2 the noise of the first layer's stable heads has, after the last layer, {ends(of_growth, '{:.0f}')} times the size that it has after the first. But the stream outgrows it: over the stream's own variance it falls from {share_deep[0]:.1f} to {share_deep[-1]:.3f}, all of that in two layers ({share_deep[2]:.3f} after the third, {share_deep[3:].min():.3f} to {share_deep[3:].max():.3f} later).",
         holds=bool(
             of_growth[1] > 1 and share_deep[-1] < share_deep[0] / 2 and share_deep[2] < 0.05
@@ -694,16 +694,16 @@ display(
 )
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(1, 1, height=2.9)
+figure, ((axis,),) = cb.figures.panels(1, 1, height=2.9)
 wide = second["effective tokens"]
-axis.plot(wide, held, "s", color=cx.plots.COLOURS[1], label="noise as it is")
-axis.plot(wide, held_dealt, "^", color=cx.plots.COLOURS[2], label="the same, dealt")
+axis.plot(wide, held, "s", color=cb.figures.COLORS[1], label="noise as it is")
+axis.plot(wide, held_dealt, "^", color=cb.figures.COLORS[2], label="the same, dealt")
 grid = np.geomspace(max(1, wide.min() / 2), n, 20)
-axis.plot(grid, 1 / grid, ls=":", lw=1, color=cx.plots.INK, label="1 / effective tokens")
+axis.plot(grid, 1 / grid, ls=":", lw=1, color=cb.figures.INK, label="1 / effective tokens")
 axis.set(xscale="log", yscale="log", xlabel="effective tokens of the head")
 axis.set_ylabel("variance written / variance in values")
 axis.legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "12.2",
     f"What each head of layer {SECOND + 1} writes of the noise in its values, rows held.",
@@ -737,8 +737,8 @@ The first is the published recipe, extended by us to every source; the last is E
 """
 
 # %% tags=["hide-input"]
-steady = second[(second["effective tokens"] > cx.split.BROAD) & (second["relative spread"] < 0.3)]
-chosen = [int(h) for h in steady["head"]] or list(range(len(second)))
+max_cv = second[(second["effective tokens"] > cx.heads.BROAD) & (second["coefficient of variation"] < 0.3)]
+chosen = [int(h) for h in max_cv["head"]] or list(range(len(second)))
 pos, p, c = (v[chosen] for v in means[SECOND])
 W_in, b_in = (v.cpu() for v in input_weights(model, SECOND))
 W_O = model.blocks[SECOND].attn.W_O.detach().cpu()[chosen]
@@ -754,7 +754,7 @@ def scale(run):
 
 
 def to_neurons(z, scale):
-    return centred(einsum(z, W_O, "t h d, h d m -> t m")) @ W_in / scale
+    return centered(einsum(z, W_O, "t h d, h d m -> t m")) @ W_in / scale
 
 
 # %%
@@ -797,13 +797,13 @@ def token_states(run, x):
     return middle + total / (tokens.bincount(minlength=len(total)) + 2)[:, None, None]
 
 
-page = cx.decoders.denominators_along(study.at, study.calibrating)
+page = cx.lookups.denominators_along(study.fixed, study.calibration_text)
 with torch.inference_mode():
     published, of_text = (
-        torch.stack([cx.decoders.circuit_z(study.circuit, x_B[k], D[k]) for k in range(len(x_B))])
+        torch.stack([cx.lookups.circuit_z(study.circuit, x_B[k], D[k]) for k in range(len(x_B))])
         for D in (page.expand(len(x_B), -1, -1), D_B)
     )
-    own = torch.stack([cx.decoders.self_normalised_z(study.circuit, text) for text in x_B])
+    own = torch.stack([cx.lookups.self_normalized_z(study.circuit, text) for text in x_B])
     same = (sum(said) / len(x_A))[:, study.heads].expand(len(x_B), -1, -1, -1)
 published, of_text, own, same = (
     read(x_B, put(z), layers=SECOND + 1) for z in (published, of_text, own, same)
@@ -815,7 +815,7 @@ kinds_A, kinds = (np.array([text.domain for text in half]) for half in (half_A, 
 
 # %% tags=["hide-input", "nbval-check-output"]
 def whole(run):
-    return centred(run[f"{SECOND}.hook_resid_mid"]) @ W_in / scale(run) + b_in
+    return centered(run[f"{SECOND}.hook_resid_mid"]) @ W_in / scale(run) + b_in
 
 
 def score(guess, truth):
@@ -835,7 +835,7 @@ guesses = {
     "by the circuit, self-normalised": bag(x_B, values(own)),
     "true states": bag(x_B, values(run_B)),
 }
-*plain, with_constants, in_between, self_normalised, at_best = guesses
+*plain, with_constants, in_between, self_normalized, at_best = guesses
 ladder = {name: score(guess, T).tolist() for name, guess in guesses.items()}
 if MODELS is not None:
     by_more = bag(x_B, token_states(run_more, x_more)[x_B[:, 1:]])
@@ -845,22 +845,22 @@ if again:
     plain.append(f"mean state of the token, {kept['texts']} texts")
     ladder[plain[-1]] = kept["states"]
 ladder = pd.DataFrame(ladder, index=["r", "FVU", "FVU beyond its offset"])
-ladder = ladder[[*plain, with_constants, in_between, self_normalised, at_best]].T
+ladder = ladder[[*plain, with_constants, in_between, self_normalized, at_best]].T
 r, fvu, beyond_offset = (ladder[k] for k in ladder)
 wholes = [score(whole(run), whole(run_B))["r"] for run in (published, own)]
 part = float((T[:, J].std(0) / whole(run_B)[:, J].std(0)).median())
 display(
     ladder.round(2),
-    cx.claims.finding(
-        f"What the {NUMBER[len(chosen)]} steady broad heads of the second layer's {NUMBER[len(second)]} ({cx.claims.listed(chosen)}) add to the neurons that they move most, {part:.0%} of their standard deviation, is predicted at a median r of {r[self_normalised]:.2f} from a first layer rebuilt nearly exactly, as well as from true states.",
-        holds=bool(L > 1 and len(J) == 100 and len(chosen) == len(steady) == 2)
-        and bool(len(study.heads) == len(second) and r[at_best] - 0.01 < r[self_normalised]),
+    cb.finding(
+        f"What the {NUMBER[len(chosen)]} steady broad heads of the second layer's {NUMBER[len(second)]} ({cb.listed(chosen)}) add to the neurons that they move most, {part:.0%} of their standard deviation, is predicted at a median r of {r[self_normalized]:.2f} from a first layer rebuilt nearly exactly, as well as from true states.",
+        holds=bool(L > 1 and len(J) == 100 and len(chosen) == len(max_cv) == 2)
+        and bool(len(study.heads) == len(second) and r[at_best] - 0.01 < r[self_normalized]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Without the circuit the best of {NUMBER[len(plain)]} guesses gives {r[plain].max():.2f}, and gains from more texts.",
         holds=bool(again and r[plain].max() == r[plain[-1]] > r[plain[-2]] + 0.01),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"What constants miss is mostly an offset, which is about half of what token means and heads at their mean miss, too; the text's own denominators do not remove it (FVU {fvu[in_between]:.2f}). The whole neuron, with the model's own second layer above, has r = {wholes[1]:.3f} self-normalised and {wholes[0]:.3f} with constants.",
         holds=bool(L > 1 and beyond_offset[with_constants] < fvu[with_constants] / 4)
         and bool(beyond_offset[in_between] < fvu[in_between] / 4 and fvu[in_between] > 1)
@@ -889,17 +889,17 @@ def draw(layer, head):
     likes = c[int(head)].masked_fill(often < 20, 0)
     ends = torch.cat([likes.topk(8).indices, (-likes).topk(8).indices])
     ends = ends[likes[ends].argsort()]
-    words = [ascii(word) for word in cx.neurons.spelled(weights, ends.tolist())]
+    words = [ascii(word) for word in cx.neurons.decode_tokens(weights, ends.tolist())]
     of = account[(account["layer"] == int(layer)) & (account["head"] == int(head))].iloc[0]
-    figure, ((left, right),) = cx.plots.panels(1, 2, height=3.6)
-    left.plot(np.arange(n), pos[int(head)].flip(-1), color=cx.plots.COLOURS[0])
+    figure, ((left, right),) = cb.figures.panels(1, 2, height=3.6)
+    left.plot(np.arange(n), pos[int(head)].flip(-1), color=cb.figures.COLORS[0])
     left.set(yscale="log", xlabel="distance back", ylabel="pos")
     left.set_title(f"layer {layer}, head {head}: where")
-    colours = [cx.plots.COLOURS[int(v < 0)] for v in likes[ends]]
+    colours = [cb.figures.COLORS[int(v < 0)] for v in likes[ends]]
     right.barh(range(len(ends)), likes[ends], color=colours)
     right.set_yticks(range(len(ends)), words, family="monospace", fontsize=8, parse_math=False)
     right.set(xlabel="log content (nats)", title="what")
-    return cx.plots.picture(
+    return cb.figures.picture(
         figure,
         "12.3",
         f"Layer {layer}, head {head}: {of['effective tokens']:.0f} effective tokens; where {of['where']:.0%}, what {of['what']:.0%}, rest {of['rest']:.0%} of the variance of its scores.",
@@ -907,10 +907,10 @@ def draw(layer, head):
     )
 
 
-cx.widgets.Turnable(
+cv.Turnable(
     draw,
-    layer=cx.widgets.choice("layer", [str(k + 1) for k in range(L)], str(SECOND + 1)),
-    head=cx.widgets.choice("head", [str(h) for h in second["head"]], str(wide.idxmax())),
+    layer=cv.choice("layer", [str(k + 1) for k in range(L)], str(SECOND + 1)),
+    head=cv.choice("head", [str(h) for h in second["head"]], str(wide.idxmax())),
 )
 
 # %% [markdown]
@@ -939,13 +939,13 @@ def measured(words, of, texts, there=True):
     return f"{words} (drawn: {unit}s)", here, tuple(interval)
 
 
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim("deeper_positional", *measured(f"second-layer heads with rows within a TV of 0.1 of their kernel (the steadiest: {steadiest['to kernel']:.2f}), share", lambda d: (second_tv[d].mean(0) <= 0.1).float().mean(), half_B)),
-    cx.claims.Claim("deeper_better_behaved", *measured("TV of rows to kernels, second layer over first", lambda d: second_tv[d].mean() / first_tv[d].mean(), half_B, L > 1)),
-    cx.claims.Claim("noise_cleaned", *measured(f"share of noise in the stream, last layer over first{grown}", lambda d: of_stream(d)[-1] / of_stream(d)[0], half_B[half], L > 1)),
-    cx.claims.Claim("bags_of_bigrams", *measured("what keeping half of the pairs of tokens saves, above a local head of the first layer", lambda d: bigrams[d].mean(), half_B[some], narrow[0] > 0)),
-    cx.claims.Claim("repetitiveness", *measured(f"AUC of repeated texts, after the second layer, within pairs (as first set, all with all: {area_of_all(above):.2f})", lambda d: area(above[d]), firsts)),
+    cb.Claim("deeper_positional", *measured(f"second-layer heads with rows within a TV of 0.1 of their kernel (the steadiest: {steadiest['to kernel']:.2f}), share", lambda d: (second_tv[d].mean(0) <= 0.1).float().mean(), half_B)),
+    cb.Claim("deeper_better_behaved", *measured("TV of rows to kernels, second layer over first", lambda d: second_tv[d].mean() / first_tv[d].mean(), half_B, L > 1)),
+    cb.Claim("noise_cleaned", *measured(f"share of noise in the stream, last layer over first{grown}", lambda d: of_stream(d)[-1] / of_stream(d)[0], half_B[half], L > 1)),
+    cb.Claim("bags_of_bigrams", *measured("what keeping half of the pairs of tokens saves, above a local head of the first layer", lambda d: bigrams[d].mean(), half_B[some], narrow[0] > 0)),
+    cb.Claim("repetitiveness", *measured(f"AUC of repeated texts, after the second layer, within pairs (as first set, all with all: {area_of_all(above):.2f})", lambda d: area(above[d]), firsts)),
 )  # fmt: skip
 
 # %% [markdown]
@@ -1013,11 +1013,11 @@ with_more = [said.rsplit(": ")[-1] for said in table.get(AGAIN, []) if said]
 count = {v: NUMBER[first_read.count(v)] for v in ("holds", "fails", "undecided", "untestable")}
 of_r = first_read[6]
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Of these {NUMBER[len(first_read)]} conditions, with the texts first read, {count['holds']} holds, {count['fails']} fail, {count['undecided']} are undecided and {count['untestable']} is untestable; with means of {kept['texts']} texts the first {NUMBER[len(with_more)]} hold.",
         holds=[first_read.count(v) for v in count] == [1, 2, 4, 1] and {*with_more} == {"holds"},
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The published recipe, extended by us to every source, does worse than a mean: its FVU, the share of variance missed, is {fvu[with_constants]:.2f}; whether its r passes the bound set beforehand is {of_r}.",
         holds=bool(L > 1 and len(chosen) == 2 and fvu[with_constants] > 1) and of_r == "undecided",
     ),
@@ -1031,18 +1031,18 @@ display(
 # %% tags=["hide-input", "nbval-check-output"]
 rest_2 = with_ends(lambda d: over_heads(left[KNOWN], d)[SECOND, 2], half_B)
 on = [with_ends(lambda d, h=h: passed(of_held, d)[h], half_B[half], 499) for h in B2]
-of_broad = f"heads {cx.claims.listed(int(h) for h in B2)}"
-r_2 = with_ends(lambda d: r_of(self_normalised, d), half_B)
+of_broad = f"heads {cb.listed(int(h) for h in B2)}"
+r_2 = with_ends(lambda d: r_of(self_normalized, d), half_B)
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Two means over {len(x_A)} texts describe the second layer's scores of known tokens but for {rest_2[1]:.0%} to {rest_2[2]:.0%} of their variance (95%, by {rest_2[3]}).",
         holds=bool(L > 1 and rest_2[2] < 0.2),
     ),
-    cx.claims.finding(
-        f"A calibrated denominator's error averages out only in part: {of_broad} of {MODEL}'s second layer write {cx.claims.listed(ends(of, '{:.0%}') for of in on)} of its variance in their values, rows held.",
+    cb.finding(
+        f"A calibrated denominator's error averages out only in part: {of_broad} of {MODEL}'s second layer write {cb.listed(ends(of, '{:.0%}') for of in on)} of its variance in their values, rows held.",
         holds=bool(L > 1 and len(B2) > 1 and min(low for _, low, *_ in on) > 0.2),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"These heads write a sum of states, weighted by kernel and content: with those by Equation 1 the median r is between {r_2[1]:.3f} and {r_2[2]:.3f}, over the {len(J)} of {T.shape[1]:,} neurons that they move most (95%, by {r_2[3]}).",
         holds=bool(L > 1 and r_2[1] > 0.9 and 2 * len(J) < T.shape[1]),
     ),
@@ -1068,7 +1068,7 @@ else:
 
 # %% [markdown]
 r"""
-3. *Break this.* In its cell compute the means from half B (`two_means(run_B, x_B, layer)`), the texts then judged. Which of the three shares grows, in which layers most, and why is it not to be believed?
+3. *Break this.* In its cell compute the means from half B (`fit_additive(run_B, x_B, layer)`), the texts then judged. Which of the three shares grows, in which layers most, and why is it not to be believed?
 
 ```{admonition} Solutions
 :class: dropdown

@@ -116,8 +116,8 @@ In each text a neuron has one **peak**, the place where it is most active (BOS l
 def spoken(model, layer):
     """Each neuron's token, `side neuron`, and its congruence. A gated neuron has two sides: where
     gate times up is negative it raises the token that it lowers otherwise."""
-    scores = cx.decoders.congruence(model, layer)
-    both = [scores, -scores] if len(cx.decoders.adapter.mlp_inputs(model, layer)) > 1 else [scores]
+    scores = cx.lookups.congruence(model, layer)
+    both = [scores, -scores] if len(cx.adapter.mlp_inputs(model, layer)) > 1 else [scores]
     return [torch.stack(v) for v in zip(*((s.argmax(1), s.amax(1)) for s in both), strict=True)]
 
 
@@ -137,7 +137,7 @@ def chosen(model, halves, count):
     """All sides of the neurons of the last five layers, their P in both halves; as places `layer
     side neuron`, those that come nearest to predicting, as many random ones, and, where there are
     so many, others with the same tokens."""
-    layers = [k for k in range(model.cfg.n_layers) if cx.decoders.feeding(model, k)][-5:]
+    layers = [k for k in range(model.cfg.n_layers) if cx.adapter.upstream_layers(model, k)][-5:]
     tokens, size = (torch.stack(v) for v in zip(*(spoken(model, k) for k in layers), strict=True))
     P = {}
     for half, (x, _) in halves.items():
@@ -151,17 +151,17 @@ def chosen(model, halves, count):
     awake, rng = P["A"] > 0, np.random.default_rng(0)
     drawn = []
     for k in sorted({k for k, *_ in said}):
-        pool = [(k, *at) for at in torch.nonzero(awake[k]).tolist() if [k, *at] not in said]
+        pool = [(k, *fixed) for fixed in torch.nonzero(awake[k]).tolist() if [k, *fixed] not in said]
         wanted = sum(layer == k for layer, *_ in said)
         drawn += [pool[i] for i in rng.choice(len(pool), wanted, replace=False)]
-    alike, own = [], [int(tokens[tuple(at)]) for at in said]
+    alike, own = [], [int(tokens[tuple(fixed)]) for fixed in said]
     for t in sorted(set(own)):
-        pool = [at for at in torch.nonzero((tokens == t) & awake).tolist() if at not in said]
+        pool = [fixed for fixed in torch.nonzero((tokens == t) & awake).tolist() if at not in said]
         alike += [pool[i] for i in rng.permutation(len(pool))[: own.count(t)]]
 
     def those(places, **facts):
         return SimpleNamespace(
-            tokens=torch.stack([tokens[tuple(at)] for at in places]),
+            tokens=torch.stack([tokens[tuple(fixed)] for fixed in places]),
             places=[(layers[k], j) for k, _, j in places],
             side=torch.tensor([1 - 2 * s for _, s, _ in places]),
             **facts,
@@ -172,8 +172,8 @@ def chosen(model, halves, count):
         places,
         P=P,
         size=size,
-        P_of={h: torch.stack([P[h][at] for at in places]).numpy() for h in P},
-        is_next=np.array([list(at) in said for at in places]),
+        P_of={h: torch.stack([P[h][fixed] for fixed in places]).numpy() for h in P},
+        is_next=np.array([list(fixed) in said for fixed in places]),
         same_tokens=those(alike) if alike else None,
     )
 
@@ -223,13 +223,13 @@ def of_layers(model, cache, w, count):
 def terms(model, seen, layer, neurons):
     """The parts of what some neurons of a layer read, at every place: `text pos neuron ... input`,
     with one input, or two, gate and up."""
-    W, b = zip(*cx.decoders.adapter.mlp_inputs(model, layer).values(), strict=True)
+    W, b = zip(*cx.adapter.mlp_inputs(model, layer).values(), strict=True)
     e = torch.stack([w[:, neurons].cpu() for w in W], -1)  # d_model neuron input
-    W_O, b_O = cx.decoders.output_weights(model, layer)  # layer head d d_model; biases summed
+    W_O, b_O = cx.adapter.output_weights(model, layer)  # layer head d d_model; biases summed
     count = len(W_O)
     a, v, z, h = (seen[w][:, :count] for w in "avzh")  # h with its bias
     x_0, m = seen["x_0"], seen["m"][:, :layer].sum(1)
-    s = cx.decoders.norm_scale(model, x_0 + m + h.sum(1))[..., None, None]  # text pos 1 1
+    s = cx.adapter.norm_scale(model, x_0 + m + h.sum(1))[..., None, None]  # text pos 1 1
     to = einops.einsum(W_O, e, "k i d m, m j q -> k i d j q")
     said = einops.einsum(v, to, "t k u i d, k i d j q -> t k i u j q")  # v_u W_O . e
     heads = einops.einsum(z, to, "t k n i d, k i d j q -> t n j k i q") / s[..., None, None]
@@ -249,7 +249,7 @@ def terms(model, seen, layer, neurons):
 
 def log_P_next(model, stream):
     """Of every token as the next one: `place d_model -> place vocab`."""
-    return cx.decoders.adapter.logits(model, stream).log_softmax(-1)
+    return cx.adapter.logits(model, stream).log_softmax(-1)
 
 
 def read(model, look, x):
@@ -284,9 +284,9 @@ def read(model, look, x):
     order = (there["post"] * look.side).topk(min(PEAKS, len(x)), 0).indices  # peak neuron
     there = {name: v[order, each] for name, v in there.items()}
     stream = torch.cat(stream)
-    at = zip(order, there["end"], strict=True)
+    fixed = zip(order, there["end"], strict=True)
     there["log P"] = torch.stack(
-        [log_P_next(model, stream[t, n])[each, look.tokens] for t, n in at]
+        [log_P_next(model, stream[t, n])[each, look.tokens] for t, n in fixed]
     )
     return SimpleNamespace(there=there, usual=usual, text=order, z=z, stream=stream)
 
@@ -294,7 +294,7 @@ def read(model, look, x):
 # %% tags=["hide-input"]
 def activation(model, inputs):
     """`act(pre)`, or of a gated neuron `act(gate) up`: `... input -> ...`."""
-    act = ACT2FN[cx.decoders.adapter.act_fn(model)]
+    act = ACT2FN[cx.adapter.act_fn(model)]
     return act(inputs[..., 0]) * (inputs[..., 1] if inputs.shape[-1] > 1 else 1)
 
 
@@ -333,11 +333,11 @@ def fall(model, look, x, found, middle, heads=None, neurons=None):
     fell, by_length = torch.zeros(count, len(look.places)), np.argsort([len(p) for p in prompts])
     last = f"blocks.{n_layers - 1}.hook_resid_post"
     for some in np.array_split(by_length, -(-len(rows) // 16)):
-        ids, end = cx.decoders.pad(model, [prompts[r] for r in some])
-        at = [rows[r] for r in some]
+        ids, end = cx.hooks.pad(model, [prompts[r] for r in some])
+        fixed = [rows[r] for r in some]
         hooks = []
         if heads is not None:
-            quiet = torch.stack([heads[q] for _, q in at])  # row layer head
+            quiet = torch.stack([heads[q] for _, q in fixed])  # row layer head
 
             def silence(own, hook, quiet=quiet, ids=ids):
                 k = int(hook.name.split(".")[1])
@@ -347,9 +347,9 @@ def fall(model, look, x, found, middle, heads=None, neurons=None):
             hooks += [(f"blocks.{k}.attn.hook_z", silence) for k in range(n_layers) if quiet[:, k].any()]  # fmt: skip
         if neurons is not None:
 
-            def hold(own, hook, at=at, end=end):
+            def hold(own, hook, fixed=fixed, end=end):
                 k, own = int(hook.name.split(".")[1]), own.clone()
-                for r, (p, q) in enumerate(at):
+                for r, (p, q) in enumerate(fixed):
                     if look.places[q][0] == k:
                         own[r, end[r], look.places[q][1]] = neurons[p, q]
                 return own
@@ -358,7 +358,7 @@ def fall(model, look, x, found, middle, heads=None, neurons=None):
         with model.hooks(fwd_hooks=hooks):
             _, cache = model.run_with_cache(ids, names_filter=[last], **NO_LOGITS)
         log_p = log_P_next(model, cache[last].cpu()[range(len(some)), end])
-        for r, (p, q) in enumerate(at):
+        for r, (p, q) in enumerate(fixed):
             fell[p, q] = found.there["log P"][p, q] - log_p[r, look.tokens[q]]
     return fell
 
@@ -423,7 +423,7 @@ def kept_of(model, halves, look, found):
         "predict": [int((look.P["A"] >= LIKELY).sum()), int(((look.P["A"] >= LIKELY) & (look.P["B"] >= LIKELY)).sum())],
         "rank": float(pd.Series(look.size.flatten()).corr(pd.Series(look.P["A"].flatten()), method="spearman")),
         "by weights": int((look.P["A"].flatten()[look.size.flatten().topk(int(look.is_next.sum())).indices] >= LIKELY).sum()),
-        "places": [[*at, int(s)] for at, s in zip(look.places, look.side, strict=True)],
+        "places": [[*fixed, int(s)] for fixed, s in zip(look.places, look.side, strict=True)],
         "token": [decode([int(t)]) for t in look.tokens],
         "next": look.is_next.tolist(),
         "P": [look.P_of[h].tolist() for h in "AB"],
@@ -447,7 +447,7 @@ near = 1e-3 * float(found.rise["all"].abs().max())
 assert torch.allclose(total, found.rise["all"], atol=near)  # rises add up to the activation's
 
 # %% tags=["hide-input"]
-KEPT = cx.models.DATA / "evidence" / "lookups.json"
+KEPT = cb.evidence("lookups.json")
 
 
 def rounded(facts):
@@ -465,7 +465,7 @@ def along_of(model, x, heads, layer):
         for name, v in seen.items():
             v.append(cache[name].cpu()[:, 1:].flatten(0, 1))
     r = torch.cat(seen[mid])
-    r = cx.decoders.adapter.centred(model, r - r.mean(0))
+    r = cx.adapter.centered(model, r - r.mean(0))
     quiet = torch.linalg.eigh((r.T @ r).double())[1].T.to(r)
     quiet = (
         quiet[quiet.sum(1).abs() < 1e-3 * len(quiet)]
@@ -486,7 +486,7 @@ def planted(model, look, heads, plan, share):
     in a direction; neurons of `look` with a share of their input weights turned there, and their
     output turned to their tokens. What was there before."""
     said, quiet, loud, stream = plan
-    W_U, before = cx.decoders.adapter.unembedding(model), []
+    W_U, before = cx.adapter.unembedding(model), []
 
     def put(place, new):
         before.append((place, place.clone()))
@@ -548,9 +548,9 @@ def power(model, halves, look, count, silence, seed=0):
 if MODELS and "smollm2" in MODELS:
     other = cx.load("smollm2")
     theirs = texts_of(other, 240)
-    at = chosen(other, theirs, 24)
-    facts = kept_of(other, theirs, at, looked_up(other, theirs, at)) | {
-        "plants": power(other, theirs, at, 24, silence=True)
+    fixed = chosen(other, theirs, 24)
+    facts = kept_of(other, theirs, fixed, looked_up(other, theirs, fixed)) | {
+        "plants": power(other, theirs, fixed, 24, silence=True)
     }
     facts |= {"files": cx.models.real_models()["smollm2"]["files"]}
     KEPT.write_text(json.dumps(rounded(facts)) + "\n")
@@ -564,11 +564,11 @@ BOTH = {"SmolLM2": there, MODEL: rounded(here)}
 # %% tags=["hide-input", "nbval-check-output"]
 SMOL, MINE = BOTH.values()
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Of the {SMOL['asked']:,} sides of SmolLM2's last neurons {SMOL['predict'][0]} predict their token on half A, and {SMOL['predict'][1]} of these on half B, where nothing was chosen; of the {MINE['asked']:,} neurons of {MODEL} {MINE['predict'][0]} and {MINE['predict'][1]}.",
         holds=all(0 < k["predict"][1] < k["predict"][0] < 0.01 * k["asked"] for k in BOTH.values()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"On SmolLM2 weights alone find none of them: the 24 of largest congruence hold {SMOL['by weights']} of these {SMOL['predict'][0]}, and on {MODEL} {MINE['by weights']} of {MINE['predict'][0]}; the rank correlation of congruence with P is {SMOL['rank']:.2f} and {MINE['rank']:.2f}.",
         holds=SMOL["by weights"] == 0 and max(MINE["rank"], SMOL["rank"]) < 0.5,
     ),
@@ -581,7 +581,7 @@ per_layer = 9  # heads of SmolLM2
 
 def named(kept, x):
     k, j, side = kept["places"][x]
-    return f"{k}.{j}{'−' if side < 0 else ''} {cx.plots.visible(kept['token'][x])}"
+    return f"{k}.{j}{'−' if side < 0 else ''} {cb.figures.visible(kept['token'][x])}"
 
 
 rows = [
@@ -628,7 +628,7 @@ def over(kept, part, whole=None, mask=None):
         return (top[times > 0] / bottom[times > 0]).mean()
 
     units = [u for u in ("document", "token") if len({getattr(e, u) for e in entries}) > 1]
-    ends = [cx.claims.by_document(statistic, entries, unit=u) for u in units]
+    ends = [cb.by_document(statistic, entries, unit=u) for u in units]
     low, high = max(ends, key=lambda end: end[1] - end[0], default=(np.nan, np.nan))
     return float(statistic(np.arange(len(v)))), low, high
 
@@ -653,20 +653,20 @@ def ends(triple, form=".0%"):
 WHO = ("heads of layer 0", "heads", "MLPs")
 share = {name: {who: over(kept, kept["rise"][who], kept["rise"]["all"]) for who in WHO} for name, kept in BOTH.items()}  # fmt: skip
 share_random = {name: {who: over(kept, kept["rise"][who], kept["rise"]["all"], ~np.array(kept["next"])) for who in WHO} for name, kept in BOTH.items()}  # fmt: skip
-figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=2.2, sharey=True)
+figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.2, sharey=True)
 for axis, name in zip(axes, BOTH, strict=True):
     for q, group in enumerate((share, share_random)):
         middle, low, high = np.array(list(group[name].values())).T
-        at = np.arange(len(WHO)) + 0.24 * q - 0.12
-        axis.hlines(at, low, high, color=cx.plots.COLOURS[q])
+        fixed = np.arange(len(WHO)) + 0.24 * q - 0.12
+        axis.hlines(fixed, low, high, color=cb.figures.COLORS[q])
         label = ("next-token neurons", "random neurons")[q]
-        axis.plot(middle, at, "os"[q], ms=5, color=cx.plots.COLOURS[q], label=label)
-    axis.axvline(0, color=cx.plots.INK, lw=1, ls=":")
+        axis.plot(middle, fixed, "os"[q], ms=5, color=cb.figures.COLORS[q], label=label)
+    axis.axvline(0, color=cb.figures.INK, lw=1, ls=":")
     axis.set(title=name, xlabel="share of the rise at the peaks")
 axes[0].set_yticks(range(len(WHO)), ["heads of layer 0", "all heads", "MLPs before it"])
 axes[0].invert_yaxis()
 axes[1].legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "13.1",
     "Who brings a neuron's rise at its peaks in half B, with 95% intervals.",
@@ -708,23 +708,23 @@ def with_tenth(name):
 
 
 display(
-    cx.claims.finding(
+    cb.finding(
         f"At the loudest peaks of the 24 neurons that come nearest to predicting their token, MLPs bring {s['MLPs'][0]:.0%} of the rise on SmolLM2 and all heads {s['heads'][0]:.0%} (of random neurons {s_random['MLPs'][0]:.0%} and {s_random['heads'][0]:.0%}); on {MODEL} {m['MLPs'][0]:.0%} and {m['heads'][0]:.0%} ({m_random['MLPs'][0]:.0%} and {m_random['heads'][0]:.0%}).",
         holds=min(s["MLPs"][1] - s["heads"][2], m["MLPs"][1] - m["heads"][2]) > 0,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"On texts where it was not chosen, the strongest head brings {middle_of['SmolLM2']:.0%} in the middle neuron of SmolLM2, {with_tenth('SmolLM2')}.",
         holds=bool(middle_of["SmolLM2"] < 0.1 and apart(SMOL, (alone["SmolLM2"] >= 0.1)[None]) < 0.05),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"On {MODEL} it brings {middle_of[MODEL]:.0%} in the middle neuron, {with_tenth(MODEL)}; of {len(same)} neurons with the same tokens, drawn later, it does in {(same >= 0.1).sum()}.",
         holds=bool(min(tenth[MODEL][1].sum(), (same >= 0.1).sum()) >= tenth[MODEL][0].sum() and middle_of[MODEL] < 0.1),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"On SmolLM2 the head that most often has the largest rise has it at {takes['SmolLM2'][0]:.0%} of a next-token neuron's peaks and {takes['SmolLM2'][1]:.0%} of a random neuron's (p = {p_takes['SmolLM2']:.3f}); on {MODEL} {takes[MODEL][0]:.0%} and {takes[MODEL][1]:.0%} (p = {p_takes[MODEL]:.2f}).",
         holds=bool(takes["SmolLM2"][0] < MOST and p_takes["SmolLM2"] < 0.05 <= p_takes[MODEL]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Half A's strongest head is half B's, too, in {(recurs['SmolLM2'] & tenth['SmolLM2'][0]).sum()} of these {tenth['SmolLM2'][0].sum()} neurons of SmolLM2, and in {(recurs['SmolLM2'] & rest['SmolLM2']).sum()} of the other {rest['SmolLM2'].sum()}; on {MODEL} in {(recurs[MODEL] & tenth[MODEL][0]).sum()} of {tenth[MODEL][0].sum()} and {(recurs[MODEL] & rest[MODEL]).sum()} of {rest[MODEL].sum()}.",
         holds=bool(recurs["SmolLM2"][tenth["SmolLM2"][0]].all()),
     ),
@@ -740,7 +740,7 @@ What would a true look-up look like in these numbers? Look-ups are **planted**: 
 """
 
 # %% tags=["hide-input"]
-figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=2.8, sharey=True)
+figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.8, sharey=True)
 grown = {}
 for axis, (name, kept) in zip(axes, BOTH.items(), strict=True):
     plants = kept.get("plants", {})
@@ -748,12 +748,12 @@ for axis, (name, kept) in zip(axes, BOTH.items(), strict=True):
     hit = [np.mean([both for _, both in v["found"]]) for v in plants.values()]
     brings = [np.median(v["brings"]) for v in plants.values()]
     grown[name] = dict(zip(shares, zip(hit, brings, strict=True), strict=True))
-    axis.plot(shares, hit, "o-", color=cx.plots.COLOURS[0], label="found in both halves")
-    axis.plot(shares, brings, "s--", color=cx.plots.COLOURS[1], label="share of the rise that it brings (median)")  # fmt: skip
+    axis.plot(shares, hit, "o-", color=cb.figures.COLORS[0], label="found in both halves")
+    axis.plot(shares, brings, "s--", color=cb.figures.COLORS[1], label="share of the rise that it brings (median)")  # fmt: skip
     axis.set(title=name, xlabel="share of the input weights that is planted", ylim=(-0.05, 1.05))
 axes[0].set_ylabel("share, of 24 plants or of the rise")
 axes[0].legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "13.2",
     "Planted look-ups: how many are found (the planted head is the strongest in both halves), and how much of the rise they bring.",
@@ -775,11 +775,11 @@ counted = {name: {band: f"{int(v.sum())} of {len(v)}" for band, v in of.items()}
 weak = [of[band] for of, band in zip(counted.values(), of_middle, strict=True)]
 display(
     pd.DataFrame(counted).rename_axis("of the rise, a planted head brings"),
-    cx.claims.finding(
+    cb.finding(
         f"Planted heads that bring as much as the middle neuron's are found in both halves in {weak[0]} cases on SmolLM2 ({of_middle[0]}) and in {weak[1]} on {MODEL} ({of_middle[1]}); those that bring a quarter or more in {' and '.join(of['a quarter or more'] for of in counted.values())}.",
         holds=all(2 * of[band].sum() < len(of[band]) and 2 * of["a quarter or more"].sum() > len(of["a quarter or more"]) for of, band in zip(tens.values(), of_middle, strict=True)),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"A fifth of the input weights turned to a head brings {' and '.join(f'{of[0.2][1]:.0%}' for of in grown.values() if of)} of the rise in the middle plant of {' and '.join(name for name, of in grown.items() if of)}.",
         holds=all(of[0.2][1] < 0.1 for of in grown.values() if of),
     ),
@@ -816,20 +816,20 @@ pd.DataFrame(  # by name: the two models keep their silences in different orders
 ).rename_axis("D, in nats, half B")  # fmt: skip
 
 # %% tags=["hide-input"]
-figure, (axes,) = cx.plots.panels(1, 2, width=8, height=3.2, sharey=True)
+figure, (axes,) = cb.figures.panels(1, 2, width=8, height=3.2, sharey=True)
 falls = {name: of["the strongest head"].mean(0) for name, of in silenced.items()}
 for axis, (name, kept) in zip(axes, BOTH.items(), strict=True):
     for q, group in enumerate(("next-token neurons", "random neurons")):
         mask = np.array(kept["next"]) ^ bool(q)
-        axis.plot(alone[name][mask], falls[name][mask], "os"[q], ms=5, label=group, color=cx.plots.COLOURS[q], alpha=0.7)  # fmt: skip
-    axis.axvline(0.1, color=cx.plots.INK, lw=0.8, ls="--")
-    axis.axhline(0, color=cx.plots.INK, lw=0.8, ls=":")
+        axis.plot(alone[name][mask], falls[name][mask], "os"[q], ms=5, label=group, color=cb.figures.COLORS[q], alpha=0.7)  # fmt: skip
+    axis.axvline(0.1, color=cb.figures.INK, lw=0.8, ls="--")
+    axis.axhline(0, color=cb.figures.INK, lw=0.8, ls=":")
     axis.set(title=name, xlabel="share of the rise, its strongest head")
 least = int(falls["SmolLM2"].argmin())
 axes[0].annotate("{}.{} ".format(*SMOL["places"][least]), (alone["SmolLM2"][least], falls["SmolLM2"][least]), ha="right")  # fmt: skip
 axes[0].set_ylabel("fall of log P without it")
 axes[1].legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "13.3",
     "Neuron by neuron: what its strongest head brings, and by how much its token's log P falls when that head is silent. Dashed: a tenth.",
@@ -848,21 +848,21 @@ for planted_share, of in SMOL["plants"].items():
 of_next_ones = {name: v[BOTH[name]["next"]] for name, v in falls.items()}
 without = np.delete(falls["SmolLM2"], least)[np.delete(SMOL["next"], least)].mean()
 display(
-    cx.claims.finding(
+    cb.finding(
         "When the strongest head is silent, log P falls "
         + "; ".join(f"on {name} by {ends(strongest_D[name], '+.2f')} nats, median {np.median(v):+.2f}, above zero in {(v > 0).sum()} of {len(v)} neurons" for name, v in of_next_ones.items())
         + ".",
         holds=all(low < 0 < high for _, low, high in strongest_D.values()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"On SmolLM2 one neuron, {named(SMOL, least)}, has {falls['SmolLM2'][least]:+.2f}, though its head brings the most, {alone['SmolLM2'][least]:.0%}; without it, left out after the fact, the mean is {without:+.2f}.",
         holds=bool(SMOL["next"][least] and alone["SmolLM2"].argmax() == least and without > 0),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"By way of the neuron that silence does cost the token something, {ends(D['SmolLM2']['through the neuron'], '.2f')} nats on SmolLM2 and {ends(D[MODEL]['through the neuron'], '.2f')} on {MODEL}; in random neurons no less, {D_random['SmolLM2']['through the neuron'][0]:.2f} and {D_random[MODEL]['through the neuron'][0]:.2f}.",
         holds=all(of["through the neuron"][1] > 0 for of in D.values()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In planted neurons of SmolLM2 silence of half A's strongest head, planted or not, costs {ends(cut['0.8'], '.1f')} nats at a planted share of 0.8, and {ends(cut['0.0'], '.1f')} with nothing planted.",
         holds=cut["0.8"][1] > cut["0.0"][2],
     ),
@@ -898,9 +898,9 @@ def prompt(x, p):
 def from_each(x, shown):
     """What each head gets from each token of some prompts: `prompt layer head source`."""
     k, j = look.places[x]
-    ids, last = cx.decoders.pad(model, shown)
-    W_O, _ = cx.decoders.output_weights(model, k)
-    to = W_O @ cx.decoders.input_weights(model, k)[0][:, j].cpu()  # layer head d
+    ids, last = cx.hooks.pad(model, shown)
+    W_O, _ = cx.adapter.output_weights(model, k)
+    to = W_O @ cx.adapter.input_weights(model, k)[0][:, j].cpu()  # layer head d
     _, cache = model.run_with_cache(ids, names_filter=HOOK_NAMES, stop_at_layer=k + 1)
     a, v = (of_layers(model, cache, w, len(W_O)) for w in "av")
     said = einops.einsum(v, to, "p k u i d, k i d -> p k i u")
@@ -910,32 +910,32 @@ def from_each(x, shown):
 def recorded(x, count=4):
     """One neuron of the view, and the first that it reads: its gate, where it has one."""
     (k, j), shown = look.places[x], [prompt(x, p) for p in range(min(count, len(found.in_B.text)))]
-    feeding = len(cx.decoders.feeding(model, k))
-    at, usually = (
-        cx.decoders.Attribution(
-            k, j, v["heads"][..., x, :feeding, :, 0], v["MLPs"][..., x, :1],
+    upstream_layers = len(cx.adapter.upstream_layers(model, k))
+    fixed, usually = (
+        cx.lookups.Attribution(
+            k, j, v["heads"][..., x, :upstream_layers, :, 0], v["MLPs"][..., x, :1],
             *(v[name][..., x, 0] for name in ("embedding", "bias")), v["scale"][..., x],
             sum(v[n][..., x, 0] for n in PARTS[1:]) + v["heads"][..., x, :, :, 0].sum((-1, -2)),
         )
         for v in (peak, {n: v[None] for n, v in usual.items()})
     )  # fmt: skip
     group = "next-token neurons" if look.is_next[x] else "random neurons"
-    of_token = (int(look.tokens[x]), shown, at, usually, from_each(x, shown))
-    label = f"{k}.{j} {cx.plots.visible(here['token'][x])}"
-    return cx.widgets.looked_up(model, label, group, *of_token, peak["log P"][:, x].exp())
+    of_token = (int(look.tokens[x]), shown, fixed, usually, from_each(x, shown))
+    label = f"{k}.{j} {cb.figures.visible(here['token'][x])}"
+    return cv.looked_up(model, label, group, *of_token, peak["log P"][:, x].exp())
 
 
 example = next((x for x in order if look.places[x][0] == n_layers - 1), order[0])
 listed = [example, *(x for x in order[:8] if x != example), *np.flatnonzero(~look.is_next)[:3].tolist()]  # fmt: skip
-record = cx.widgets.look_up_record(model, [recorded(x) for x in listed])
+record = cv.look_up_record(model, [recorded(x) for x in listed])
 name_of = [f"{h // n_heads}.{h % n_heads}" for h in range(n_layers * n_heads)]
 brought = found.rise["heads"][0, example].flatten()
-figure, ((axis,),) = cx.plots.panels(1, 1, width=6, height=2.8)
+figure, ((axis,),) = cb.figures.panels(1, 1, width=6, height=2.8)
 best_heads = brought.topk(min(10, len(brought))).indices.tolist()
 axis.barh([name_of[h] for h in best_heads], brought[best_heads])
 axis.invert_yaxis()
 axis.set(xlabel="rise by this head", ylabel="head")
-picture = cx.plots.picture(
+picture = cb.figures.picture(
     figure,
     "13.4",
     f"Neuron {named(here, example).replace('<', '&lt;')} at its loudest peak in half B: the heads with the largest rises.",
@@ -943,7 +943,7 @@ picture = cx.plots.picture(
     + ", ".join(f"{name_of[h]} {float(brought[h]):.2f}" for h in best_heads[:3])
     + ".",
 )
-cx.widgets.LookUps(record, picture=picture)
+cv.LookUps(record, picture=picture)
 
 # %% [markdown]
 """
@@ -969,13 +969,13 @@ through = (float("nan"),)  # no share of a loss that may be zero
 if whole[1] > 0:
     through = over(here, here["cost"]["through the neuron"], here["cost"]["the strongest head"])
 claims = [
-    cx.claims.Claim("next_token_neurons", "rise of log P at the peaks, less that of random neurons (nats)", more[0], more[1:], digits=1),
-    cx.claims.Claim("heads_know_contexts", f"share of the heads' rise that comes from earlier tokens (in random neurons {at_random[0]:.2f})", earlier[0], earlier[1:]),
-    cx.claims.Claim("several_heads", f"share of the neurons with more than one winning head (of random ones {of_random[0]:.2f})", several[0], several[1:]),
-    cx.claims.Claim("loss_is_there", "fall of P when the strongest head is silenced", fell_P[0], fell_P[1:]),
-    cx.claims.Claim("heads_wake_neurons", "share of the head's effect on the token that goes through the neuron", through[0], through[1:] or None),
+    cb.Claim("next_token_neurons", "rise of log P at the peaks, less that of random neurons (nats)", more[0], more[1:], digits=1),
+    cb.Claim("heads_know_contexts", f"share of the heads' rise that comes from earlier tokens (in random neurons {at_random[0]:.2f})", earlier[0], earlier[1:]),
+    cb.Claim("several_heads", f"share of the neurons with more than one winning head (of random ones {of_random[0]:.2f})", several[0], several[1:]),
+    cb.Claim("loss_is_there", "fall of P when the strongest head is silenced", fell_P[0], fell_P[1:]),
+    cb.Claim("heads_wake_neurons", "share of the head's effect on the token that goes through the neuron", through[0], through[1:] or None),
 ]  # fmt: skip
-cx.claims.ledger(model, *claims)
+cb.ledger(model, *claims)
 
 # %% [markdown]
 r"""
@@ -1020,9 +1020,9 @@ def term(z, W_O, e, s):
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-reading = cx.decoders.read_prompts(model, [prompt(example, 0)], look.places[example][0] + 1)
-W_O, _ = cx.decoders.output_weights(model, look.places[example][0])
-e = cx.decoders.input_weights(model, look.places[example][0])[0][:, look.places[example][1]].cpu()
+reading = cx.lookups.read_prompts(model, [prompt(example, 0)], look.places[example][0] + 1)
+W_O, _ = cx.adapter.output_weights(model, look.places[example][0])
+e = cx.adapter.input_weights(model, look.places[example][0])[0][:, look.places[example][1]].cpu()
 mine = term(reading.z[0, 0, 0], W_O[0, 0], e, peak["scale"][0, example])
 if mine is ...:
     print("not yet")

@@ -90,7 +90,7 @@ Two things are as in chapter 13. A **prompt** of a neuron is a text cut off wher
 HOOKS = ("attn.hook_z", "hook_mlp_out", "mlp.hook_pre")
 ENTERS, LEAVES = "blocks.0.hook_resid_pre", f"blocks.{n_layers - 1}.hook_resid_post"
 hooks = [ENTERS, LEAVES, *(f"blocks.{k}.{hook}" for k in range(n_layers) for hook in HOOKS)]
-ids, last = cx.decoders.pad(model, [text.tokens for text in texts])
+ids, last = cx.hooks.pad(model, [text.tokens for text in texts])
 generator, every = np.random.default_rng(0), torch.arange(len(texts))
 anywhere = torch.tensor([generator.integers(1, k + 1) for k in last.tolist()])
 alike = torch.full_like(last, int(last.min()))  # the same length for all
@@ -101,17 +101,17 @@ for rows in cx.texts.progress(every.split(8), "reading", "batch"):
         torch.stack([kept[f"blocks.{k}.{hook}"].cpu() for k in range(n_layers)], 2)
         for hook in HOOKS
     )
-    at = [pre[range(len(rows)), places[rows]] for places in (anywhere, alike)]
+    fixed = [pre[range(len(rows)), places[rows]] for places in (anywhere, alike)]
     outside = torch.arange(ids.shape[1]) > last[rows, None]
     outside[:, 0] = True  # BOS is no end of a prompt
     peak, end = pre.masked_fill_(outside[..., None, None], -torch.inf).max(1)
-    parts.append((kept[ENTERS].cpu(), z, mlp_out, kept[LEAVES].cpu(), peak, end, *at))
+    parts.append((kept[ENTERS].cpu(), z, mlp_out, kept[LEAVES].cpu(), peak, end, *fixed))
 embedding, z, mlp_out, leaves, peak, end, *pre = map(torch.cat, zip(*parts, strict=True))
 
 
 def read_at(place, pre):
-    """What `cx.decoders.attribution` needs, at one place of each text."""
-    return cx.decoders.Reading(*(v[every, place] for v in (embedding, z, mlp_out)), pre)
+    """What `cx.lookups.attribution` needs, at one place of each text."""
+    return cx.lookups.Reading(*(v[every, place] for v in (embedding, z, mlp_out)), pre)
 
 
 def prompt(text, place):
@@ -131,13 +131,13 @@ def predicts(layer, neuron, token):
     place, token = strong * ids.shape[1] + end[strong, layer, neuron], token.expand_as(strong)
     P = torch.empty(place.shape)
     for some in cx.texts.progress(place.unique().split(256), "predicting", "batch"):
-        said = cx.decoders.adapter.logits(model, leaves.flatten(0, 1)[some]).softmax(-1)
+        said = cx.adapter.logits(model, leaves.flatten(0, 1)[some]).softmax(-1)
         here = torch.isin(place, some)
         P[here] = said[torch.searchsorted(some, place[here]), token[here]]
     return P.mean(0)
 
 
-clean = cx.decoders.next_token_neurons(model, range(n_layers))
+clean = cx.lookups.next_token_neurons(model, range(n_layers))
 clean["P"] = predicts(*torch.from_numpy(clean[["layer", "neuron", "token"]].to_numpy().T)).numpy()
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -148,9 +148,9 @@ places = list(zip(clean["layer"].tolist(), clean["neuron"].tolist(), strict=True
 at_random = [  # as many of each layer
     place
     for layer, count in sorted(Counter(layer for layer, _ in said).items())
-    for place in cx.decoders.random_neurons(model, count, [layer], places)
+    for place in cx.lookups.random_neurons(model, count, [layer], places)
 ]
-cx.claims.finding(
+cb.finding(
     f"Of {len(clean)} neurons with a token of their own, {len(said)} predict it at {PREDICTS:g} or more, and {int((clean['P'] >= 0.5).sum())} at chapter 13's one half.",
     holds=bool(2 <= len(said) < len(clean) / 20),
 )
@@ -180,8 +180,8 @@ cases = {}  # (layer, neuron, layer of the head, head): terms, active?, prompts 
 for layer, neuron in [*said, *at_random]:
     a, b = (strongest_fifth(layer, neuron, half) for half in (A, B))
     there = read_at(end[:, layer, neuron], peak)
-    t = cx.decoders.attribution(model, layer, neuron, there).heads  # text layer head
-    c = t - cx.decoders.attribution(model, layer, neuron, ordinary).heads.mean(0)
+    t = cx.lookups.attribution(model, layer, neuron, there).heads  # text layer head
+    c = t - cx.lookups.attribution(model, layer, neuron, ordinary).heads.mean(0)
     for k in c[a].amax(0).flatten().argsort(descending=True)[:STRONGEST].tolist():
         term = c[:, k // n_heads, k % n_heads]
         on = (term >= term[a].max() / 2) & (term > 0)
@@ -191,7 +191,7 @@ for layer, neuron in [*said, *at_random]:
 
 def split_of(strings, on, shown, held):
     """Prompts to show and prompts to hold out, each as those on which the head is on and off."""
-    return cx.decoders.explain.Prompts(
+    return cx.lookups.explain.Prompts(
         *(
             tuple(strings[i] for i in part if on[i] == kind)
             for part in (shown, held)
@@ -207,8 +207,8 @@ splits = {case: split_of(strings[case[:2]], *facts[1:]) for case, facts in cases
 
 # %% tags=["hide-input", "nbval-check-output"]
 NOTHING = "No case to show: no head of these neurons is on in enough prompts and off in enough."
-rules = cx.decoders.explain.RuleExplainer(tokenizer)
-scores = {case: cx.decoders.explain.score(rules, split) for case, split in splits.items()}
+rules = cx.lookups.explain.RuleExplainer(tokenizer)
+scores = {case: cx.lookups.explain.score(rules, split) for case, split in splits.items()}
 best_first = sorted(scores, key=lambda case: (case[:2] not in said, -scores[case].score))
 example = best_first[0] if best_first else None
 nothing = None if cases else NOTHING  # what findings about cases say instead
@@ -230,13 +230,13 @@ def ending(prompt, length=60):
 def show_example(case):
     term, on, _, b = cases[case]
     order = b[np.argsort(-term[b])]
-    figure, ((axis,),) = cx.plots.panels(height=2.5)
-    for kind, colour, name in ((True, 1, "active"), (False, 7, "inactive")):
+    figure, ((axis,),) = cb.figures.panels(height=2.5)
+    for kind, color, name in ((True, 1, "active"), (False, 7, "inactive")):
         where = np.flatnonzero(on[order] == kind)
-        axis.bar(where, term[order][where], color=cx.plots.COLOURS[colour], label=name)
+        axis.bar(where, term[order][where], color=cb.figures.COLORS[color], label=name)
     axis.set(xlabel="held-out prompts, sorted", ylabel="term over its mean\n(pre-activation)")
     axis.legend()
-    return cx.plots.picture(
+    return cb.figures.picture(
         figure,
         "14.1",
         f"What one head puts into one neuron on its {len(b)} prompts of half B: {html.escape(spoken(case))}. Orange: the head counts as active.",
@@ -245,7 +245,7 @@ def show_example(case):
 
 
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Of {len(strings) * STRONGEST} pairs of neuron and head {len(cases)}, of {len({case[:2] for case in cases})} neurons, are cases.",
         holds=len(cases) > 10,
         otherwise=nothing,
@@ -257,7 +257,7 @@ display(
 r"""
 ## A sentence, and its test
 
-An **explainer** can do two things: `explain(active, inactive)` gives a sentence, from the prompts that are shown; `classify(sentence, prompts)` says of new prompts whether the head is active, from the sentence alone. In the paper GPT-4 does both {cite}`neo2024interpreting`. Here a program does, `cx.decoders.explain.RuleExplainer`: it grows a decision tree of at most four leaves on plain facts about a prompt (its last tokens, the tokens in it and near its end, its length), writes the tree as a sentence, and reads it back. It says little, and exactly what it means. With TPR the share of the held-out active prompts that the sentence calls active, and TNR that of the inactive ones that it calls inactive,
+An **explainer** can do two things: `explain(active, inactive)` gives a sentence, from the prompts that are shown; `classify(sentence, prompts)` says of new prompts whether the head is active, from the sentence alone. In the paper GPT-4 does both {cite}`neo2024interpreting`. Here a program does, `cx.lookups.explain.RuleExplainer`: it grows a decision tree of at most four leaves on plain facts about a prompt (its last tokens, the tokens in it and near its end, its length), writes the tree as a sentence, and reads it back. It says little, and exactly what it means. With TPR the share of the held-out active prompts that the sentence calls active, and TNR that of the inactive ones that it calls inactive,
 
 $$
 \text{score} \;=\; \frac{\text{TPR} + \text{TNR}}{2} .
@@ -276,7 +276,7 @@ def score_of(sentence, active, inactive, explainer=rules):
 
 # %% tags=["hide-input", "nbval-check-output"]
 best = scores[example] if example else None
-cx.claims.finding(
+cb.finding(
     f"On {spoken(example)}, the sentence “{best.explanation}” calls {best.tpr:.0%} of {best.active} active prompts active and {best.tnr:.0%} of {best.inactive} inactive ones inactive: a score of {best.score:.2f}."
     if example
     else NOTHING,
@@ -293,8 +293,8 @@ How good does a sentence look to its author? Score it on the very prompts that i
 """
 
 # %% tags=["hide-input"]
-dealt = {c: cx.decoders.explain.shuffled(s, seed) for seed, (c, s) in enumerate(splits.items())}
-by_chance = {case: cx.decoders.explain.score(rules, split) for case, split in dealt.items()}
+dealt = {c: cx.lookups.explain.shuffled(s, seed) for seed, (c, s) in enumerate(splits.items())}
+by_chance = {case: cx.lookups.explain.score(rules, split) for case, split in dealt.items()}
 
 table = pd.DataFrame(index=pd.Index(splits, tupleize_cols=False))
 for name, found, parts_of in (("true", scores, splits), ("shuffled", by_chance, dealt)):
@@ -305,17 +305,17 @@ for name, found, parts_of in (("true", scores, splits), ("shuffled", by_chance, 
     table[f"{name}, held out"] = [s.score for s in found.values()]
 
 # %% tags=["hide-input"]
-figure, (axes,) = cx.plots.panels(1, 2, height=2.7, sharey=True)
+figure, (axes,) = cb.figures.panels(1, 2, height=2.7, sharey=True)
 for axis, part in zip(axes, ("shown", "held out"), strict=True):
-    for name, colour, style in (("true", 0, "stepfilled"), ("shuffled", 1, "step")):
-        look = {"color": cx.plots.COLOURS[colour], "alpha": 0.75, "lw": 2}
+    for name, color, style in (("true", 0, "stepfilled"), ("shuffled", 1, "step")):
+        look = {"color": cb.figures.COLORS[color], "alpha": 0.75, "lw": 2}
         scored, bins = table[f"{name}, {part}"], np.linspace(0.1, 1, 28)
         axis.hist(scored, bins, histtype=style, label=f"{name} labels", **look)
-    axis.axvline(0.5, color=cx.plots.INK, lw=1, ls=":")
+    axis.axvline(0.5, color=cb.figures.INK, lw=1, ls=":")
     axis.set(xlabel="score", title=f"On the prompts {part}")
 axes[0].set_ylabel("cases")
 axes[0].legend(loc="upper left")
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "14.2",
     f"The same sentences on the prompts that they were made from (in the mean {table['true, shown'].mean():.2f}, with shuffled labels {table['shuffled, shown'].mean():.2f}) and on prompts of other documents, {len(table)} cases. Dotted: what ignorance scores.",
@@ -324,7 +324,7 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 mean = table.mean()
-cx.claims.finding(
+cb.finding(
     f"On documents that they were not made from, sentences score {mean['true, held out']:.2f} for true labels and {mean['shuffled, held out']:.2f} for shuffled ones.",
     holds=bool(
         mean["true, shown"] - mean["shuffled, shown"] < 0.1
@@ -340,12 +340,12 @@ What fits the prompts that were shown is hardly evidence: labels without meaning
 
 # %% tags=["hide-input"]
 turned = {
-    case: cx.decoders.explain.Prompts(
+    case: cx.lookups.explain.Prompts(
         s.held_active, s.held_inactive, s.shown_active, s.shown_inactive
     )
     for case, s in splits.items()
 }
-table["B to A"] = [cx.decoders.explain.score(rules, split).score for split in turned.values()]
+table["B to A"] = [cx.lookups.explain.score(rules, split).score for split in turned.values()]
 table["neuron"] = [case[:2] for case in table.index]
 table["predicts a token"] = [case[:2] in said for case in table.index]
 neurons = table.groupby(["predicts a token", "neuron"]).mean()  # the unit: its cases share prompts
@@ -378,23 +378,23 @@ by_neuron = [SimpleNamespace(document=str(place), name="") for place in table["n
 from_B, from_A = table["B to A"].to_numpy(), table["true, held out"].to_numpy()
 ends_of_r = (np.nan, np.nan)
 if len(neurons) > 1:
-    ends_of_r = cx.claims.by_document(
+    ends_of_r = cb.by_document(
         lambda d: np.corrcoef(from_B[d], from_A[d])[0, 1], by_neuron, 299
     )
 names_length = np.array([" tokens" in s.explanation for s in scores.values()])
 others = table[~names_length].mean(numeric_only=True)
 display(
-    cx.claims.finding(
+    cb.finding(
         f"True labels score {over_chance[0]:+.2f} above shuffled ones where each neuron counts once, p = {over_chance[1]:.3f} by permutation of {len(neurons)} neurons; {mean['true, held out'] - mean['shuffled, held out']:+.2f} where each case does.",
         holds=bool(over_chance[0] > 0 and over_chance[1] < 0.01),
         otherwise=nothing,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Cases that score high from A to B do so from B to A: r = {again:.1f} [{ends_of_r[0]:.1f}, {ends_of_r[1]:.1f}] over {len(table)} cases, neurons redrawn, and {not_again:+.2f} for shuffled labels.",
         holds=bool(again > 0.4 > abs(not_again) + 0.1),
         otherwise=nothing,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Prompts end where the neuron peaks, so they have any length, and {int(names_length.sum())} of {len(table)} sentences name it. The others score {others['true, held out']:.2f} and {others['shuffled, held out']:.2f}.",
         holds=bool(
             0 < names_length.mean() < 0.5
@@ -405,7 +405,7 @@ display(
 )
 
 # %% tags=["hide-input"]
-CASES = cx.models.DATA / "evidence" / "cases.json"  # of SmolLM2, on as many texts
+CASES = cb.evidence("cases.json")  # of SmolLM2, on as many texts
 if MODEL in cx.models.real_models():
     facts = {"files": cx.models.real_models()[MODEL]["files"], "texts": len(texts)}
     facts["cases"] = [list(map(int, case)) for case in table.index]
@@ -417,7 +417,7 @@ of_neurons = in_smollm.groupby(["predicts a token", "neuron"]).mean()
 # %% tags=["hide-input", "nbval-check-output"]
 there_over = exchanged(of_neurons["true, held out"], of_neurons["shuffled, held out"], paired=True)
 there_again = in_smollm["B to A"].corr(in_smollm["true, held out"])
-cx.claims.finding(
+cb.finding(
     f"On SmolLM2, with as many texts, {len(in_smollm)} cases of {len(of_neurons)} neurons score {there_over[0]:+.2f} above shuffled labels, p = {there_over[1]:.3f}, and r = {there_again:.1f} from half to half.",
     holds=bool(there_over[0] > 0 and there_over[1] < 0.01 and there_again > 0.4),
 )
@@ -429,7 +429,7 @@ r"""
 
 # %% tags=["hide-input", "nbval-check-output"]
 of_next = exchanged(neurons["true, held out"], neurons.index.get_level_values(0))
-cx.claims.finding(
+cb.finding(
     f"Whether the heads of neurons that predict a token are explained better is undecided: {of_next[0]:+.2f}, p = {of_next[1]:.2f} by permutation of {len(neurons)} neurons.",
     holds=bool(of_next[1] > 0.05),
     otherwise=nothing or f"it is decided, {of_next[0]:+.2f}, p = {of_next[1]:.3f}.",
@@ -477,7 +477,7 @@ def wider(per_case, owners, draws=299):
     each = per_case(B).dropna()
     of_cases = [SimpleNamespace(document=str(owners[k]), name="") for k in each.index]
     ways = (lambda d: per_case(B[d]).mean(), of_B), (lambda d: each.iloc[d].mean(), of_cases)
-    ends = [cx.claims.by_document(mean_of, some, draws) for mean_of, some in ways if some]
+    ends = [cb.by_document(mean_of, some, draws) for mean_of, some in ways if some]
     return max(ends, key=lambda low_high: low_high[1] - low_high[0])
 
 
@@ -489,8 +489,8 @@ def lost(drawn):
     return mean_score(below, drawn) - mean_score(top, drawn)
 
 
-loss = lost(B), *cx.claims.by_document(lambda d: lost(B[d]), of_B, draws=299)
-cx.claims.finding(
+loss = lost(B), *cb.by_document(lambda d: lost(B[d]), of_B, draws=299)
+cb.finding(
     f"Beyond the strongest fifth the sentences score {mean_score(below):.3f} instead of {mean_score(top):.3f}: a change of {loss[0]:+.3f} [{loss[1]:+.3f}, {loss[2]:+.3f}].",
     holds=bool(abs(loss[0]) < 0.05 and -loss[1] > 0.4 * (mean_score(top) - 0.5)),
     otherwise=nothing,
@@ -514,11 +514,11 @@ def every_head(reading, place):
     for of, head in np.ndindex(n_layers, n_heads):
         moved = []
         for layer in range(n_layers):
-            if of not in cx.decoders.feeding(model, layer):
+            if of not in cx.adapter.upstream_layers(model, layer):
                 continue
-            W_in, _ = cx.decoders.input_weights(model, layer)
+            W_in, _ = cx.adapter.input_weights(model, layer)
             writes = (model.blocks[of].attn.W_O[head].detach() @ W_in).cpu()
-            scale = cx.decoders.attribution(model, layer, 0, reading).scale
+            scale = cx.lookups.attribution(model, layer, 0, reading).scale
             term = reading.z[:, of, head] @ writes / scale[:, None]  # text neuron
             share = term.std(0) / reading.pre_activation[:, layer].std(0)
             moved += [
@@ -537,7 +537,7 @@ tests = {
 rows = []
 for cut, ones in tests.items():
     for of, head, split, _ in ones:
-        s = cx.decoders.explain.score(rules, split)
+        s = cx.lookups.explain.score(rules, split)
         rows.append((cut, of, head, s.score, " tokens" in s.explanation, s.explanation))
 of_heads = pd.DataFrame(rows, columns=["cut", "layer", "head", "score", "length", "sentence"])
 by_layer = of_heads.groupby(["cut", "layer"])[["score", "length"]].mean()
@@ -567,7 +567,7 @@ class Domains:
 
 alone = of_heads[of_heads["cut"] == "one length"].reset_index(drop=True)
 alone["domains"] = [
-    cx.decoders.explain.score(Domains(d), s).score for *_, s, d in tests["one length"]
+    cx.lookups.explain.score(Domains(d), s).score for *_, s, d in tests["one length"]
 ]
 
 # %% tags=["hide-input"]
@@ -576,18 +576,18 @@ means = {
     "rules, one length": alone,
     "domains, one length": alone.assign(score=alone["domains"]),
 }
-figure, ((axis,),) = cx.plots.panels(height=3.2)
+figure, ((axis,),) = cb.figures.panels(height=3.2)
 for k, (name, some) in enumerate(means.items()):
     v = some.groupby(["layer", "head"])["score"].mean()
-    at = v.index.get_level_values("layer") + 0.25 * (k - 1)
-    axis.plot(at, v, "osD"[k], ms=5, alpha=0.6, color=cx.plots.COLOURS[k], label=name)
-    middle, at = v.groupby("layer").mean(), np.arange(n_layers) + 0.25 * (k - 1)
-    axis.plot(at, middle, "_", ms=20, mew=2.5, color=cx.plots.COLOURS[k])
-axis.axhline(0.5, color=cx.plots.INK, lw=1, ls=":")
+    fixed = v.index.get_level_values("layer") + 0.25 * (k - 1)
+    axis.plot(fixed, v, "osD"[k], ms=5, alpha=0.6, color=cb.figures.COLORS[k], label=name)
+    middle, fixed = v.groupby("layer").mean(), np.arange(n_layers) + 0.25 * (k - 1)
+    axis.plot(fixed, middle, "_", ms=20, mew=2.5, color=cb.figures.COLORS[k])
+axis.axhline(0.5, color=cb.figures.INK, lw=1, ls=":")
 axis.set(xlabel="layer of the head", ylabel="score on half B")
 axis.set(xticks=range(n_layers), ylim=(0.4, 1.05))
 axis.legend(loc="upper right", ncols=3)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "14.3",
     f"Every head, the mean over {EACH} neurons. Bars: the mean over the heads of a layer.",
@@ -622,12 +622,12 @@ by_rules = put_to((rules, s, split) for s, (split, _) in zip(first["sentence"], 
 by_kind = put_to((e, e.explain(s.shown_active, s.shown_inactive), s) for s, e in ones)
 gap = wider(lambda d: case_scores(by_kind, d) - case_scores(by_rules, d), first["head"].tolist())
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Heads of the first layer look easy, at {easy:.2f}, until all prompts have one length: then they score {hard:.2f}, and whether the text's domain alone scores more is undecided (by {by_domain - hard:.2f} [{gap[0]:.2f}, {gap[1]:.2f}]).",
         holds=bool(easy > hard + 0.1 and abs(by_domain - hard) < 0.05)
         and gap[0] < 0 < gap[1],  # set later
     ),
-    cx.claims.finding(
+    cb.finding(
         f"On prompts of any length {named:.0%} of the sentences about the first layer name the length.",
         holds=bool(named > 0.5),
     ),
@@ -662,8 +662,8 @@ for noise in NOISE:
     for seed, token in enumerate(PLANTED):
         split = plant(token, noise, seed)
         if min(map(len, astuple(split))) >= 3:
-            mixed = cx.decoders.explain.shuffled(split, seed)
-            found_again[noise, token] = [cx.decoders.explain.score(rules, v).score for v in (split, mixed)]  # fmt: skip
+            mixed = cx.lookups.explain.shuffled(split, seed)
+            found_again[noise, token] = [cx.lookups.explain.score(rules, v).score for v in (split, mixed)]  # fmt: skip
 again_of = pd.DataFrame(found_again, ["score", "shuffled"]).T.astype(float)
 curve = again_of.groupby(level=0).mean() if len(again_of) else pd.DataFrame(columns=["score", "shuffled"])  # fmt: skip
 
@@ -673,11 +673,11 @@ faint = [marks for (noise, _), marks in found_again.items() if noise == 0.3]
 of_rule, of_none = np.array(faint or [(np.nan, np.nan)]).T
 display(
     curve.round(2).rename_axis("labels turned round"),
-    cx.claims.finding(
+    cb.finding(
         f"A planted rule scores {at_noise[0.0]:.2f} there.",
         holds=bool(at_noise[0.0] >= 0.9 and at_noise[0.1] > curve["shuffled"].mean() + 0.1),
     ),
-    cx.claims.finding(  # set later
+    cb.finding(  # set later
         f"With three tenths of their labels turned round five rules score {of_rule.min():.2f} to {of_rule.max():.2f}, hardly more than none ({of_none.min():.2f} to {of_none.max():.2f}).",
         holds=bool(of_rule.min() < of_none.max()),
     ),
@@ -709,7 +709,7 @@ class FewShot:
 
 
 # %% tags=["hide-input"]
-KEPT = cx.models.DATA / "evidence" / "explained.json"  # of Qwen
+KEPT = cb.evidence("explained.json")  # of Qwen
 FILES = cx.models.real_models().get(CHAT or "", {}).get("files")  # CHAT = "qwen" was asked
 if CHAT:
     KEPT = Path(CACHE) / "explained.json"
@@ -719,7 +719,7 @@ DRAWN, SHOW = 8, 8  # cases; prompts of either kind that are shown, and that are
 
 def part_of(split):
     """So many prompts of either kind."""
-    return cx.decoders.explain.Prompts(*(part[:SHOW] for part in astuple(split)))
+    return cx.lookups.explain.Prompts(*(part[:SHOW] for part in astuple(split)))
 
 
 def planted_subject(domain):
@@ -733,13 +733,13 @@ def planted_subject(domain):
         for half in (True, False)
         for some in (on, off)
     )
-    return part_of(cx.decoders.explain.Prompts(*map(tuple, parts)))
+    return part_of(cx.lookups.explain.Prompts(*map(tuple, parts)))
 
 
 def answered(explainer, split):
     """What an explainer scores; one that gives no sentence in time knows as much as a coin."""
     try:
-        s = cx.decoders.explain.score(explainer, split)
+        s = cx.lookups.explain.score(explainer, split)
     except ValueError as error:
         return {"sentence": None, "score": 0.5, "why": str(error)}
     return {"sentence": s.explanation, "score": s.score, "tpr": s.tpr, "tnr": s.tnr}
@@ -752,7 +752,7 @@ def told_by(explainer):
     asked |= {spoken(case): part_of(splits[case]) for k in chosen for case in [list(splits)[k]]}
     facts = {}
     for seed, (name, split) in enumerate(cx.texts.progress(asked.items(), "explaining", "case")):
-        mixed = cx.decoders.explain.shuffled(split, seed)
+        mixed = cx.lookups.explain.shuffled(split, seed)
         facts[name] = {
             "zero-shot": answered(explainer, split),
             "few-shot": answered(FewShot(explainer), split),
@@ -766,7 +766,7 @@ def told_by(explainer):
 
 
 if CHAT and splits:
-    told_by(cx.chat.ChatExplainer(CHAT, cache=CACHE, timeout=600, attempts=1, batch=8, keep=100))
+    told_by(cx.lookups.chat.ChatExplainer(CHAT, cache=CACHE, timeout=600, attempts=1, batch=8, keep=100))
 
 # %% tags=["hide-input", "nbval-check-output"]
 answers = json.loads(KEPT.read_text())["cases"]
@@ -796,11 +796,11 @@ plain = [c["zero-shot"] for c in answers.values() if "tpr" in c["zero-shot"]]
 calls_on = np.mean([(v["tpr"] + 1 - v["tnr"]) / 2 for v in plain])
 asked_rules = marks[planted]["rules"]
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Qwen2.5-Coder-1.5B, asked in place of the program, fails its positive control: on three planted subjects it scores {marks[planted]['zero-shot'].mean():.2f}, where rules score {asked_rules.mean():.2f}.",
         holds=bool(marks[planted]["zero-shot"].mean() < 0.55 and asked_rules.min() > 0.7),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"So its {drawn['zero-shot'].mean():.2f} on the {len(drawn)} drawn cases, where rules score {drawn['rules'].mean():.2f}, says nothing of heads: it calls {1 - calls_on:.0%} of all prompts inactive. Prompts shown as examples change none of its {len(marks)} scores, nor one under shuffled labels.",
         holds=bool(
             calls_on < 0.1
@@ -819,7 +819,7 @@ Whether a larger model adds something, or this one asked in another way, stays o
 ```{admonition} How it was asked, and how to ask a model of your own
 :class: dropdown
 
-`cx.chat.ChatExplainer` has the same two methods, `explain` and `classify`, behind any endpoint that speaks OpenAI's chat completions, a server of your own included: set `CHAT` in the parameters cell. *Zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. Here: 4-bit weights, a server of `llama.cpp`, eight prompts of either kind shown and at most eight held out, sentences of at most 300 characters, the last 100 characters of each, temperature 0. Sentences and scores are kept with the book.
+`cx.lookups.chat.ChatExplainer` has the same two methods, `explain` and `classify`, behind any endpoint that speaks OpenAI's chat completions, a server of your own included: set `CHAT` in the parameters cell. *Zero-shot*, as in the paper, the classifier sees the sentence alone; *few-shot*, it also sees four of the prompts of either kind. Here: 4-bit weights, a server of `llama.cpp`, eight prompts of either kind shown and at most eight held out, sentences of at most 300 characters, the last 100 characters of each, temperature 0. Sentences and scores are kept with the book.
 ```
 """
 
@@ -837,16 +837,16 @@ In Jupyter or Colab (the rocket above) the case, the explainer and the labels of
 
 
 # %% tags=["hide-input"]
-repeats = cx.decoders.explain.RuleExplainer(tokenizer, repeats=True)
+repeats = cx.lookups.explain.RuleExplainer(tokenizer, repeats=True)
 EXPLAINERS = {"rules": rules, "rules with repeats": repeats}
 listed = {spoken(case): case for case in sorted(scores, key=lambda case: -scores[case].low)}
 
 
 def draw(case, explainer, labels):
     if not listed:
-        return cx.claims.Finding(NOTHING)
+        return cb.Finding(NOTHING)
     split = (splits if labels == "true" else dealt)[listed[case]]
-    s = cx.decoders.explain.score(EXPLAINERS[explainer], split)
+    s = cx.lookups.explain.score(EXPLAINERS[explainer], split)
     held = [*split.held_active[:7], *split.held_inactive[:7]]
     truth = [k < len(split.held_active[:7]) for k in range(len(held))]
     says = EXPLAINERS[explainer].classify(s.explanation, held)
@@ -857,18 +857,18 @@ def draw(case, explainer, labels):
         rows.append(f'<tr>{cell}">{state}</td>{cell}">{right}</td>{line}</td></tr>')
     scored = f"TPR {s.tpr:.2f} of {s.active}, TNR {s.tnr:.2f} of {s.inactive}: score {s.score:.2f}"
     caption = f"{html.escape(case[:1].upper() + case[1:])}, {labels} labels. <i>{html.escape(s.explanation)}</i> {scored}."
-    return cx.plots.Picture(
+    return cb.figures.Picture(
         f'<figure class="picture" style="margin:0"><table>{"".join(rows)}</table>'
         f"<figcaption><b>Figure 14.4.</b> {caption}</figcaption></figure>",
         f"{s.explanation} {scored}. A list of {len(held)} held-out prompts.",
     )
 
 
-cx.widgets.Turnable(
+cv.Turnable(
     draw,
-    case=cx.widgets.choice("case", list(listed) or ["none"], next(iter(listed), "none")),
-    explainer=cx.widgets.choice("explainer", list(EXPLAINERS), "rules"),
-    labels=cx.widgets.choice("labels", ["true", "shuffled"], "true"),
+    case=cv.choice("case", list(listed) or ["none"], next(iter(listed), "none")),
+    explainer=cv.choice("explainer", list(EXPLAINERS), "rules"),
+    labels=cv.choice("labels", ["true", "shuffled"], "true"),
 )
 
 # %% [markdown]
@@ -881,9 +881,9 @@ The paper speaks of other models, and of an explainer that is a language model. 
 # %% tags=["hide-input", "nbval-check-output"]
 next_ones = verdicts["case"].isin([k for k, case in enumerate(cases) if case[:2] in said])
 of_next_rows = top[next_ones[top.index]]
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim(
+    cb.Claim(
         "explanations_predict",
         "score of explanations, next-token neurons",
         mean_score(of_next_rows),

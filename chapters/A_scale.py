@@ -46,7 +46,7 @@ model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
 study = cx.study(weights, TEXTS, TOKEN, range(model.cfg.n_heads))
 heads, n = study.heads, study.n
-X = study.at.placed(study.texts)  # text source: TOKEN stands at n
+X = study.fixed.prepare(study.texts)  # text source: TOKEN stands at n
 
 # %% [markdown]
 r"""
@@ -74,7 +74,7 @@ def in_P(C):
 
 # %% tags=["hide-input"]
 low, mid, high = (np.quantile(length, p, axis=0) for p in (0.05, 0.5, 0.95))
-figure, ((axis,),) = cx.plots.panels(height=2.8, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=2.8, width=7.5)
 i = np.arange(study.length)
 axis.fill_between(i, low, high, alpha=0.25, label="true, middle 90% of texts")
 axis.plot(i, mid, lw=0.8, label="true, median")
@@ -82,7 +82,7 @@ axis.plot(i, in_P(C), "C1--", label="in P, C of the vocabulary")
 axis.plot(i, in_P(C_texts), "C2-.", label="in P, C of texts")
 axis.set(xlabel="position i", ylabel="length", ylim=(0, None))
 axis.legend(fontsize=8, ncols=2)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "A.1",
     f"The length that LayerNorm divides by in {len(long)} texts, and what Equation 1 puts in its place.",
@@ -91,7 +91,7 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 too_long, about_right = (float((length / in_P(c))[:, 1:].median()) for c in (C, C_texts))
-cx.claims.finding(
+cb.finding(
     f"Over positions 1 to {study.length - 1} the true length in texts is {too_long:.2f} of what Equation 1 puts in its place, by the median, and {about_right:.2f} with C from texts: their tokens have a median length of {C_texts:.2f}, the vocabulary's {C:.2f}.",
     holds=too_long < 0.95 and abs(about_right - 1) < 0.05 and C_texts < 0.9 * C,
 )
@@ -104,7 +104,7 @@ Does the scale hold still, as the earlier post assumes to begin with {cite}`gibs
 """
 
 # %%
-ask = cx.split.asked_there(weights, X[:, n], n)  # text head d_model: what the query asks for
+ask = cx.decompose.qk_direction_at(weights, X[:, n], n)  # text head d_model: what the query asks for
 total = ask @ (W_E[X] + W_pos[: n + 1]).mT  # the score before any length
 true_scale = layer_norm_scale(W_E[X] + W_pos[: n + 1], weights.eps)[..., 0]
 exact = total / true_scale[:, None]
@@ -123,7 +123,7 @@ def distance(scores, own=False):
     return distances(scores, own).median(0).values
 
 
-weight = study.speaks.to_numpy()
+weight = study.head_variance_share.to_numpy()
 
 
 def spoken(tv):
@@ -135,22 +135,22 @@ def fewer(one, other):
     """How much less `one` misplaces, both of the same texts: documents drawn again."""
 
     saved = lambda drawn: spoken(other[drawn].median(0).values - one[drawn].median(0).values)
-    return saved(slice(None)), *cx.claims.by_document(saved, study.texts)
+    return saved(slice(None)), *cb.by_document(saved, study.texts)
 
 
 constant = total / true_scale[:, 1:].mean()
 at_once, with_bos = distance(constant), distance(constant, own=True)
 
 # %% tags=["hide-input", "nbval-check-output"]
-loud = sorted(study.speaks.nlargest(2).index)
+loud = sorted(study.head_variance_share.nlargest(2).index)
 
 
 def least(values, chosen):
-    return cx.claims.over(values, chosen, min)
+    return cb.over(values, chosen, min)
 
 
 def most(values, chosen):
-    return cx.claims.over(values, chosen, max)
+    return cb.over(values, chosen, max)
 
 
 def shares(values, chosen):
@@ -161,8 +161,8 @@ def shares(values, chosen):
 
 by_scale = 1 - with_bos / at_once  # head
 mended = [h for h in heads if by_scale[h] > 0.5]
-cx.claims.finding(
-    f"Of the error of one constant BOS makes {shares(by_scale, mended)} in heads {cx.claims.listed(mended)}, and {shares(by_scale, loud)} in {cx.claims.listed(loud)}, which say most: weighted by who speaks it misplaces {spoken(at_once):.3f} of the attention, and {spoken(with_bos):.3f} where BOS keeps its own scale.",
+cb.finding(
+    f"Of the error of one constant BOS makes {shares(by_scale, mended)} in heads {cb.listed(mended)}, and {shares(by_scale, loud)} in {cb.listed(loud)}, which say most: weighted by who speaks it misplaces {spoken(at_once):.3f} of the attention, and {spoken(with_bos):.3f} where BOS keeps its own scale.",
     holds=bool(mended and most(by_scale, loud) < 0.1)  # set later, as the next line
     and spoken(at_once) / 2 < spoken(with_bos) < spoken(at_once),
 )
@@ -189,20 +189,20 @@ for power, factor in enumerate((1, -1 / 2, 3 / 8, -5 / 16)):
     series = series + factor * deviation**power
     orders.append(distance(total * (series / mean_square.sqrt())[:, None]))
 
-published = cx.split.rebuilt_scores(weights, X, n)  # Equation 1
+published = cx.decompose.approx_scores(weights, X, n)  # Equation 1
 split = {own: distance(published, own) for own in (False, True)}
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(height=2.7, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=2.7, width=7.5)
 for head in heads:
     line = [o[head] for o in orders]
-    axis.plot(range(len(orders)), line, label=f"head {head}", **cx.plots.head_style(head))
-    axis.plot([-0.8], split[True][head], "o", ms=4, color=cx.plots.head_style(head)["color"])
+    axis.plot(range(len(orders)), line, label=f"head {head}", **cb.figures.head_style(head))
+    axis.plot([-0.8], split[True][head], "o", ms=4, color=cb.figures.head_style(head)["color"])
 axis.set(yscale="log", ylabel="median TV", xticks=[-0.8, 0, 1, 2, 3])
 axis.set_xticklabels(["Eq. 1,\nBOS by its\nown key", "order 0", "1", "2", "3"])
 axis.legend(ncols=2, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
 by_order = ", ".join(f"order {k} {spoken(o):.4f}" for k, o in enumerate(orders))
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "A.2",
     "Distance to the true rows when the series is cut off at each order; at the left, Equation 1 with BOS by its own key.",
@@ -215,12 +215,12 @@ diverges = float((deviation[:, 1:] > 1).double().mean())
 zero, one, two = map(spoken, orders[:3])
 beats = {own: [h for h in heads if tv[h] < orders[0][h]] for own, tv in split.items()}
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Cut off early, the error of the series falls fast: at orders 0, 1 and 2 it misplaces {zero:.3f}, {one:.3f} and {two:.3f}, weighted by who speaks. Of tokens 19 in 20 deviate by less than {wide:.2f}, and {diverges:.2%} by more than 1, where it diverges.",
         holds=bool(wide < 1) and one < zero / 2 and two < one / 2,
     ),
-    cx.claims.finding(
-        f"With BOS by its own key Equation 1 beats order 0 in heads {cx.claims.listed(beats[True])}; as published in heads {cx.claims.listed(beats[False])} only. Weighted by who speaks it does in both forms, with {spoken(split[True]):.3f} and {spoken(split[False]):.3f}; order 1 is better in every head.",
+    cb.finding(
+        f"With BOS by its own key Equation 1 beats order 0 in heads {cb.listed(beats[True])}; as published in heads {cb.listed(beats[False])} only. Weighted by who speaks it does in both forms, with {spoken(split[True]):.3f} and {spoken(split[False]):.3f}; order 1 is better in every head.",
         holds=bool(len(beats[False]) < len(heads) / 2 < len(beats[True]))
         and spoken(split[False]) < zero
         and bool((orders[1] < split[True]).all()),
@@ -252,8 +252,8 @@ left = 1 / corrected(torch.cat([exact[..., :1], published[..., 1:]], -1)).mean(0
 
 # %% tags=["hide-input", "nbval-check-output"]
 by_key = [h for h in heads if left[h] < taken[h] / 2]
-cx.claims.finding(
-    f"The correction does hold still: the wrong scale makes denominators {taken.min():.0%} to {taken.max():.0%} too large, and that factor has a standard deviation of {spread.min():.1%} to {spread.max():.1%} over texts. In heads {cx.claims.listed(by_key)} most of the excess is BOS: {shares(taken, by_key)}, with its own key {shares(left, by_key)}.",
+cb.finding(
+    f"The correction does hold still: the wrong scale makes denominators {taken.min():.0%} to {taken.max():.0%} too large, and that factor has a standard deviation of {spread.min():.1%} to {spread.max():.1%} over texts. In heads {cb.listed(by_key)} most of the excess is BOS: {shares(taken, by_key)}, with its own key {shares(left, by_key)}.",
     holds=bool(taken.min() > 0 and (spread < taken / 2).all() and by_key),  # by_key set later
 )
 
@@ -266,8 +266,8 @@ Why does Equation 1 add and subtract $W_\text{pos}[n]$ ({eq}`eq-zero`)? Without 
 
 # %%
 shift = (W_pos[n] @ ask.mT)[..., None]  # text head 1: the score of W_pos[n], before any length
-at_n_of = cx.split.content_scale(weights, n, X)[:, None]  # text 1 source
-without = published - shift / at_n_of + shift / cx.split.shared_scale(weights, C)[: n + 1]
+at_n_of = cx.decompose.content_scale(weights, n, X)[:, None]  # text 1 source
+without = published - shift / at_n_of + shift / cx.decompose.shared_scale(weights, C)[: n + 1]
 splits = {"with the zero": published, "without": without}
 errors = {k: anchored(s) - anchored(exact) for k, s in splits.items()}  # of a score, in nats
 bare = {own: distance(without, own) for own in (False, True)}  # head
@@ -278,17 +278,17 @@ by_distance = pd.DataFrame({k: e.abs().mean((0, 1)).numpy() for k, e in errors.i
 near = by_distance.loc[16:1].mean()
 edges = np.unique(np.geomspace(1, n, 16).astype(int))
 binned = by_distance.groupby(pd.cut(back, edges, right=False), observed=True).mean()
-figure, ((axis,),) = cx.plots.panels(height=2.5, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=2.5, width=7.5)
 for name, style in zip(binned, ("o-", "o--"), strict=True):
     axis.plot(edges[:-1], binned[name], style, ms=3, label=name)
 axis.set(xscale="log", xlabel="tokens back, n − i", ylabel="mean |error| of a score, nats")
 axis.set_ylim(0, None)
 axis.legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "A.3",
     f"The error of a score by distance, over all heads and {len(X)} texts; each score from its own at n.",
-    f"Two rising curves. Within 16 tokens the mean error of a score is {near['with the zero']:.4f} with the zero and {near['without']:.4f} without. Median TV with the zero: {cx.plots.by_head(split[True], '.3f')}; without: {cx.plots.by_head(bare[True], '.3f')}.",
+    f"Two rising curves. Within 16 tokens the mean error of a score is {near['with the zero']:.4f} with the zero and {near['without']:.4f} without. Median TV with the zero: {cb.figures.by_head(split[True], '.3f')}; without: {cb.figures.by_head(bare[True], '.3f')}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -309,28 +309,28 @@ stops, some = [n // 8, n, n + 3 * (study.length - n) // 4, study.length - 1], st
 def misplaced(m):
     """TV of half the texts with their own token at m; BOS dropped, what is left made one again."""
     z = torch.stack([text.tokens[: m + 1] for text in some])
-    rows = [r[..., 1:] for r in (cx.attention_rows(weights, z, m), cx.rebuilt_rows(weights, z, m))]
+    rows = [r[..., 1:] for r in (cx.attention_rows(weights, z, m), cx.approx_rows(weights, z, m))]
     tv = cx.total_variation(*(r / r.sum(-1, keepdim=True) for r in rows))
     return spoken(tv.median(0).values)
 
 
 along = [misplaced(m) for m in stops]
 display(
-    cx.claims.finding(
-        f"Within 16 tokens of n the zero makes scores {ratio:.1f} times as exact. Yet with BOS by its own key rows gain by more than a fifth in heads {cx.claims.listed(better)} only (as published by {shares(gain, better)}), and lose in {cx.claims.listed(worse)}: weighted by who speaks, rows are slightly worse with the zero, by {lost:.4f} [{lost_ends[0]:.4f}, {lost_ends[1]:.4f}].",
+    cb.finding(
+        f"Within 16 tokens of n the zero makes scores {ratio:.1f} times as exact. Yet with BOS by its own key rows gain by more than a fifth in heads {cb.listed(better)} only (as published by {shares(gain, better)}), and lose in {cb.listed(worse)}: weighted by who speaks, rows are slightly worse with the zero, by {lost:.4f} [{lost_ends[0]:.4f}, {lost_ends[1]:.4f}].",
         holds=bool(ratio > 1.5 and len(better) > 0 and not set(better) & set(loud))
         and 0 < lost_ends[0] < lost < 0.1 * spoken(bare[True]),  # set later, as that it levels off
     ),
-    cx.claims.finding(
-        f"Nearness is not the reason: heads {cx.claims.listed(better)} have {shares(close, better)} of their attention within 16 tokens, {cx.claims.listed(loud)} have {' and '.join(f'{v:.0%}' for v in close[loud])}. The zero must have something to mend: it moves the scores of those that gain by {least(moves, better):.3f} nats or more (standard deviation), in heads {cx.claims.listed(still)} by {most(moves, still):.3f} at most. In head {worst} it is {moves[worst]:.3f}, beside an error of {left_over[worst]:.3f}.",
+    cb.finding(
+        f"Nearness is not the reason: heads {cb.listed(better)} have {shares(close, better)} of their attention within 16 tokens, {cb.listed(loud)} have {' and '.join(f'{v:.0%}' for v in close[loud])}. The zero must have something to mend: it moves the scores of those that gain by {least(moves, better):.3f} nats or more (standard deviation), in heads {cb.listed(still)} by {most(moves, still):.3f} at most. In head {worst} it is {moves[worst]:.3f}, beside an error of {left_over[worst]:.3f}.",
         holds=bool(
             most(close, loud) >= most(close, better)
             and least(moves, better) > 3 * most(moves, still)
         )
         and bool(left_over[worst] > 3 * moves[worst]),
     ),
-    cx.claims.finding(
-        f"Asked by the text's own token at n, BOS dropped, the distance grows along {len(some)} texts and then levels off: at n = {cx.claims.listed(stops)} it is {cx.claims.listed(f'{tv:.2f}' for tv in along)}, weighted by who speaks.",
+    cb.finding(
+        f"Asked by the text's own token at n, BOS dropped, the distance grows along {len(some)} texts and then levels off: at n = {cb.listed(stops)} it is {cb.listed(f'{tv:.2f}' for tv in along)}, weighted by who speaks.",
         holds=along[0] < along[1] < along[2]
         and abs(along[3] - along[2]) < (along[2] - along[1]) / 2,
     ),
@@ -374,9 +374,9 @@ For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of 
 facts = {}
 for k, m in moved.items():
     constants = [float(e.norm(dim=-1).median()) for e in (m.W_E, m.W_E[used])]
-    in_its_P = (cx.split.shared_scale(m, c)[: n + 1] for c in constants)
+    in_its_P = (cx.decompose.shared_scale(m, c)[: n + 1] for c in constants)
     over = [float((true_scale / scale)[:, 1:].median()) for scale in in_its_P]
-    rebuilt = (cx.split.rebuilt_scores(m, X, n, C=c) for c in constants)
+    rebuilt = (cx.decompose.approx_scores(m, X, n, C=c) for c in constants)
     off = [spoken(distance(scores, own=True)) for scores in rebuilt]
     facts[k] = [float(cosines[k].abs().mean()) * weights.d_model**0.5, *constants, *over, *off]
 both = ("C of the vocabulary", "C of texts")
@@ -391,12 +391,12 @@ before, tokens_moved, _, positions_moved = angle
 rows_of = [cx.attention_rows(m, X[:20], n) for m in moved.values()]
 wrong = np.abs(1 - np.stack([over_former, over_latter]))  # constant origin
 display(
-    cx.claims.finding(
+    cb.finding(
         f"No row changes, and yet with the mean position moved into the tokens the two are nearly orthogonal, {positions_moved:.1f} in place of {before:.1f}, where random directions have 0.8; with the mean token of the vocabulary moved into the positions they are not, {tokens_moved:.1f}.",
         holds=positions_moved < 2 < min(before, tokens_moved)
         and all(torch.allclose(rows, rows_of[0], atol=1e-4) for rows in rows_of),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The C of texts is better at this origin; with the mean token of the vocabulary moved into the positions it is farther from the true length, and rows are worse, {by_latter[1]:.3f} against {by_former[1]:.3f}.",
         holds=by_latter[0] < by_former[0]
         and by_latter[1] > by_former[1]
@@ -418,7 +418,7 @@ The paper's open question: how much hangs on $C$? Here it moves from half the vo
 
 # %%
 octaves = np.linspace(-1, 1, 9)
-swept = [cx.split.rebuilt_scores(weights, X, n, C=C * 2**octave) for octave in octaves]
+swept = [cx.decompose.approx_scores(weights, X, n, C=C * 2**octave) for octave in octaves]
 sweep = {  # octave head
     "Equation 1": torch.stack([distance(scores) for scores in swept]),
     "BOS by its own key": torch.stack([distance(scores, own=True) for scores in swept]),
@@ -429,31 +429,31 @@ best_spoken = {
 }
 
 # %% tags=["hide-input"]
-figure, axes = cx.plots.panels(1, 2, height=2.9, sharey=True)
+figure, axes = cb.figures.panels(1, 2, height=2.9, sharey=True)
 for axis, (title, found) in zip(axes[0], sweep.items(), strict=True):
     for head in heads:
-        style = cx.plots.head_style(head)
+        style = cb.figures.head_style(head)
         axis.plot(C * 2**octaves, found[:, head], label=f"head {head}", **style)
-    axis.axvline(C, color=cx.plots.INK, lw=1, ls="--", label="C of the vocabulary")
-    axis.axvline(C_texts, color=cx.plots.INK, lw=1, ls=":", label="C of texts")
+    axis.axvline(C, color=cb.figures.INK, lw=1, ls="--", label="C of the vocabulary")
+    axis.axvline(C_texts, color=cb.figures.INK, lw=1, ls=":", label="C of texts")
     axis.set(xscale="log", xlabel="C", ylim=(0, None), title=title)
     axis.set_xticks([C / 2, C, 2 * C], [f"{t:.2f}" for t in (C / 2, C, 2 * C)])
     axis.minorticks_off()
 axes[0, 0].set_ylabel("median TV")
 axes[0, 1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "A.4",
     "Distance of the rows as C moves over two octaves. Dashed: the median length in the vocabulary; dotted: in texts.",
-    f"Two panels, a curve per head. The least distance of each, in units of the vocabulary's median length: Equation 1 {cx.plots.by_head(best['Equation 1'], '.2f')}; BOS by its own key {cx.plots.by_head(best['BOS by its own key'], '.2f')}; that of texts is {C_texts / C:.2f}.",
+    f"Two panels, a curve per head. The least distance of each, in units of the vocabulary's median length: Equation 1 {cb.figures.by_head(best['Equation 1'], '.2f')}; BOS by its own key {cb.figures.by_head(best['BOS by its own key'], '.2f')}; that of texts is {C_texts / C:.2f}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
 of_published, of_own = best.values()
 large = [h for h in heads if of_published[h] > 1.5]
 small = [h for h in heads if h not in large]
-cx.claims.finding(
-    f"As published, rows of heads {cx.claims.listed(small)}, which say {weight[small].sum():.0%}, are best at {most(of_published, small):.2f} of the vocabulary's typical length, near that of texts, {C_texts / C:.2f}; those of {cx.claims.listed(large)} at {least(of_published, large):.2f} or more. With BOS by its own key all are best at {of_own.max():.2f}; weighted by who speaks, {best_spoken['Equation 1']:.2f} is best in both forms.",
+cb.finding(
+    f"As published, rows of heads {cb.listed(small)}, which say {weight[small].sum():.0%}, are best at {most(of_published, small):.2f} of the vocabulary's typical length, near that of texts, {C_texts / C:.2f}; those of {cb.listed(large)} at {least(of_published, large):.2f} or more. With BOS by its own key all are best at {of_own.max():.2f}; weighted by who speaks, {best_spoken['Equation 1']:.2f} is best in both forms.",
     holds=bool(len(large) and len(small) and np.ptp(of_own) == 0 and most(of_published, small) < 1)
     and len(set(best_spoken.values())) == 1
     and bool(weight[small].sum() > 0.9 and abs(of_own.max() - C_texts / C) < 0.1),
@@ -467,17 +467,17 @@ The line on $C$ in the ledger of [chapter 2](02_keys) takes the middle head, and
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-by_both = distances(cx.split.rebuilt_scores(weights, X, n, C=C_texts), own=True)
+by_both = distances(cx.decompose.approx_scores(weights, X, n, C=C_texts), own=True)
 repaired = by_both.median(0).values
 gained, *ends = fewer(by_both, distances(published))
 by_bos = 1 - split[True] / split[False]  # head
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Weighted by who speaks, Equation 1 misplaces {spoken(split[False]):.3f} of the attention; with BOS by its own key and the constant C from texts it is {gained:.4f} less [{ends[0]:.4f}, {ends[1]:.4f}].",
         holds=ends[0] > 0,
     ),
-    cx.claims.finding(
-        f"BOS makes {shares(by_bos, large)} of the error in heads {cx.claims.listed(large)}, which say {weight[large].sum():.0%}, and {shares(by_bos, small)} in the others.",
+    cb.finding(
+        f"BOS makes {shares(by_bos, large)} of the error in heads {cb.listed(large)}, which say {weight[large].sum():.0%}, and {shares(by_bos, small)} in the others.",
         holds=bool(least(by_bos, large) > 0.5 > 0.25 > most(by_bos, small)),
     ),
 )
@@ -492,7 +492,7 @@ E, P = W_E[X], W_pos[: n + 1]
 what, where = ask @ (E + W_pos[n]).mT, ask @ (P - W_pos[n]).T  # text head source
 right_angles = ((E.square().sum(-1) + P.square().sum(-1)) / weights.d_model + weights.eps).sqrt()
 given = {
-    "C of the vocabulary": cx.split.shared_scale(weights, C)[: n + 1],
+    "C of the vocabulary": cx.decompose.shared_scale(weights, C)[: n + 1],
     "mean length of the place": mean_square.sqrt(),
     "own length, at right angles": right_angles[:, None],
     "true length": true_scale[:, None],
@@ -505,7 +505,7 @@ display(
     .T.round(3)
     .rename_axis("positions divided by", axis=0)
     .rename_axis("head", axis=1),
-    cx.claims.finding(
+    cb.finding(
         "In head {}, the worst of those that speak, {:.3f} is left with BOS by its own key, {:.3f} if positions are divided by the mean length at each place, {:.3f} by each token's own length at right angles, and {:.3f} by the true one. With C of texts alone it is {:.3f}.".format(
             worst, *(float(v[worst]) for v in (*left_by.values(), repaired))
         ),
@@ -525,11 +525,11 @@ The book gives the TV of this model more than once, and not always with the same
 
 # %% tags=["hide-input", "nbval-check-output"]
 own = torch.stack([text.tokens[: n + 1] for text in study.texts])  # with their own tokens at n
-two = cx.decoders.two_means(model, study.texts, n, TOKEN)  # chapter 11's split, of any decoder
+two = cx.fit_additive(model, study.texts, n, TOKEN)  # chapter 11's split, of any decoder
 of_rows = {
     f"Equation 1, asked by {TOKEN!r} (2, 3, 6, A, E)": (cx.attention_rows(weights, X, n), published.softmax(-1)),
-    "Equation 1, asked by the text's own token (2, ledger)": (cx.attention_rows(weights, own, n), cx.rebuilt_rows(weights, own, n)),
-    f"two means, asked by {TOKEN!r} (11)": (two.layer.rows(X), two.split.rows(X)),
+    "Equation 1, asked by the text's own token (2, ledger)": (cx.attention_rows(weights, own, n), cx.approx_rows(weights, own, n)),
+    f"two means, asked by {TOKEN!r} (11)": (two.exact.rows(X), two.decomposition.rows(X)),
 }  # fmt: skip
 by_text = {name: cx.total_variation(*pair) for name, pair in of_rows.items()}  # text head
 bridge = pd.DataFrame(
@@ -548,7 +548,7 @@ by_asker, by_split = (float((bridge.iloc[k] - bridge.iloc[0]).abs().max()) for k
 over_texts = max(float((tv.mean(0) - tv.median(0).values).abs().max()) for tv in by_text.values())
 display(
     bridge.map("{:.3f}".format),
-    cx.claims.finding(
+    cb.finding(
         f"Within a line, how the distances of single heads are made one number spreads it by {by_summary.min():.3f} to {by_summary.max():.3f}. In a column who asks moves it by {by_asker:.3f} at most, the split by {by_split:.3f} at most; mean or median over texts differ by {over_texts:.3f} at most in a head.",
         holds=bool(by_summary.min() > 3 * by_asker and by_summary.max() > by_split > over_texts),
     ),

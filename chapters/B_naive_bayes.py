@@ -29,7 +29,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-STEADY = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
+MAX_CV = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
@@ -46,7 +46,7 @@ import ctxlib as cx
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
-study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY, PROSE)
+study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV, PROSE)
 n, circuit = study.n, study.circuit
 J = cx.find_neurons(circuit, threshold=-np.inf)[:NEURONS].index.tolist()
 halves = {h: [t for t in study.texts if t.half == h] or study.texts for h in "AB"}
@@ -55,7 +55,7 @@ names = [d for d in sorted(set(kinds["A"])) if min((k == d).sum() for k in kinds
 for h, texts in halves.items():  # domains with two texts or more in both halves
     halves[h] = [t for t in texts if t.domain in names]
     kinds[h] = np.array([t.domain for t in halves[h]])
-x_A, x_B = (study.at.placed(halves[h]) for h in "AB")  # text source
+x_A, x_B = (study.fixed.prepare(halves[h]) for h in "AB")  # text source
 print(study)
 print(f"{len(J)} neurons; half A {len(x_A)} texts, half B {len(x_B)}, {len(names)} domains")
 
@@ -119,9 +119,9 @@ best = fit.argmax(1) == own  # neuron: whether its own domain's weights fit best
 # %% tags=["hide-input"]
 middle = int(np.argsort(fit_own)[len(J) // 2])
 some = (often >= 80).nonzero()[:, 0]
-words = [ascii(word) for word in cx.neurons.spelled(weights, some.tolist())]
+words = [ascii(word) for word in cx.neurons.decode_tokens(weights, some.tolist())]
 name = {"textcoords": "offset points", "fontsize": 8, "parse_math": False}
-figure, (axes,) = cx.plots.panels(1, 2, width=8.6, height=3.4)
+figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=3.4)
 for axis, k in zip(axes, (int(fit_own.argmax()), middle), strict=True):
     a, b = w_B[own[k], some], contribution[k, some]
     axis.scatter(a, b, s=0.6 * often[some].sqrt(), alpha=0.35, lw=0)
@@ -131,7 +131,7 @@ for axis, k in zip(axes, (int(fit_own.argmax()), middle), strict=True):
         axis.annotate(words[t], (float(a[t]), float(b[t])), (dx, 3), ha=side, **name)
     axis.set(title=f"neuron {J[k]}, r = {fit_own[k]:.2f}", xlabel=f"w of {names[own[k]]}")
 axes[0].set_ylabel("contribution")
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "B.1",
     "A dot is a token that occurs 80 times or more in half B, larger if it is more frequent. Up: what it adds to the neuron; right: its Naive Bayes weight for the neuron's domain. Left panel: the neuron that fits best; right panel: the middle one.",
@@ -144,15 +144,15 @@ On the left the neuron leans as Naive Bayes would. On the right, the middle case
 """
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(height=2.6, width=7)
+figure, ((axis,),) = cb.figures.panels(height=2.6, width=7)
 bins = np.linspace(min(others.min(), fit_own.min()), max(fit.max(), ceiling.max()) + 0.02, 45)
 groups = {"neurons, other domains": others, "neurons, their own domain": fit_own}
 groups["counts of half A"] = ceiling
-for (label, values), colour in zip(groups.items(), ("C7", "C0", "C1"), strict=True):
-    axis.hist(values, bins, density=True, alpha=0.6, label=label, color=colour)
+for (label, values), color in zip(groups.items(), ("C7", "C0", "C1"), strict=True):
+    axis.hist(values, bins, density=True, alpha=0.6, label=label, color=color)
 axis.set(xlabel="correlation with the weights counted on half B", ylabel="density")
 axis.legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "B.2",
     "How well three things agree with Naive Bayes weights: neurons with their own domain's, with other domains', and the weights counted on the other half of the documents (one entry a domain).",
@@ -160,13 +160,13 @@ cx.plots.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"In the median of {len(J)} neurons, what tokens add correlates {np.median(fit_own):.2f} with the Naive Bayes weights of the neuron's domain; for the same domains, weights counted on other documents reach {np.median(ceiling[own]):.2f}.",
     holds=bool(np.median(others) < 0.1 < np.median(fit_own) < 0.6 * np.median(ceiling[own])),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"For {best.mean():.0%} of the neurons their own domain's weights fit best of {len(names)} (by chance {1 / len(names):.0%}), and with those of another domain the median correlation is {np.median(others):.2f}.",
     holds=bool(best.mean() > 0.5),
 )
@@ -183,7 +183,7 @@ several = torch.linalg.lstsq((X * share.sqrt()).T, (Y * share.sqrt()).T).solutio
 left = ((Y - several.T @ X) ** 2) @ share / ((Y**2) @ share)  # neuron: unexplained
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"The weights of all {len(names)} domains together explain {1 - left.median():.0%} of the variance of a neuron's contributions, those of its own {np.median(fit_own**2):.0%}.",
     holds=bool(1 - left.median() < 0.5),
 )
@@ -245,15 +245,15 @@ scores = {
 right = {form: hits(of_texts) for form, of_texts in scores.items()}
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(height=2.0, width=7)
+figure, ((axis,),) = cb.figures.panels(height=2.0, width=7)
 for row, (form, hit) in enumerate(right.items()):
-    ends = cx.claims.by_document(lambda drawn, hit=hit: hit[drawn].mean(), halves["B"])
+    ends = cb.by_document(lambda drawn, hit=hit: hit[drawn].mean(), halves["B"])
     axis.barh(-row, hit.mean(), 0.6, color="C7" if "random" in form else "C0")
-    axis.plot(ends, [-row, -row], color=cx.plots.INK, lw=1.6)
-axis.axvline(1 / len(names), color=cx.plots.INK, lw=1, ls=":")
+    axis.plot(ends, [-row, -row], color=cb.figures.INK, lw=1.6)
+axis.axvline(1 / len(names), color=cb.figures.INK, lw=1, ls=":")
 axis.set_yticks(-np.arange(len(right)), right)
 axis.set(xlabel=f"right domain of {len(names)} (share of half B)", xlim=(0, 1))
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "B.3",
     f"Naive Bayes in a neuron's form, one step at a time, on the {len(x_B)} texts of half B. Lines: 95% intervals by document. Dotted: chance.",
@@ -263,11 +263,11 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 acc_once, acc_kernel, acc_heads, acc_noise = (hit.mean() for hit in right.values())
 display(
-    cx.claims.finding(
+    cb.finding(
         f"The form of a neuron is no excuse: Naive Bayes puts {acc_once:.0%} of the texts into the right one of {len(names)} domains, and {acc_heads:.0%} when it is forced into that form.",
         holds=acc_once - acc_heads < 0.05,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"With as many random numbers a token in place of the heads' {u[0].numel()} it is {acc_noise:.0%}.",
         holds=acc_heads > acc_noise + 0.1,
     ),
@@ -275,7 +275,7 @@ display(
 
 # %% tags=["hide-input", "nbval-check-output"]
 agree = [correlation(w, w_B, often).diagonal().mean() for w in (w_A, by_heads)]
-cx.claims.finding(
+cb.finding(
     f"Squeezing even helps the weights: against counts on half B those of half A have, in the mean over domains, a correlation of {agree[0]:.2f} before it and {agree[1]:.2f} after.",
     holds=bool(agree[1] > agree[0]),
 )
@@ -305,14 +305,14 @@ duel = pd.DataFrame(
 
 # %% tags=["hide-input"]
 order = duel.groupby("domain")["neuron"].median().sort_values().index
-figure, ((axis,),) = cx.plots.panels(height=0.6 + 0.2 * len(order), width=7)
+figure, ((axis,),) = cb.figures.panels(height=0.6 + 0.2 * len(order), width=7)
 rows = order.get_indexer(duel["domain"])
 axis.plot(duel["neuron"], rows, "o", ms=4, alpha=0.6, label="a neuron")
 axis.plot(duel["Naive Bayes"], rows, "|", ms=12, mew=2.5, label="Naive Bayes")
 axis.set_yticks(range(len(order)), order)
 axis.set(xlabel="AUC on half B")
 axis.legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "B.4",
     "Neurons and Naive Bayes as classifiers of the same domains, on documents that neither has seen.",
@@ -321,7 +321,7 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 ahead = (duel["neuron"] > duel["Naive Bayes"]).mean()
-cx.claims.finding(
+cb.finding(
     f"As a classifier of its domain a neuron has a mean AUC of {duel['neuron'].mean():.2f}, Naive Bayes {duel['Naive Bayes'].mean():.2f}, and {ahead:.0%} of the neurons are ahead of it.",
     holds=bool(duel["neuron"].mean() < duel["Naive Bayes"].mean() and ahead < 0.1),
 )
@@ -370,19 +370,19 @@ def own_fits_best(drawn):
 
 
 lost = right["discounted by the kernel"].astype(float) - right["and squeezed through the heads"]
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim(
+    cb.Claim(
         "naive_bayes",
         "neurons for which their own domain's weights fit best",
         float(best.mean()),
-        cx.claims.by_document(own_fits_best, halves["B"], draws=99),
+        cb.by_document(own_fits_best, halves["B"], draws=99),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "squeeze",
         "accuracy lost by squeezing through the heads",
         float(lost.mean()),
-        cx.claims.by_document(lambda drawn: lost[drawn].mean(), halves["B"]),
+        cb.by_document(lambda drawn: lost[drawn].mean(), halves["B"]),
     ),
 )
 

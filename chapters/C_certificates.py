@@ -124,14 +124,14 @@ and the same below. $\text{tail}_d$ is the least of the three bounds, with the f
 # %%
 def read_weights(study):
     """Content `head vocab`, kernel `head source`, and what BOS and the destination always add."""
-    content = study.at.split.content.double().exp()
-    pos = study.at.split.kernels.double()
-    ends = study.at.placed([study.example])[0, [0, -1]]
+    content = study.fixed.decomposition.log_content.double().exp()
+    pos = study.fixed.decomposition.kernels.double()
+    ends = study.fixed.prepare([study.example])[0, [0, -1]]
     return content, pos[:, 1:-1], (content[:, ends] * pos[:, [0, -1]]).sum(-1)
 
 
 def certificate(study, shares, p, b):
-    """What the inequalities need: each `head table` but `centre`, which is `head`."""
+    """What the inequalities need: each `head table` but `center`, which is `head`."""
     content, kernel, fixed = read_weights(study)
     b = min(b, kernel.shape[1])
     padded = torch.nn.functional.pad(kernel, (-kernel.shape[1] % b, 0))
@@ -143,7 +143,7 @@ def certificate(study, shares, p, b):
     mean = fixed[:, None] + mu * kernel.sum(-1, keepdim=True)
     return SimpleNamespace(
         shares=shares,
-        centre=mean @ shares,
+        center=mean @ shares,
         away=mean - (mean @ shares)[:, None],
         V=variance * square,
         R=(high - low).square() * square,
@@ -165,7 +165,7 @@ def off(c, error, which=tuple(INEQUALITIES)):
         t = t.clamp(min=0)  # a bound of 1 where the domain's own mean is beyond
         return torch.stack([INEQUALITIES[name](t, c) for name in which]).amin(0)
 
-    t = error * c.centre[:, None]
+    t = error * c.center[:, None]
     below = tail(t + c.away) if error < 1 else 0  # no denominator is below zero
     return (tail(t - c.away) + below).clamp(max=1) @ c.shares
 
@@ -186,7 +186,7 @@ def counted(study, texts):
     """The share of each table, and its frequencies `table vocab`: all that is known of texts."""
     domain = np.array([text.domain for text in texts])
     names, of = np.unique(domain, return_inverse=True)
-    size = study.at.d_vocab
+    size = study.fixed.d_vocab
     tables = [
         torch.cat([texts[i].tokens[1:].cpu() for i in np.flatnonzero(of == d)]).bincount(
             minlength=size
@@ -224,7 +224,7 @@ def certificates(study, texts):
 
 read_A, read_B = halves(study)
 many, one, made = certificates(study, read_A)
-heads = np.arange(study.at.n_heads)
+heads = np.arange(study.fixed.n_heads)
 hat, ours, *_ = made.values()
 
 # %% [markdown]
@@ -237,8 +237,8 @@ Now to half B. The promise is about the error from $M$, the mean that was comput
 """
 
 # %%
-D = cx.softmax_denominators(study.at, read_B).double()  # text head
-error = (D / hat.centre - 1).abs()
+D = cx.softmax_denominators(study.fixed, read_B).double()  # text head
+error = (D / hat.center - 1).abs()
 promises = {name: within(c) for name, c in made.items()}  # the error within which 95% are promised
 came = error.quantile(PROMISED, dim=0)  # the error within which 95% are
 
@@ -250,14 +250,14 @@ table = pd.DataFrame({k: v.numpy() for k, v in columns.items()}, pd.Index(heads,
 table.map(lambda v: f"{v:.0%}" if v < 1 else "vacuous")
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(height=3.2, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=3.2, width=7.5)
 for k, (name, p) in enumerate(promises.items()):
-    axis.plot(heads + 0.12 * (k - 1.5), p, "os^v"[k], color=cx.plots.COLOURS[k], label=name)
-axis.plot(heads, came, "_", ms=22, mew=2, color=cx.plots.INK, label="95% of half B are within")
-axis.axhline(1, color=cx.plots.INK, lw=0.8, ls=":")
+    axis.plot(heads + 0.12 * (k - 1.5), p, "os^v"[k], color=cb.figures.COLORS[k], label=name)
+axis.plot(heads, came, "_", ms=22, mew=2, color=cb.figures.INK, label="95% of half B are within")
+axis.axhline(1, color=cb.figures.INK, lw=0.8, ls=":")
 axis.set(yscale="log", xlabel="head", ylabel="error", xticks=heads)
 axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "C.1",
     f"The error within which {PROMISED:.0%} of texts are promised to be, and within which {PROMISED:.0%} of the {len(read_B)} texts of half B are. Above the dotted line a promise is vacuous: it allows anything between nothing and twice the mean.",
@@ -280,7 +280,7 @@ def broken(promise):
     short = [h for h in heads if share_inside(promise, h) < PROMISED]
 
     def highest(h):
-        return cx.claims.by_document(lambda d: share_inside(promise, h, d), read_B, 399)[1]
+        return cb.by_document(lambda d: share_inside(promise, h, d), read_B, 399)[1]
 
     return short, [h for h in short if highest(h) < PROMISED]
 
@@ -292,19 +292,19 @@ least_ours = min(share_inside(p_ours, h) for h in heads)
 empty = [h for h in heads if p_ours[h] >= 1]
 loose = (p_ours / came)[p_ours < 1]
 display(
-    cx.claims.finding(
-        f"The promise for tokens drawn from a hat is broken in {len(clearly_hat)} of {len(heads)} heads, number {cx.claims.listed(clearly_hat)}, where as few as {least:.0%} of the texts are within.",
+    cb.finding(
+        f"The promise for tokens drawn from a hat is broken in {len(clearly_hat)} of {len(heads)} heads, number {cb.listed(clearly_hat)}, where as few as {least:.0%} of the texts are within.",
         holds=len(clearly_hat) > 0 and least < PROMISED,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In {MODEL} what is promised to {PROMISED:.0%} of texts is kept in every head: at least {least_ours:.1%} are within.",
         holds=not short_ours,
     ),
-    cx.claims.finding(
-        f"The price is looseness: the promise is vacuous in head {cx.claims.listed(empty)}, and elsewhere up to {max(loose, default=np.nan):.1f} times as wide as what comes.",
+    cb.finding(
+        f"The price is looseness: the promise is vacuous in head {cb.listed(empty)}, and elsewhere up to {max(loose, default=np.nan):.1f} times as wide as what comes.",
         holds=bool(len(empty) == 1 and len(loose) and loose.min() >= 1 and loose.max() < 5),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Without any assumption about dependence the promise is vacuous in {int((p_any >= 1).sum())} of {len(heads)} heads.",
         holds=bool((p_any >= 1).sum() > len(heads) / 2),
     ),
@@ -321,14 +321,14 @@ def exceeded(c):
 
 
 over_hat, over_ours = exceeded(hat), exceeded(ours)
-sd = ((hat.V @ hat.shares).sqrt() / hat.centre)[None]
+sd = ((hat.V @ hat.shares).sqrt() / hat.center)[None]
 sharp = (error < 1.96 * sd).double().mean(0)  # if independent sums were normal
 display(
-    cx.claims.finding(
+    cb.finding(
         f"At none of {len(ERRORS[::4])} errors of any head are more texts off than blocks of {BLOCK} allow; independence allows too few in {len(over_hat)} heads.",
         holds=not over_ours and len(over_hat) > 0,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Where independence keeps its promise, looseness keeps it: a normal law with the same variance would promise {PROMISED:.0%}, and {float(sharp.min()):.0%} to {float(sharp.max()):.0%} come.",
         holds=bool(sharp.max() < PROMISED),
     ),
@@ -348,7 +348,7 @@ The post proposes more than a tail: sort the inputs by the size of their denomin
 def largest(study, c):
     """`head`: the largest error of any text at all, the loudest token everywhere."""
     content, kernel, fixed = read_weights(study)
-    return ((fixed + content.amax(-1) * kernel.sum(-1)) / c.centre - 1).clamp(min=1)
+    return ((fixed + content.amax(-1) * kernel.sum(-1)) / c.center - 1).clamp(min=1)
 
 
 most, middle = largest(study, ours), int(p_ours.argsort()[len(heads) // 2])
@@ -364,7 +364,7 @@ by_hand = pd.DataFrame(
 by_hand["width x bound"] = np.diff(edges) * by_hand.iloc[:, 2]
 display(
     by_hand.round(4).set_index("error from").rename_axis(f"head {middle}: error from"),
-    cx.claims.finding(
+    cb.finding(
         f"These five parts bound the mean error of head {middle} by {by_hand['width x bound'].sum():.2f}.",
         holds=bool(by_hand["width x bound"].sum() >= error[:, middle].mean()),
     ),
@@ -397,18 +397,18 @@ measured = error.mean(0)
 
 # %% tags=["hide-input"]
 pair = [int(p_ours.argmin()), study.heads[0]]
-figure, axes = cx.plots.panels(1, 2, height=3.0, sharey=True)
+figure, axes = cb.figures.panels(1, 2, height=3.0, sharey=True)
 for axis, h in zip(axes[0], pair, strict=True):
     for k, (name, c) in enumerate(list(made.items())[:2]):
         steps = np.array([float(off(c, float(e))[h]) for e in EDGES])
-        axis.fill_between(EDGES, steps, step="post", alpha=0.25, color=cx.plots.COLOURS[k])
-        axis.step(EDGES, steps, where="post", color=cx.plots.COLOURS[k], label=name)
+        axis.fill_between(EDGES, steps, step="post", alpha=0.25, color=cb.figures.COLORS[k])
+        axis.step(EDGES, steps, where="post", color=cb.figures.COLORS[k], label=name)
     ordered = error[:, h].sort().values
-    axis.plot(ordered, np.linspace(1, 0, len(ordered)), color=cx.plots.INK, label="half B")
+    axis.plot(ordered, np.linspace(1, 0, len(ordered)), color=cb.figures.INK, label="half B")
     axis.set(xlabel="error e", title=f"head {h}", xlim=(0, 4 * float(came[h])))
 axes[0, 0].set_ylabel("share of texts off by e or more")
 axes[0, 1].legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "C.2",
     "The partition: how many texts are off by e or more, at most. The area under a staircase bounds the mean error; the area under the black line is the mean error.",
@@ -437,7 +437,7 @@ pd.DataFrame(
 # %% tags=["hide-input", "nbval-check-output"]
 _, b_ours, *_ = bounded.values()
 times = b_ours / measured
-who = study.speaks
+who = study.head_variance_share
 
 
 def spoken(values):
@@ -446,11 +446,11 @@ def spoken(values):
 
 
 display(
-    cx.claims.finding(
+    cb.finding(
         f"The bound by partition holds in every head; weighted by who speaks it is {spoken(b_ours):.0%} against {spoken(measured):.1%} that half B has, {times.min():.1f} to {times.max():.1f} times what comes.",
         holds=bool((b_ours >= measured).all() and spoken(b_ours) < 1),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"A denominator computed from weights and frequencies serves as calibration: weighted by who speaks it is off by {spoken(measured):.1%}, where no constants do better than {spoken(floor):.1%}.",
         holds=bool(spoken(measured) < 1.1 * spoken(floor)),
     ),
@@ -469,17 +469,17 @@ A head is stable if its kernel covers more than 40 effective tokens and its deno
 # %%
 def certified(c):
     """`head`: at most this much do denominators spread, over their mean."""
-    return ((c.V + c.away.square()) @ c.shares).sqrt() / c.centre
+    return ((c.V + c.away.square()) @ c.shares).sqrt() / c.center
 
 
 def covers(study):
     """`head`: effective tokens of the kernel."""
-    return cx.effective_tokens(study.at.split.kernels)
+    return cx.effective_tokens(study.fixed.decomposition.kernels)
 
 
 def chosen(study, c):
-    steady = certified(c) < study.steady
-    return ((covers(study) > cx.split.BROAD) & steady).nonzero()[:, 0].tolist()
+    max_cv = certified(c) < study.max_cv
+    return ((covers(study) > cx.heads.BROAD) & max_cv).nonzero()[:, 0].tolist()
 
 
 # %% tags=["hide-input"]
@@ -494,10 +494,10 @@ both = {MODEL: study} | ({"the first edition's model": first} if first else {})
 def selection(one_study):
     """A row a head: what texts say and what certificates say."""
     by = certificates(one_study, halves(one_study)[0])[-1]
-    found = cx.softmax_denominators(one_study.at, one_study.texts)
+    found = cx.softmax_denominators(one_study.fixed, one_study.texts)
     table = pd.DataFrame({"effective tokens": covers(one_study).round().int().numpy()})
     table["spread over texts"] = (found.std(0) / found.mean(0)).numpy()
-    table["stable"] = one_study.roster["stable"].to_numpy()
+    table["stable"] = one_study.head_table["stable"].to_numpy()
     for name in ("hat", KEY, "any dependence"):
         table[f"certified: {name}"] = certified(by[name]).numpy()
         table[f"chosen: {name}"] = [h in chosen(one_study, by[name]) for h in table.index]
@@ -508,24 +508,24 @@ results = {name: selection(one_study) for name, one_study in both.items()}
 
 # %% tags=["hide-input"]
 points = {k: r[[f"certified: {KEY}", "spread over texts"]].to_numpy() for k, r in results.items()}
-figure, axes = cx.plots.panels(1, len(both), height=3.4, sharey=True, sharex=True)
+figure, axes = cb.figures.panels(1, len(both), height=3.4, sharey=True, sharex=True)
 for axis, (name, r) in zip(axes[0], results.items(), strict=True):
-    broad, (promised, found) = r["effective tokens"] > cx.split.BROAD, points[name].T
+    broad, (promised, found) = r["effective tokens"] > cx.heads.BROAD, points[name].T
     for among, fill, label in ((broad, None, "broad kernel"), (~broad, "none", "narrow kernel")):
-        look = {"mfc": fill, "ms": 5, "color": cx.plots.COLOURS[0], "label": label}
+        look = {"mfc": fill, "ms": 5, "color": cb.figures.COLORS[0], "label": label}
         axis.plot(found[among], promised[among], "o", **look)
     for head, point in enumerate(zip(found, promised, strict=True)):
         axis.annotate(str(head), point, xytext=(4, 3), textcoords="offset points", fontsize=8)
-    axis.plot([0.01, 3], [0.01, 3], color=cx.plots.INK, lw=0.8)
+    axis.plot([0.01, 3], [0.01, 3], color=cb.figures.INK, lw=0.8)
     for line in (axis.axhline, axis.axvline):
-        line(study.steady, color=cx.plots.COLOURS[1], ls="--", lw=1)
+        line(study.max_cv, color=cb.figures.COLORS[1], ls="--", lw=1)
     axis.set(xscale="log", yscale="log", xlabel="spread over texts", title=name)
 axes[0, 0].set_ylabel("certified spread")
 axes[0, 0].legend(fontsize=8, loc="lower right")
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "C.3",
-    f"Certified spread ({KEY}, a table a domain) against the spread over texts, a point a head. Dashed: the threshold {study.steady}. Below the diagonal a promise would be broken; at the lower right a head would be chosen falsely.",
+    f"Certified spread ({KEY}, a table a domain) against the spread over texts, a point a head. Dashed: the threshold {study.max_cv}. Below the diagonal a promise would be broken; at the lower right a head would be chosen falsely.",
     "; ".join(
         f"{name}: " + ", ".join(f"{a:.2f} against {b:.2f}" for a, b in points[name])
         for name in results
@@ -550,12 +550,12 @@ ours_chosen, by_texts = heads_that(mine, f"chosen: {KEY}"), heads_that(mine, "st
 free = heads_that(mine, "chosen: any dependence")
 left_out = [h for h in by_texts if h not in ours_chosen]
 said = [
-    cx.claims.finding(
-        f"In {MODEL} texts refuse none, so there it can choose no wrong head; from weights and counts it chooses {len(ours_chosen)} of the {len(by_texts)}, all but head {cx.claims.listed(left_out)}, which says {who[left_out].sum():.0%} of what differs between texts.",
+    cb.finding(
+        f"In {MODEL} texts refuse none, so there it can choose no wrong head; from weights and counts it chooses {len(ours_chosen)} of the {len(by_texts)}, all but head {cb.listed(left_out)}, which says {who[left_out].sum():.0%} of what differs between texts.",
         holds=len(ours_chosen) > 0 and len(by_texts) == len(mine),
     ),
-    cx.claims.finding(
-        f"That heads {cx.claims.listed(free)} are steady enough needs no assumption about dependence, though what is promised to 95% of texts does: one token with all of the kernel's weight would spread by at most {mine['certified: any dependence'][free].max():.2f}.",
+    cb.finding(
+        f"That heads {cb.listed(free)} are steady enough needs no assumption about dependence, though what is promised to 95% of texts does: one token with all of the kernel's weight would spread by at most {mine['certified: any dependence'][free].max():.2f}.",
         holds=0 < len(free) < len(mine) and set(free) <= set(by_texts),
     ),
 ]
@@ -563,11 +563,11 @@ said = [
 
 def stored(name):
     """A real model's stored layer, on texts that it has not seen: those of chapter 4."""
-    at = cx.destination(name)
-    stream = list(islice(cx.texts.held_out_stream(cx.texts.Reader.of(at, at.length)), 900))
+    fixed = cx.fix_query(name)
+    stream = list(islice(cx.texts.held_out_stream(cx.texts.Reader.of(fixed, fixed.length)), 900))
     known = {text.document for text in stream[:250]}
     fresh = [text for text in stream[250:] if text.document not in known]
-    return cx.study(at, fresh[:400], or_all=True)
+    return cx.study(fixed, fresh[:400], or_all=True)
 
 
 def errs(table, name):
@@ -578,23 +578,23 @@ def errs(table, name):
 real = pd.concat({name: selection(stored(name.lower())) for name in ("SmolLM2", "Qwen")})
 small = pd.concat(results)
 by_hat, by_key = (real[errs(real, name)] for name in ("hat", KEY))
-close = [int(((v["spread over texts"] - study.steady).abs() < 0.01).sum()) for v in (by_hat, by_key)]  # fmt: skip
-spreads = [cx.claims.listed(f"{m}'s {h} ({v:.2f})" for (m, h), v in some["spread over texts"].items()) for some in (by_hat, by_key)]  # fmt: skip
+close = [int(((v["spread over texts"] - study.max_cv).abs() < 0.01).sum()) for v in (by_hat, by_key)]  # fmt: skip
+spreads = [cb.listed(f"{m}'s {h} ({v:.2f})" for (m, h), v in some["spread over texts"].items()) for some in (by_hat, by_key)]  # fmt: skip
 said += [
-    cx.claims.finding(
+    cb.finding(
         f"As a choice the certificate refuses {int(errs(small, KEY).sum())} steady heads of {len(small)}, where plain independence errs on none; in real models independence errs, too.",
         holds=not errs(small, "hat").any()
         and bool(small["stable"][errs(small, KEY)].all())
         and len(by_hat) > 0,
     ),
-    cx.claims.finding(  # set later
+    cb.finding(  # set later
         f"In stored layers of SmolLM2 and Qwen, of {len(real)} heads independence wrongly chooses {len(by_hat)}, broad and not steady ({close[0]} within 0.01 of the bound), and the certificate wrongly refuses {len(by_key)} ({close[1]} so).",
         holds=not by_hat["stable"].any()
         and bool(by_key["stable"].all())
         and close[0] < len(by_hat),
     ),
-    cx.claims.finding(
-        f"Chosen wrongly are {spreads[0]}, refused wrongly {spreads[1]}; in brackets is their spread, for which the bound is {study.steady:g}.",
+    cb.finding(
+        f"Chosen wrongly are {spreads[0]}, refused wrongly {spreads[1]}; in brackets is their spread, for which the bound is {study.max_cv:g}.",
         holds=len(by_hat) > len(by_key) > 0,
     ),
 ]
@@ -612,7 +612,7 @@ tables_only = certificate(study, *many, 1)
 promise = within(tables_only)
 least_here = min(share_inside(promise, h) for h in heads)
 low = certified(tables_only).numpy() / mine["spread over texts"].to_numpy()
-cx.claims.finding(
+cb.finding(
     f"Tables alone keep the promise to {PROMISED:.0%} of texts in every head, at {float((promise / came).min()):.1f} to {float((promise / came).max()):.1f} times what comes, but they put the spread too low in {int((low < 1).sum())} of {len(heads)} heads, by up to {1 - low.min():.0%}.",
     holds=bool(least_here >= PROMISED and (low < 1).any() and low.min() < 0.9),
 )
@@ -636,13 +636,13 @@ KINDS = {  # domains of the held-out texts
 DIALOGUE = 8  # so many quotation marks in a window of fiction make it dialogue
 domain = np.array([text.domain for text in study.texts])
 kind = np.select([np.isin(domain, v) for v in KINDS.values()], list(KINDS), "English prose")
-x = study.at.placed(study.texts)
-quotes = [len(re.findall('["“”]', study.at.tokenizer.decode(row[1:-1].tolist()))) for row in x]
+x = study.fixed.prepare(study.texts)
+quotes = [len(re.findall('["“”]', study.fixed.tokenizer.decode(row[1:-1].tolist()))) for row in x]
 fiction = np.where(np.array(quotes) >= DIALOGUE, "dialogue in fiction", "other fiction")
 kind = np.where([name.startswith("fiction") for name in domain], fiction, kind)
 
-loudness = study.at.split.likes[:, x[:, 1:-1]]  # head text source
-kernel = study.at.split.kernels[:, 1:-1]
+loudness = study.fixed.decomposition.content[:, x[:, 1:-1]]  # head text source
+kernel = study.fixed.decomposition.kernels[:, 1:-1]
 summed = torch.einsum("hs,hts->ht", kernel, loudness)
 for name in np.unique(domain):  # domains shall not count as dependence
     loudness[:, domain == name] -= loudness[:, domain == name].mean((1, 2), keepdim=True)
@@ -663,7 +663,7 @@ for name in sorted(set(kind.tolist()), key=lambda name: (name != "English prose"
     those = [study.texts[i] for i in member]
     ends = np.nan, np.nan
     if len({text.document or text.name for text in those}) > 1:
-        ends = cx.claims.by_document(lambda d, member=member: excess(member[d]), those, 199)
+        ends = cb.by_document(lambda d, member=member: excess(member[d]), those, 199)
     ratios[name] = (excess(member), *ends, len(those))
 named = "English prose", "code", "poetry and drama", "dialogue in fiction"
 prose, code, verse, talk = (ratios.get(name, (np.nan,) * 4) for name in named)
@@ -674,7 +674,7 @@ display(
             for name, (v, low, high, count) in ratios.items()
         }
     ).T.rename_axis("kind of text"),
-    cx.claims.finding(
+    cb.finding(
         f"Independence fails worst for code, which has {code[0]:.1f} times the variance of independent tokens [{code[1]:.1f}, {code[2]:.1f}], against {prose[0]:.1f} [{prose[1]:.1f}, {prose[2]:.1f}] in English prose; verse ({verse[0]:.1f}) and dialogue ({talk[0]:.1f}) cannot be told from prose.",
         holds=bool(
             code[0] == max(r[0] for r in ratios.values())
@@ -694,58 +694,58 @@ Three more remarks of the post are about what moves a denominator: the share of 
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-denoms = cx.softmax_denominators(study.at, study.texts).numpy()  # text head
-often = x[:, 1:-1].flatten().bincount(minlength=study.at.d_vocab)
+denoms = cx.softmax_denominators(study.fixed, study.texts).numpy()  # text head
+often = x[:, 1:-1].flatten().bincount(minlength=study.fixed.d_vocab)
 is_stop = torch.isin(x[:, 1:-1], often.argsort(descending=True, stable=True)[:50])
 keyword_share = 1 - is_stop.float().mean(1).numpy()
-effective = cx.effective_tokens(study.at.split.kernels)
-wide, local = effective > cx.split.BROAD, effective < cx.split.LOCAL
+effective = cx.effective_tokens(study.fixed.decomposition.kernels)
+wide, local = effective > cx.heads.BROAD, effective < cx.heads.LOCAL
 
 
 def step():
     """`head`: the mean step from one destination to the next, over the mean; what all texts share
     is divided out."""
-    ends = (cx.destination(study.at.split.weights, n=m, token=TOKEN) for m in range(n - 24, n + 1))
-    runs = torch.stack([cx.softmax_denominators(at, study.texts[:100]) for at in ends])
+    ends = (cx.fix_query(study.fixed.decomposition.weights, n=m, token=TOKEN) for m in range(n - 24, n + 1))
+    runs = torch.stack([cx.softmax_denominators(fixed, study.texts[:100]) for fixed in ends])
     runs = runs / runs.mean(1, keepdim=True)  # destination text head
     return (runs.diff(dim=0).abs().mean(0) / runs.mean(0)).mean(0)
 
 
 rough = step() if local.any() else torch.full_like(effective, torch.nan)
-confetti = cx.claims.over(rough, local, np.median) / cx.claims.over(rough, wide, np.median)
+confetti = cb.over(rough, local, np.median) / cb.over(rough, wide, np.median)
 
 
 def by_keywords(drawn):
     logs = np.log(denoms[drawn]).T  # head text
     explained = [np.corrcoef(keyword_share[drawn], log)[0, 1] ** 2 for log in logs]
-    return float(cx.claims.over(np.array(explained), wide, np.max))
+    return float(cb.over(np.array(explained), wide, np.max))
 
 
 def bos_in(m):
     """The part of the denominator at m that BOS makes, in the middle one of the stable heads."""
-    at = cx.destination(study.at.split.weights, n=m, token=TOKEN)
-    of_bos = at.split.likes[:, x[0, 0]] * at.split.kernels[:, 0]
-    mean = cx.softmax_denominators(at, study.texts[::10]).mean(0)
+    fixed = cx.fix_query(study.fixed.decomposition.weights, n=m, token=TOKEN)
+    of_bos = fixed.decomposition.content[:, x[0, 0]] * fixed.decomposition.kernels[:, 0]
+    mean = cx.softmax_denominators(fixed, study.texts[::10]).mean(0)
     return float((of_bos / mean)[study.heads].quantile(0.5))
 
 
 grid = np.unique(np.linspace(1, study.length - 1, 48).astype(int)).tolist()
 everything = np.arange(len(study.texts))
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim(
+    cb.Claim(
         "confetti",
         "mean step of denom from n to n + 1 over its mean, local heads over broad ones, both middle",
         confetti,
         digits=1,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "keywords_explain",
         "variance of log denom explained by plain keyword density, best broad head",
         by_keywords(everything),
-        cx.claims.by_document(by_keywords, study.texts, draws=199),
+        cb.by_document(by_keywords, study.texts, draws=199),
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "inflated",
         "last position at which BOS has a tenth of denom, middle one of the stable heads",
         float(max((m for m in grid if bos_in(m) >= 0.1), default=0)),
@@ -767,11 +767,11 @@ for domain in sorted({text.domain for text in study.texts}):
     others = [text for text in read_A if text.domain != domain]
     if here and others:
         c = certificate(study, *counted(study, others), BLOCK)
-        inside = ((D[here] / c.centre - 1).abs() < within(c)).double().mean(0)
+        inside = ((D[here] / c.center - 1).abs() < within(c)).double().mean(0)
         missed |= {(domain, int(h)): float(inside[h]) for h in heads if inside[h] < PROMISED}
         tried += len(heads)
 cases = "; ".join(f"{d} in head {h}, where {v:.0%} are within" for (d, h), v in missed.items())
-cx.claims.finding(
+cb.finding(
     f"For texts of a domain that was not counted the promise is broken in {len(missed)} of {tried} cases, a case being a domain and a head: {cases or 'none'}.",
     holds=len(missed) > 0,
 )
@@ -784,8 +784,8 @@ r"""
 # %% tags=["hide-input", "nbval-check-output"]
 no_table = torch.full_like(one[1], 1 / one[1].shape[1])
 uniform = certificate(study, one[0], no_table, BLOCK)
-off_uniform = (D / uniform.centre - 1).abs().mean(0)
-cx.claims.finding(
+off_uniform = (D / uniform.center - 1).abs().mean(0)
+cb.finding(
     f"Without frequencies, every token as likely as any other, the mean is off by {spoken(off_uniform):.1%} instead of {spoken(measured):.1%}, weighted by who speaks.",
     holds=bool(spoken(off_uniform) > 1.5 * spoken(measured)),
 )
@@ -803,7 +803,7 @@ each = pd.concat([small, real])
 refused = each[~each["stable"]]
 missing = int((each["stable"] & ~each[f"chosen: {KEY}"]).sum())
 assume = {
-    "a head that the certificate chooses is stable": f"no false choice among the {len(refused)} heads that texts refuse, {int((refused['effective tokens'] > cx.split.BROAD).sum())} of them by spread and the others by width; {missing} of {int(each['stable'].sum())} stable ones missed",
+    "a head that the certificate chooses is stable": f"no false choice among the {len(refused)} heads that texts refuse, {int((refused['effective tokens'] > cx.heads.BROAD).sum())} of them by spread and the others by width; {missing} of {int(each['stable'].sum())} stable ones missed",
     "the mean denominator computed from counts calibrates a head": f"off by {spoken(measured):.1%} weighted by who speaks, {float(measured.max()):.0%} in head {int(measured.argmax())}",
     f"{PROMISED:.0%} of texts are within what blocks of {BLOCK} promise": f"at least {least_ours:.1%} are, and the promise is {float(p_ours.min()):.0%} in the best head, vacuous in {len(empty)}",
 }
@@ -820,7 +820,7 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. All gain, since every $w_k$ shrinks. Those gain least in which the domains' means make the larger part of the certified spread: no block length touches them. `(ours.away.square() @ ours.shares).sqrt() / ours.centre` shows which.
+1. All gain, since every $w_k$ shrinks. Those gain least in which the domains' means make the larger part of the certified spread: no block length touches them. `(ours.away.square() @ ours.shares).sqrt() / ours.center` shows which.
 2. Repeat one token. The kernel sums to one, so the denominator is that token's content, and any token that is louder than the mean by more than the promised share will do. The promise is about all but a small share of texts like those that were counted; a text of one word is none of them.
 3. With chance $1 - 2\delta$ at least, both denominators lie in $M(1 \pm e)$. Then their ratio is at most $\tfrac{1 + e}{1 - e} = 1 + \tfrac{2e}{1 - e}$ and at least $\tfrac{1 - e}{1 + e} = 1 - \tfrac{2e}{1 + e}$.
 ```

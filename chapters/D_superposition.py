@@ -30,7 +30,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-STEADY = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
+MAX_CV = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
@@ -47,17 +47,17 @@ import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 weights = cx.LayerWeights.of(cx.load(MODEL))
-study = cx.study(weights, TEXTS, TOKEN, HEADS, STEADY, PROSE)
+study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV, PROSE)
 texts = study.texts
 n, heads, circuit = study.n, study.heads, study.circuit
-x = study.at.placed(texts)  # text source
+x = study.fixed.prepare(texts)  # text source
 kinds = np.array([text.domain for text in texts])
 A, B = (np.array([text.half == half for text in texts]) for half in "AB")
 if not (A.any() and B.any()):  # texts of one's own have no halves
     A, B = np.arange(len(texts)) % 2 == 0, np.arange(len(texts)) % 2 == 1
 names = np.intersect1d(kinds[A], kinds[B])
 W_in = weights.mlp_input()[0].double()  # d_model neuron
-print(f"{study}; {weights.n_neurons} neurons\ncalibrated on {study.calibrating.name}")
+print(f"{study}; {weights.n_neurons} neurons\ncalibrated on {study.calibration_text.name}")
 
 # %% [markdown]
 r"""
@@ -110,11 +110,11 @@ def two_subjects(values, kinds, A, B, names=names):
 
 def show(ids):
     """Tokens in a row; ␣ is a space, ↵ a new line."""
-    return "  ".join(map(cx.plots.visible, cx.neurons.spelled(weights, ids.tolist())))
+    return "  ".join(map(cb.figures.visible, cx.neurons.decode_tokens(weights, ids.tolist())))
 
 
 heard = said @ W_in  # text neuron
-neurons, mixed = (two_subjects(v, kinds, A, B) for v in (heard, said @ cx.nulls.mixtures(W_in)))
+neurons, mixed = (two_subjects(v, kinds, A, B) for v in (heard, said @ cb.nulls.mixtures(W_in)))
 one, other = neurons["pair"].mode()[0]
 place = {name: d for d, name in enumerate(names)}
 ends = [place[one], place[other]]
@@ -138,23 +138,23 @@ pd.DataFrame(
 units = normalize(say["A"][ends], dim=1)  # two d_model
 plane = torch.linalg.qr(units.T).Q * torch.sign(torch.linalg.qr(units.T).R.diagonal())
 spot, arrow = (said[B] - said[B].mean(0)) @ plane, normalize(W_in[:, j] @ plane, dim=0)
-figure, ((left, right),) = cx.plots.panels(1, 2, width=8.6, height=4.0)
+figure, ((left, right),) = cb.figures.panels(1, 2, width=8.6, height=4.0)
 values = heard[B][:, j].numpy()
 rows = sorted(names, key=lambda name: float(values[kinds[B] == name].mean()))
 for row, name in enumerate(rows):
-    own, shade = kinds[B] == name, cx.plots.COLOURS[{one: 1, other: 2}.get(name, 7)]
+    own, shade = kinds[B] == name, cb.figures.COLORS[{one: 1, other: 2}.get(name, 7)]
     left.plot(values[own], [row] * own.sum(), "o", ms=3, alpha=0.6, color=shade)
     label = name if name in (one, other) else ("the other domains" if row == 0 else None)
     right.plot(*spot[own].T.numpy(), "o", ms=3, alpha=0.6, color=shade, label=label)
 left.set_yticks(range(len(rows)), rows, fontsize=8)
 left.set(xlabel="summary", title=f"neuron {j}")
 reach = 0.75 * float(spot.abs().max())
-look = {"arrowstyle": "->", "lw": 2, "color": cx.plots.INK}
+look = {"arrowstyle": "->", "lw": 2, "color": cb.figures.INK}
 right.annotate("", reach * arrow.numpy(), (0, 0), arrowprops=look)
 right.text(*(1.1 * reach * arrow.numpy()), f"neuron {j}", fontsize=8, ha="center")
 right.set(xlabel=f"along {one}", ylabel=f"along {other}, at right angles", aspect="equal")
 right.legend(fontsize=8)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "D.1",
     f"Texts of half B. Left: the summary of neuron {j}, by domain. Right: the plane of the directions of {one} and {other}; the arrow is where the neuron looks in it.",
@@ -178,7 +178,7 @@ shared = {h: cosines(v) for h, v in total.items()}
 length = total["A"].diagonal().sqrt()
 in_mixtures = int((mixed["pair"] == (one, other)).sum())
 called = one.capitalize(), other.capitalize()
-cx.claims.finding(
+cb.finding(
     f"{called[0]} and {called[1]} are the two highest domains in {len(of_both)} of {len(neurons)} neurons, more than any other pair, and in {in_mixtures} of as many random mixtures, though the cosine of their directions is {float(shared['B'][ends[0], ends[1]]):.2f}.",
     holds=bool(abs(shared["B"][ends[0], ends[1]]) < 0.1 and in_mixtures > len(of_both) / 2),
 )
@@ -220,15 +220,15 @@ times = [float(length[d] / length.quantile(0.5)) for d in ends]
 ours = int(np.flatnonzero((upper[0] == ends[0]) & (upper[1] == ends[1]))[0])
 of_ours = [float(v[ours]) * len(neurons) for v in guesses.values()]
 display(
-    cx.claims.finding(
+    cb.finding(
         f"{called[0]} and {called[1]} lie {times[0]:.1f} and {times[1]:.1f} times as far from the middle as the median domain, and that is most of it: of {len(neurons)} random axes {of_ours[0]:.0f} would have both, {of_ours[1]:.0f} by the lengths alone, {of_ours[2]:.0f} by the cosines alone.",
         holds=bool(min(times) > 1.5 and of_ours[1] > 2 * of_ours[2]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Over {len(in_neurons)} pairs, how many neurons have a pair goes with how many random axes would, at r = {r_of[0]:.2f}; with lengths alone it is {r_of[1]:.2f}, with cosines alone {r_of[2]:.2f}.",
         holds=bool(r_of[0] > 0.7 and r_of[1] > r_of[2]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"To have two subjects is no mark of a neuron: in {twice:.0%} of the neurons two domains are ahead of all the rest, and in {twice_mixed:.0%} of the random mixtures.",
         holds=bool(twice > 0.25 and twice < 1.25 * twice_mixed),
     ),
@@ -256,8 +256,8 @@ def effective(gram):
     return float(gram.trace() ** 2 / (gram**2).sum())
 
 
-centred = said[A] - said[A].mean(0)  # text d_model
-dims = effective(centred @ centred.T)
+centered = said[A] - said[A].mean(0)  # text d_model
+dims = effective(centered @ centered.T)
 loud = (ext**2).sum(1)  # vocab; |ext(t)|^2
 by_words = {h: (g * loud) @ g.T for h, g in gap.items()}  # the same token in both domains
 words = {h: cosines(v) for h, v in by_words.items()}
@@ -277,7 +277,7 @@ of_what = {
 }
 display(
     pd.DataFrame(of_what, index=["effective dimensions", "possible"]).T,
-    cx.claims.finding(
+    cb.finding(
         f"Room is not short: the directions of {len(names)} domains use {filled[0]:.1f} effective dimensions of {most} possible, and would use {filled[2]:.1f} if each token said a random thing.",
         holds=bool(filled[0] < 0.75 * filled[2] and room > len(names)),
     ),
@@ -314,18 +314,18 @@ named, met = [ours, int(words["A"][upper].argmax())], set()
 for row in beyond.tolist():  # the farthest above equality, each domain once
     if len(named) < 5 and met.isdisjoint(both := {pairs["one"][row], pairs["other"][row]}):
         named, met = [*named, row], met | both
-figure, ((axis,),) = cx.plots.panels(height=3.6, width=6.4)
+figure, ((axis,),) = cb.figures.panels(height=3.6, width=6.4)
 axis.plot(pairs["words"], pairs["directions"], "o", ms=4, alpha=0.5)
-axis.axline((0, 0), slope=1, color=cx.plots.INK, lw=1, ls="--")
+axis.axline((0, 0), slope=1, color=cb.figures.INK, lw=1, ls="--")
 spot = pairs.loc[named]
-axis.plot(spot["words"], spot["directions"], "o", ms=6, color=cx.plots.COLOURS[1])
-for at in spot.itertuples():
+axis.plot(spot["words"], spot["directions"], "o", ms=6, color=cb.figures.COLORS[1])
+for fixed in spot.itertuples():
     look = {"ha": "right", "xytext": (-7, 4), "textcoords": "offset points", "fontsize": 8}
-    axis.annotate(f"{at.one}, {at.other}", (at.words, at.directions), **look)
+    axis.annotate(f"{fixed.one}, {fixed.other}", (fixed.words, fixed.directions), **look)
 axis.set(xlabel="cosine in words", ylabel="cosine of directions")
 axis.set(xlim=(-0.5, None), ylim=(None, 1.08))
 r_words = float(pairs["directions"].corr(pairs["words"]))
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "D.2",
     f"The {len(pairs)} pairs of domains, on half B. Named: the pair above, the pair most alike in words, and three far above the dashed line of equality on half A, each domain once.",
@@ -335,7 +335,7 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 ten = pairs.sort_values("on A", ascending=False)[:10]
 slope = float(np.polyfit(pairs["words"], pairs["directions"], 1)[0])
-cx.claims.finding(
+cb.finding(
     f"Domains alike in words are alike in direction, at r = {r_words:.2f} over {len(pairs)} pairs, and the heads exaggerate: a likeness of 0.1 in words makes one of {slope / 10:.2f} in direction, and of what the ten closest pairs share {ten['different words'].median():.0%} comes from different words.",
     holds=bool(r_words > 0.71 and slope > 1.5 and ten["different words"].median() > 0.5),
 )
@@ -397,7 +397,7 @@ for k in (16, 4):
         maps[k, seed] = cosines(gram)[tuple(apart)].numpy()
         toy_twice[k, seed] = [
             float((two_subjects(toy_said @ W, c, half, ~half, context)["lower AUC"] > AHEAD).mean())
-            for W in (read, cx.nulls.mixtures(read))
+            for W in (read, cb.nulls.mixtures(read))
         ]
         same = (g * ((E - bags.mean(0) @ E) ** 2).sum(1)) @ g.T / gram
         toy_words[k, seed] = 1 - np.median(same[tuple(apart)][by_plan])
@@ -408,11 +408,11 @@ again = {k: float(np.corrcoef(maps[k, 0][~by_plan], maps[k, 1][~by_plan])[0, 1])
 # %% tags=["hide-input", "nbval-check-output"]
 counted = {k: np.mean([toy_twice[k, s][0] for s in (0, 1)]) for k in (16, 4)}
 display(
-    cx.claims.finding(
+    cb.finding(
         f"With room the toy's contexts share what was planted: planted pairs have a cosine of {low:.2f} or more, others of {top[16]:.2f} at most; without room others reach {top[4]:.2f}, and which they are is chance (r = {again[4]:.2f} over two trainings).",
         holds=bool(low > top[16] and top[4] > 1.5 * top[16] and abs(again[4]) < 0.3),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"With room, too, {counted[16]:.0%} of the toy's neurons have two subjects ahead, without room {counted[4]:.0%}; and {min(toy_words.values()):.0%} or more of what planted pairs share comes from different words.",
         holds=bool(abs(counted[16] - counted[4]) < 0.1 and min(toy_words.values()) > 0.5),
     ),
@@ -457,7 +457,7 @@ def precise(values):
 
 
 # %% tags=["hide-input"]
-widest = torch.linalg.svd(centred, full_matrices=False).Vh  # axis d_model
+widest = torch.linalg.svd(centered, full_matrices=False).Vh  # axis d_model
 draw = np.random.default_rng(0)
 counts = [2**p for p in range(11) if 2**p <= min(len(widest), weights.n_neurons)]
 by_widest = {k: hits(said @ widest[:k].T).mean() for k in counts}
@@ -465,17 +465,17 @@ by_neurons = {
     k: [hits(heard[:, draw.choice(weights.n_neurons, k, replace=False)]) for _ in range(3)]
     for k in counts[:7]
 }
-figure, ((axis,),) = cx.plots.panels(height=2.8, width=6.4)
+figure, ((axis,),) = cb.figures.panels(height=2.8, width=6.4)
 sorted_right = [np.mean(v) for v in by_neurons.values()]
 axis.plot(by_widest.keys(), by_widest.values(), "o-", label="the widest directions of what is said")
 axis.plot(by_neurons.keys(), sorted_right, "^--", label="neurons drawn at random")
-axis.axhline(1 / len(names), color=cx.plots.INK, lw=1, ls=":")
+axis.axhline(1 / len(names), color=cb.figures.INK, lw=1, ls=":")
 axis.set(xscale="log", ylim=(0, 1), xlabel="how many, read together", ylabel="texts sorted right")
 axis.set_xticks(counts, counts)
 axis.minorticks_off()
 axis.legend(fontsize=8, loc="lower right")
 few = max(k for k in by_neurons if k <= 32)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "D.3",
     f"The share of half B's texts sorted right into {len(names)} domains. Dotted: chance.",
@@ -484,12 +484,12 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 of_neuron, of_mixture, made = map(
-    precise, (heard, said @ cx.nulls.mixtures(W_in), said @ say["A"].T)
+    precise, (heard, said @ cb.nulls.mixtures(W_in), said @ say["A"].T)
 )
 often = np.array([(kinds[B] == name).mean() for name in names])
 labels = means(heard[A], kinds[A]).argmax(0)
 by_luck = float(np.median(often[np.asarray(labels)]))
-cx.claims.finding(
+cb.finding(
     f"A label says no more of a neuron than of a random mixture: of the texts highest in the median neuron {of_neuron:.0%} are of its label, in a mixture {of_mixture:.0%}, along a domain's own direction {made:.0%}, by chance {by_luck:.0%}.",
     holds=bool(of_neuron < of_mixture + 0.05 < made),
 )
@@ -504,14 +504,14 @@ The confusion is one neuron's and not the layer's: a few dozen of them together 
 # %% tags=["hide-input", "nbval-check-output"]
 real = []  # what the heads really add on half B
 for part in x[B].split(64):
-    outputs = circuit.at.outputs(part)
-    real.append(outputs[:, heads].sum(1) / circuit.at.scale(part, outputs))
+    outputs = circuit.fixed.head_outputs(part)
+    real.append(outputs[:, heads].sum(1) / circuit.fixed.scale(part, outputs))
 real = means(torch.cat(real).double(), kinds[B])
 as_heard = say["B"] @ W_in
 alike = [
     float(np.corrcoef(cosines(v @ v.T)[upper], shared["B"][upper])[0, 1]) for v in (real, as_heard)
 ]
-cx.claims.finding(
+cb.finding(
     f"Neither the circuit nor the choice of a metric makes these cosines: by what the heads really add they correlate at {alike[0]:.2f} with those used here, and as all neurons together hear them at {alike[1]:.2f}.",
     holds=min(alike) > 0.95,
 )
@@ -534,22 +534,22 @@ def redrawn(measure):
         m = means(said_B[drawn], kinds[B][drawn])
         return measure(cosines(m @ m.T))
 
-    return cx.claims.by_document(of, of_B, 199)
+    return cb.by_document(of, of_B, 199)
 
 
 cosine_of = redrawn(lambda gram: float(gram[ends[0], ends[1]]))
 dims_of = redrawn(effective)
-sorts = cx.claims.by_document(lambda drawn: np.mean([v[drawn] for v in by_neurons[few]]), of_B, 199)
+sorts = cb.by_document(lambda drawn: np.mean([v[drawn] for v in by_neurons[few]]), of_B, 199)
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Two domains in one neuron need not be alike: {called[0]} and {called[1]} are at a cosine between {cosine_of[0]:.2f} and {cosine_of[1]:.2f} (95%, by document).",
         holds=max(map(abs, cosine_of)) < 0.2,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The heads leave room unused: the {len(names)} directions have between {dims_of[0]:.1f} and {dims_of[1]:.1f} effective dimensions.",
         holds=dims_of[1] < (len(names) - 1) / 2,
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Subjects are read from sets: {few} neurons drawn at random sort between {sorts[0]:.0%} and {sorts[1]:.0%} of the texts, and all {counts[-1]} directions {by_widest[counts[-1]]:.0%}.",
         holds=bool(sorts[0] > 0.75 and np.mean(by_neurons[few]) > by_widest[counts[-1]] - 0.1),
     ),

@@ -66,21 +66,21 @@ def describe(model):
     everything = list(range(model.cfg.n_heads))
     weights = cx.LayerWeights.of(model)
     own = cx.study(weights, TEXTS, TOKEN, heads=everything)
-    n, x = own.n, own.at.placed(own.texts[::5])
-    tv = cx.total_variation(cx.attention_rows(weights, x, n), cx.rebuilt_rows(weights, x, n))
-    truth = own.at.truth(x, everything)
+    n, x = own.n, own.fixed.prepare(own.texts[::5])
+    tv = cx.total_variation(cx.attention_rows(weights, x, n), cx.approx_rows(weights, x, n))
+    truth = own.fixed.exact_summary(x, everything)
     r = cx.evaluation.Moments.of(own.circuit.summary(x), truth).table(range(truth.shape[1]))["r"]
     return {
-        "effective tokens": sorted(own.roster["effective tokens"].tolist()),
-        "spread": sorted(own.roster["relative spread"].tolist()),
-        "stable": int(own.roster["stable"].sum()),
+        "effective tokens": sorted(own.head_table["effective tokens"].tolist()),
+        "spread": sorted(own.head_table["coefficient of variation"].tolist()),
+        "stable": int(own.head_table["stable"].sum()),
         "TV": round(float(tv.median(-1).values.median()), 3),
         "r": round(float(r.median()), 3),
     }
 
 
 # %% tags=["hide-input"]
-KEPT, BINS = cx.models.DATA / "evidence" / "training.json", np.linspace(0, 1, 41)
+KEPT, BINS = cb.evidence("training.json"), np.linspace(0, 1, 41)
 SEEDS, AGES = ("base", "seed-1", "seed-2"), (1, 3, 10, 30, 100)  # ages in % of training
 kept = json.loads(KEPT.read_text())
 
@@ -99,7 +99,7 @@ ends[list(shown)].map(lambda v: " ".join(map(str, v)) if isinstance(v, list) els
 
 # %% tags=["hide-input", "nbval-check-output"]
 of_seeds, base = ends.loc[list(SEEDS)], kept["models"]["base-100"]
-cx.claims.finding(
+cb.finding(
     f"In each of three seeds all {of_seeds['stable'].min()} heads are stable, and the circuit follows what they say at r = {of_seeds['r'].min():.2f}.",
     holds=bool((of_seeds["stable"] == len(base["spread"])).all() and np.ptp(of_seeds["r"]) < 0.005),
 )
@@ -107,7 +107,7 @@ cx.claims.finding(
 # %% tags=["hide-input", "nbval-check-output"]
 again = describe(other)
 off = max(abs(again[k] - base[k]) for k in ("stable", "TV", "r"))
-cx.claims.finding(
+cb.finding(
     "Computed again on this page, base is what was kept of it.", holds=bool(off <= 0.002)
 )
 
@@ -148,8 +148,8 @@ def alike(aa, ab, bb):
 
 
 # %% tags=["hide-input"]
-x_texts = study.at.placed(texts)
-often = x_texts[:, 1:].flatten().bincount(minlength=study.at.d_vocab).double()
+x_texts = study.fixed.prepare(texts)
+often = x_texts[:, 1:].flatten().bincount(minlength=study.fixed.d_vocab).double()
 SHARE = {"tokens": often / often.sum(), "texts": torch.full((len(texts),), 1 / len(texts)).double()}
 
 
@@ -164,8 +164,8 @@ def said(model):
     """What tokens add to neurons, `token neuron`, and what the heads add in texts, `text neuron`."""
     everything = list(range(model.cfg.n_heads))
     own = cx.study(model, 22, TOKEN, heads=everything)
-    at = cx.destination(model, n=study.n, token=TOKEN)
-    truth = [at.truth(x, everything) for x in x_texts.split(100)]
+    fixed = cx.fix_query(model, n=study.n, token=TOKEN)
+    truth = [fixed.exact_summary(x, everything) for x in x_texts.split(100)]
     return {"tokens": own.circuit.contribution, "texts": torch.cat(truth)}
 
 
@@ -248,7 +248,7 @@ if RUNS:
         return float((both > 0.5).double().mean())
 
     kept["universal"] = universal(np.arange(len(texts)))
-    kept["universal, interval"] = cx.claims.by_document(universal, texts, draws=99)
+    kept["universal, interval"] = cb.by_document(universal, texts, draws=99)
     angles = [geometry(end["texts"]) for end in ends]
     kept["domains"] = [congruence(angles[i], angles[j]) for i, j in ((0, 1), (0, 2), (1, 2))]
     # Set before it was asked: the map is there at 1% if it agrees with base's end by more than 0.9 in
@@ -276,19 +276,19 @@ table = {(name, over): told[over] for name, told in rows.items() for over in tol
 pd.DataFrame(table).T[facts].rename_axis(["models", "over"]).astype(float)
 
 # %% tags=["hide-input"]
-figure, axes = cx.plots.panels(1, 2, height=2.7, sharex=True)
+figure, axes = cb.figures.panels(1, 2, height=2.7, sharex=True)
 seed_1, past = rows["base, seed-1"], rows["base, itself at 30%"]
-one, two = cx.plots.COLOURS[:2]
+one, two = cb.figures.COLORS[:2]
 for axis, over in zip(axes[0], ("tokens", "texts"), strict=True):
     mixed, own, before = seed_1[over]["of mixtures"], seed_1[over]["match"], past[over]["match"]
-    axis.stairs(mixed, BINS, fill=True, color=cx.plots.INK, alpha=0.25, label="seed 1, mixed")
+    axis.stairs(mixed, BINS, fill=True, color=cb.figures.INK, alpha=0.25, label="seed 1, mixed")
     axis.stairs(own, BINS, color=one, lw=1.8, label="seed 1")
     axis.stairs(before, BINS, color=two, lw=1.4, ls="--", label="base at 30%")
     axis.set(title=f"over {over}", xlabel="match: highest correlation")
 axes[0, 0].set_ylabel("neurons of base")
 axes[0, 0].legend(loc="upper right")
 of = {over: [told[k] for k in facts[:2]] for over, told in seed_1.items()}
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "E.1",
     "For each neuron of base its match in seed 1, the same when seed 1's neurons are mixed at random, and its match in base's own past.",
@@ -299,19 +299,19 @@ cx.plots.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 others = [rows[f"base, seed-{k}"][over] for k in (1, 2) for over in ("tokens", "texts")]
 gain = max(round(told["median"] - told["median of mixtures"], 2) for told in others)
-cx.claims.finding(
+cb.finding(
     f"Another seed's neurons match hardly better than random mixtures of them: {of['tokens'][0]} against {of['tokens'][1]} over tokens, and {of['texts'][0]} against {of['texts'][1]} over texts, for the median neuron.",
     holds=bool(gain <= 0.01),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"Base's own past is recognised: {past['tokens']['median']} against {past['tokens']['median of mixtures']} over tokens, and {past['texts']['median']} against {past['texts']['median of mixtures']} over texts.",
     holds=bool(past["tokens"]["median"] > past["tokens"]["median of mixtures"] + 0.05),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"The same start is not enough: over tokens {MODEL} matches base at {pair['tokens']['median']:.2f}, and mixtures do at {pair['tokens']['median of mixtures']:.2f}."
     if pair
     else f"{MODEL} and {OTHER} have other vocabularies, so nothing was matched.",
@@ -334,16 +334,16 @@ What may the same map come from? From chance: relabel the domains, an easy oppon
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-bags = torch.zeros(len(texts), study.at.d_vocab)
+bags = torch.zeros(len(texts), study.fixed.d_vocab)
 bags.scatter_add_(1, x_texts[:, 1:], torch.ones(x_texts[:, 1:].shape))
 of_other = geometry(theirs["texts"])
 
 
 def blank(seed):
     """The map of base's layer, untrained; of our own where base has other words."""
-    layer = cx.nulls.untrained(cx.LayerWeights.of(other if same_words else model), seed)
-    at = cx.destination(layer, n=study.n, token=TOKEN)
-    return geometry(torch.cat([at.truth(x, range(at.n_heads)) for x in x_texts.split(100)]))
+    layer = cb.nulls.untrained(cx.LayerWeights.of(other if same_words else model), seed)
+    fixed = cx.fix_query(layer, n=study.n, token=TOKEN)
+    return geometry(torch.cat([fixed.exact_summary(x, range(fixed.n_heads)) for x in x_texts.split(100)]))
 
 
 by_words = max(agreement(geometry(v), of_other) for v in (bags, bags.sqrt(), bags.log1p()))
@@ -352,18 +352,18 @@ of_blanks = max(agreement(v, of_other) for v in blanks)
 of_each_other = min(agreement(v, w) for v, w in combinations(blanks, 2))
 counted = min(agreement(geometry(bags), v) for v in blanks)
 display(
-    cx.claims.finding(
+    cb.finding(
         f"What is shared is the map: which domains lie near which is the same in any two seeds, r = {min(apart):.2f} over their pairs, where words alone give {by_words:.2f} at best and untrained layers {of_blanks:.2f}.",
         holds=bool(min(apart) > 0.9 and min(apart) - 0.05 > max(by_words, of_blanks) > max(drawn)),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Untrained layers share a map as well, r = {of_each_other:.2f} at least, but another one, that of counted words ({counted:.2f}); the best of 1000 relabellings of a trained one gives {max(drawn):.2f}.",
         holds=bool(of_each_other > 0.8 and counted > 0.8 and of_blanks < by_words),
     ),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"Over texts the spaces of two seeds agree to a CKA of {min(cka):.2f}, over tokens to {min(told['tokens']['CKA'] for told in between):.2f}.",
     holds=bool(min(cka) > 0.9),
 )
@@ -378,7 +378,7 @@ Checkpoints lie at 1, 3, 10, 30 and 100% of each training. The circuit of chapte
 """
 
 # %% tags=["hide-input"]
-figure, axes = cx.plots.panels(2, 2, height=1.9, sharex=True)
+figure, axes = cb.figures.panels(2, 2, height=1.9, sharex=True)
 PANELS = {"loss": "loss (nats)", "effective tokens": "narrowest head (tokens)"}
 PANELS |= {"r": "r of the circuit", "own end": "neurons, r with own end"}
 for axis, (fact, title) in zip(axes.flat, PANELS.items(), strict=True):
@@ -392,7 +392,7 @@ axes[0, 0].legend()
 for axis in axes[1]:
     axis.set_xlabel("tokens read (millions)")
 start = kept["models"]["base-001"]
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "E.2",
     "Four trainings from 1% to 100%. Held-out loss; effective tokens of the narrowest head; the circuit's r in the middle neuron; the median correlation of a neuron's column with what it is when that training ends.",
@@ -402,7 +402,7 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 young = pd.DataFrame({name: kept["models"][f"{name}-001"] for name in SEEDS}).T
-cx.claims.finding(
+cb.finding(
     f"Heads are even almost from the start: after 1% of the training every head covers {min(map(min, young['effective tokens']))} or more of {study.n + 1} sources, and at the end the narrowest of base covers {min(base['effective tokens'])}.",
     holds=bool(
         min(map(min, young["effective tokens"])) > 250
@@ -412,7 +412,7 @@ cx.claims.finding(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.finding(
+cb.finding(
     f"At 1% denominators spread by at most {max(map(max, young['spread'])):.0%} and r is {young['r'].min():.2f}; at the end of base one spreads by {max(base['spread']):.0%}, and r is {base['r']:.2f}; in mini, five times as long, {min(ends.loc['mini', 'effective tokens'])}, {max(ends.loc['mini', 'spread']):.0%} and {ends.loc['mini', 'r']:.2f}.",
     holds=bool(
         min(ends.loc["mini", "effective tokens"]) < min(base["effective tokens"]) < 250
@@ -421,17 +421,17 @@ cx.claims.finding(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-START = np.log(study.at.d_vocab)  # nats of a guess
+START = np.log(study.fixed.d_vocab)  # nats of a guess
 third = kept["models"]["base-030"]
 way = (START - third["loss"]) / (START - base["loss"])
-cx.claims.finding(
+cb.finding(
     f"Neurons settle late: when the loss has made {way:.0%} of its way, the median column correlates {third['own end']} with its end.",
     holds=bool(way > 0.8 and third["own end"] < 0.6),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
 with_end, with_each_other = kept["domains at 1%"]
-cx.claims.finding(
+cb.finding(
     f"The map of domains is not there yet: at 1% the three seeds share one, r = {min(with_each_other):.2f} at least, but it agrees with base's end by {min(with_end):.2f} to {max(with_end):.2f}, less than words alone do; untrained layers share one, too ({of_each_other:.2f}), and whether it is theirs was not asked.",
     holds=bool(min(with_each_other) > 0.9 and max(with_end) <= by_words),
 )
@@ -445,7 +445,7 @@ r"""
 r"""
 ## Dose and response
 
-Seeds change what nobody chose. Two further models change one thing on purpose. They were trained as *base* was: same seed, same text, same order. Equation 1 of [chapter 2](02_keys) errs where LayerNorm's scale is unsteady ([appendix A](A_scale)), so to their loss was added `steady` times the variance of $\log \ell_i$, $\ell_i = \lvert W_E[x_i] + W_\text{pos}[i] \rvert$, over all tokens but BOS, with `steady` 1 and 3; base has 0. That is the dose. The response is what Equation 1 costs: the TV of rows, and FVU, the unexplained share of what the heads say to a neuron ([chapter 9](09_evaluation)).
+Seeds change what nobody chose. Two further models change one thing on purpose. They were trained as *base* was: same seed, same text, same order. Equation 1 of [chapter 2](02_keys) errs where LayerNorm's scale is unsteady ([appendix A](A_scale)), so to their loss was added `max_cv` times the variance of $\log \ell_i$, $\ell_i = \lvert W_E[x_i] + W_\text{pos}[i] \rvert$, over all tokens but BOS, with `max_cv` 1 and 3; base has 0. That is the dose. The response is what Equation 1 costs: the TV of rows, and FVU, the unexplained share of what the heads say to a neuron ([chapter 9](09_evaluation)).
 
 What should the dose do? To first order the error of a score {eq}`eq-error` is
 
@@ -468,16 +468,16 @@ def dose(model):
     """How far the scale spreads in a first layer; what Equation 1 costs there; the forecast."""
     w = cx.LayerWeights.of(model)
     own = cx.study(w, FEWER, TOKEN, list(range(model.cfg.n_heads)))
-    n, x = own.n, own.at.placed(own.texts)
+    n, x = own.n, own.fixed.prepare(own.texts)
     s = layer_norm_scale(w.W_E[x] + w.W_pos[: n + 1], w.eps)[..., 0]  # text source
 
-    ask = cx.split.asked_there(w, x[:, n], n)
+    ask = cx.decompose.qk_direction_at(w, x[:, n], n)
     C = float(w.W_E[x[:, 1:n]].norm(dim=-1).median())  # of texts
-    at_n, typical = cx.split.content_scale(w, n, x), cx.split.shared_scale(w, C)[: n + 1]
-    c = cx.split.what(w, ask.mT, n, x).mT  # text head source
-    p = cx.split.where(w, ask.mT, n, C).mT
+    at_n, typical = cx.decompose.content_scale(w, n, x), cx.decompose.shared_scale(w, C)[: n + 1]
+    c = cx.decompose.content_component(w, ask.mT, n, x).mT  # text head source
+    p = cx.decompose.positional_component(w, ask.mT, n, C).mT
     exact = (c * at_n[:, None] + p * typical) / s[:, None]
-    published = cx.split.rebuilt_scores(w, x, n)
+    published = cx.decompose.approx_scores(w, x, n)
 
     sd_u, sd_v = ((s / other).log()[:, 1:n].std() for other in (at_n, typical))
     dice = torch.Generator().manual_seed(0)
@@ -498,12 +498,12 @@ def dose(model):
 def responses(own, x, true, rows):
     """TV of rows; r and FVU of the middle neuron, by these rows with the rest as in truth, and of
     the circuit of all heads and the self-normalised one."""
-    at, w = own.at, own.at.split.weights
-    seen, s = w.normalised(x, own.n), at.scale(x, at.outputs(x))
+    fixed, w = own.fixed, own.fixed.decomposition.weights
+    seen, s = w.normalized_resid(x, own.n), fixed.scale(x, fixed.head_outputs(x))
 
     def added(rows):
         z = torch.einsum("thd,hde->the", rows @ seen, w.W_V) + w.b_V
-        return torch.einsum("the,hed->td", z, w.W_O) @ at.readout.W_in / s
+        return torch.einsum("the,hed->td", z, w.W_O) @ fixed.readout.W_in / s
 
     def r_and_fvu(said):
         domains = [text.domain for text in own.texts]
@@ -515,7 +515,7 @@ def responses(own, x, true, rows):
         told[k] = {"TV": of_head.mean(), "TV of heads": of_head.tolist()}
         told[k] |= r_and_fvu(added(row))
     told["circuit"] = r_and_fvu(own.circuit.summary(x))
-    told["self-normalised"] = r_and_fvu(own.circuit.self_normalised().summary(x))
+    told["self-normalised"] = r_and_fvu(own.circuit.self_normalized().summary(x))
     return told
 
 
@@ -558,7 +558,7 @@ def asked(doses):
 
 
 # %% tags=["hide-input"]
-DOSED = cx.models.DATA / "evidence" / "dose.json"
+DOSED = cb.evidence("dose.json")
 DOSES = ("base", "steady-1", "steady-3")  # steady 0, 1, 3
 if RUNS:
     measured = {}
@@ -607,15 +607,15 @@ factor = np.exp(np.abs(np.log(tv / forecast)).max())
 checked = ["Equation 1.TV", "forecast.TV", "circuit.r"]
 again = (here.rename({"mini-base": "base"})[checked] - measured[checked]).dropna().abs()
 display(
-    cx.claims.finding(
+    cb.finding(
         f"In trainings with a loss term that holds the scale steady, its spread falls from {spread.iloc[0]:.3f} to {spread.iloc[-1]:.3f}, and the attention that Equation 1 misplaces from {tv.iloc[0]:.3f} to {tv.iloc[-1]:.3f}, within a factor of {factor:.1f} of what the error formula forecasts.",
         holds=falls(spread) and falls(tv) and close(forecast, tv),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"That is more than seeds differ by: three without any dose have a TV of {seeds['Equation 1.TV'].min():.3f} to {seeds['Equation 1.TV'].max():.3f}.",
         holds=tv.iloc[1] < seeds["Equation 1.TV"].min(),
     ),
-    cx.claims.finding(
+    cb.finding(
         "Computed again on this page, base and mini give the numbers that were kept of them here, too.",
         holds=bool((again < 0.001).all(axis=None)),
     ),
@@ -639,13 +639,13 @@ fvu = fvu[["self-normalised", "Equation 1", "forecast"]]
 fvu.columns = ["self-normalised circuit", "rows of Equation 1", "forecast"]
 
 # %% tags=["hide-input"]
-figure, ((left, right),) = cx.plots.panels(1, 2, height=3.3)
+figure, ((left, right),) = cb.figures.panels(1, 2, height=3.3)
 for k, (name, (expected, found, _)) in enumerate(of_heads.items()):
     fill = "none" if name == MODEL else f"C{k}"
     left.loglog(expected, found, "os^D"[k], ms=5, mfc=fill, mec=f"C{k}", label=name)
 corners = np.array([0.003, 0.12])
-left.plot(corners, corners, color=cx.plots.INK, lw=1)
-left.fill_between(corners, corners / FACTOR, corners * FACTOR, color=cx.plots.INK, alpha=0.1, lw=0)
+left.plot(corners, corners, color=cb.figures.INK, lw=1)
+left.fill_between(corners, corners / FACTOR, corners * FACTOR, color=cb.figures.INK, alpha=0.1, lw=0)
 left.set(xlabel="forecast TV", ylabel="TV of Equation 1", title="a head")
 left.legend(fontsize=8, loc="upper left")
 fvu.plot(ax=right, style=["s-", "^-", "x--"], ms=5, lw=1.2, legend=False)
@@ -653,7 +653,7 @@ right.set(xscale="log", yscale="log", xlabel="sd of log ℓ", ylabel="FVU", titl
 right.set_xticks(spread, [f"{v:.3f}" for v in spread])
 right.minorticks_off()
 right.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "E.3",
     "Left: forecast and measured TV of every head; in the band the forecast is within a factor of 1.5. Right: FVU of what the heads say, against the spread of the scale.",
@@ -668,11 +668,11 @@ missed, missed_own = beyond[MODEL]
 worst = np.unravel_index(off.argmax(), off.shape)  # dose, head
 beyond = sum(beyond[dose][0] for dose in doses.index)
 display(
-    cx.claims.finding(
+    cb.finding(
         f"The forecast is good in {off.size - beyond} of {off.size} heads; in the other one, head {worst[1]} at {doses.index[worst[0]]}, TV is {off.max():.1f} times the forecast, and {off_own[worst]:.1f} times with BOS by its own key.",
         holds=beyond == 1 and off.max() > FACTOR > off_own[worst],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In {MODEL} it misses {missed} of {len(heads)} heads, and {missed_own or 'none'} with BOS by its own key.",
         holds=missed > 0 == missed_own,
     ),
@@ -685,7 +685,7 @@ So it is BOS again, which the dose leaves out. In base, which began from the sam
 
 # %% tags=["hide-input", "nbval-check-output"]
 twin, own = here.loc["mini-base"], here.loc[MODEL]
-cx.claims.finding(
+cb.finding(
     f"BOS is {twin['BOS longer']:.2f} times as long as it would be at n in base and {own['BOS longer']:.2f} times in {MODEL}, but no head of base gives it more than {twin['to BOS']:.1%} of the attention, while one of {MODEL} gives it {own['to BOS']:.0%}.",
     holds=twin["BOS longer"] > 1.5 and own["to BOS"] > 10 * twin["to BOS"],
 )
@@ -701,23 +701,23 @@ bill = doses.filter(regex=r"^only\..*\.from shape$")
 by_keys = bill["only.keys.from shape"]
 shapes = measured.loc[[*DOSES, *SEEDS[1:]], "only.kernel.from shape"].to_numpy()
 display(
-    cx.claims.finding(
+    cb.finding(
         f"A loss term that holds the scale steady (one training per dose) makes rows neater and the circuit of one page no better: its correlation with what the heads say is {r.iloc[0]:.3f}, {r.iloc[1]:.3f} and {r.iloc[2]:.3f} at the three doses.",
         holds=r.idxmax() == "steady 0",
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Alone, Equation 1 leaves 1 − r² of {by_keys.max():.4f} at most, the least of the circuit's {bill.shape[1]} approximations (' the' stands at n, so a sixth is not made).",
         holds=bill.idxmin(axis=1).eq("only.keys.from shape").all(),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Without any dose three seeds have an r from {seeds_r.min():.3f} to {seeds_r.max():.3f}, so r falls by more than seeds differ.",
         holds=r.iloc[1] < seeds_r.min(),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"What costs more with the dose is the one kernel for all heads: alone it leaves 1 − r² of {shapes[0]:.3f}, {shapes[1]:.3f} and {shapes[2]:.3f}, in the other seeds {shapes[3]:.3f} and {shapes[4]:.3f}.",
         holds=falls(-shapes[:3]) and shapes[1] > shapes[3:].max(),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The self-normalised circuit does gain: its FVU falls from {by_own[0]:.4f} to {by_own[1]:.4f} and {by_own[2]:.4f}.",
         holds=falls(by_own),
     ),
@@ -725,7 +725,7 @@ display(
 
 # %% tags=["hide-input", "nbval-check-output"]
 losses, without = doses["loss"], seeds["loss"]
-cx.claims.finding(
+cb.finding(
     f"For language the dose is free: on twenty texts held-out losses are {losses.iloc[0]:.2f}, {losses.iloc[1]:.2f} and {losses.iloc[2]:.2f} nats, where seeds have {without.min():.2f} to {without.max():.2f} (the table above reads fifty).",
     holds=np.ptp(losses) < np.ptp(without),
 )
@@ -746,16 +746,16 @@ The line on universal neurons is asked over texts, and there it can be neither m
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim(
+    cb.Claim(
         "universal_neurons",
         "neurons of base that exceed mixtures by 0.5 in both other seeds",
         kept["universal"] if of["texts"][1] < 0.5 else np.nan,  # is there room for 0.5 more?
         tuple(kept["universal, interval"]) if of["texts"][1] < 0.5 else None,
         digits=3,
     ),
-    cx.claims.Claim(
+    cb.Claim(
         "share_stable",
         "stable heads among all of the layer, least of three seeds",
         float(of_seeds["stable"].min() / len(base["spread"])),

@@ -74,7 +74,7 @@ from einops import einsum, rearrange, repeat
 from scipy import stats
 
 import ctxlib as cx
-from ctxlib.claims import keep_rows
+from ctxbook import keep_rows
 
 torch.set_grad_enabled(False)
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
@@ -118,8 +118,8 @@ def first_layer(model, texts):
     """What the first layer's heads ask and are asked, of any token at any distance."""
     n = min(len(text.tokens) for text in texts) // 2
     whole = len(model.tokenizer.encode(TOKEN, add_special_tokens=False)) == 1
-    at = cx.decoders.two_means(model, texts[:64], n, TOKEN if whole else int(texts[0].tokens[1]))
-    layer, attn = at.layer, model.blocks[0].attn
+    fixed = cx.fit_additive(model, texts[:64], n, TOKEN if whole else int(texts[0].tokens[1]))
+    layer, attn = fixed.exact, model.blocks[0].attn
     W_Q, W_K, b_Q = (
         None if W is None else W.detach().cpu() for W in (attn.W_Q, attn.W_K, attn.b_Q)
     )
@@ -128,7 +128,7 @@ def first_layer(model, texts):
     theta = model.original_model.model.rotary_emb.inv_freq.cpu() if rotary else None
 
     def read(tokens, distance):
-        return cx.layer_norm(layer.E[tokens] + layer.where[n - distance], layer.readout.eps)
+        return cx.layer_norm(layer.E[tokens] + layer.position_offset[n - distance], layer.readout.eps)
 
     def queries(tokens):
         q = einsum(read(tokens, 0), W_Q, "t m, h m d -> h t d")
@@ -138,15 +138,15 @@ def first_layer(model, texts):
         k = einsum(read(tokens, distance), W_K, "t m, h m d -> h t d")
         return turned(k, theta, distance) if rotary else k
 
-    token, scale = torch.tensor([at.token]), math.sqrt(W_K.shape[-1])
+    token, scale = torch.tensor([fixed.token]), math.sqrt(W_K.shape[-1])
     for distance in (1, 20):  # as the model itself asks
         some = torch.arange(50, 150)
         ours = einsum(queries(token), keys(some, distance), "h a d, h t d -> h t") / scale
-        asked = layer.asked[:, n - distance] @ read(some, distance).T
+        asked = layer.qk_direction[:, n - distance] @ read(some, distance).T
         off = (ours - ours.mean(1, keepdim=True)) - (asked - asked.mean(1, keepdim=True))
         assert off.abs().max() < 1e-2, "keys and queries are not the model's"
     return SimpleNamespace(
-        model=model, at=at, n=n, queries=queries, keys=keys, scale=scale, read=read
+        model=model, fixed=fixed, n=n, queries=queries, keys=keys, scale=scale, read=read
     )
 
 
@@ -172,7 +172,7 @@ def kind_of(first, second, common):
 KINDS = ["split word", "name", "other words", "common words", "number", "mark"]
 
 
-def pairs_in(texts, spelled, common):
+def pairs_in(texts, decode_tokens, common):
     """Pairs side by side: how often, in how many documents, and of what kind."""
     of_text = [np.stack([t.tokens[1:-1], t.tokens[2:]]) for t in texts]
     sides = pd.DataFrame(np.concatenate(of_text, 1).T, columns=["first", "second"])
@@ -180,7 +180,7 @@ def pairs_in(texts, spelled, common):
     pairs = sides.groupby(["first", "second"], sort=False)["document"]
     pairs = pairs.agg(["size", "nunique"]).query("nunique > 1").reset_index()
     kinds = [
-        kind_of(spelled[a], spelled[b], common)
+        kind_of(decode_tokens[a], decode_tokens[b], common)
         for a, b in zip(pairs["first"], pairs["second"], strict=True)
     ]
     return pairs[["first", "second"]].assign(count=pairs["size"], kind=kinds).dropna()
@@ -224,19 +224,19 @@ def look(model):
     of.used = counts.nonzero()[:, 0]
     of.share = counts[of.used] / counts.sum()
     of.mean_q = einsum(of.queries(of.used), of.share, "h t d, t -> h d")[:, None]
-    spelled = [model.tokenizer.decode([t]) for t in range(model.cfg.d_vocab)]
-    words = [t for t in counts.argsort(descending=True).tolist() if spelled[t][:1] == " " and spelled[t][1:].isalpha()]  # fmt: skip
-    common = {spelled[t] for t in words[:100]}
-    seen = {half: pairs_in(of_half, spelled, common) for half, of_half in halves.items()}
+    decode_tokens = [model.tokenizer.decode([t]) for t in range(model.cfg.d_vocab)]
+    words = [t for t in counts.argsort(descending=True).tolist() if decode_tokens[t][:1] == " " and decode_tokens[t][1:].isalpha()]  # fmt: skip
+    common = {decode_tokens[t] for t in words[:100]}
+    seen = {half: pairs_in(of_half, decode_tokens, common) for half, of_half in halves.items()}
     known = [a * model.cfg.d_vocab + b for a, b in seen["A"][["first", "second"]].to_numpy()]
     table = seen["B"]["first"] * model.cfg.d_vocab + seen["B"]["second"]
     seen["B"] = seen["B"][~table.isin(known)]  # pairs that half A does not have
     everywhere = np.unique(torch.cat([t[:-1] * model.cfg.d_vocab + t[1:] for t in flat.values()]))
-    roster = cx.denominators.roster(of.at, halves["A"][:64])
+    head_table = cx.denominators.head_table(of.fixed, halves["A"][:64])
     facts = {
         "tokens": sum(len(t) for t in flat.values()),
-        "kernel": of.at.split.kernels[:, [-1, -2]].T.tolist(),  # on itself, on the token before
-        "roster": roster[["effective tokens", "family"]].to_dict("list"),
+        "kernel": of.fixed.decomposition.kernels[:, [-1, -2]].T.tolist(),  # on itself, on the token before
+        "roster": head_table[["effective tokens", "family"]].to_dict("list"),
         "kinds": {}, "null": {}, "many": {}, "interval": {}, "known": {},
     }  # fmt: skip
     local = [h for h, family in enumerate(facts["roster"]["family"]) if family == "local"]
@@ -255,11 +255,11 @@ def look(model):
                 continue
             entry = entries(of, second, first, 1)
             wins, drawn = paired(entry, there)
-            at = f"{kind}, {half}"
-            facts["kinds"][at], facts["many"][at] = wins.mean(1).tolist(), len(some)
-            facts["interval"][at] = interval(wins.numpy())
+            fixed = f"{kind}, {half}"
+            facts["kinds"][fixed], facts["many"][fixed] = wins.mean(1).tolist(), len(some)
+            facts["interval"][fixed] = interval(wins.numpy())
             among = local or list(range(len(wins)))
-            facts["null"][at] = float(np.quantile(drawn[:, among].max(1), 0.99))
+            facts["null"][fixed] = float(np.quantile(drawn[:, among].max(1), 0.99))
             kept[kind, half] = some, entry
             if kind == "split word" and half == "B":
                 facts["made"] = made(of, seen["A"].query("kind == @kind"), second, first, there)
@@ -327,8 +327,8 @@ def suppressing(of, counts):
     """For each half of the commoner tokens, `head`: how often a token that is looked at makes
     itself likelier than it makes another, on the direct path; and 1000 random pairings.
     """
-    W_U, told = cx.decoders.adapter.unembedding(of.model).detach().cpu(), {}
-    W_V, W_O = of.at.layer.W_V, of.at.layer.readout.W_O
+    W_U, told = cx.adapter.unembedding(of.model).detach().cpu(), {}
+    W_V, W_O = of.fixed.exact.W_V, of.fixed.exact.readout.W_O
     usual = counts.argsort(descending=True, stable=True)[: 2 * PAIRS]
     for half, some in zip("AB", (usual[::2], usual[1::2]), strict=True):
         told_by = einsum(of.read(some, 0), W_V, W_O, "t m, h m d, h d e -> h t e")
@@ -344,7 +344,7 @@ def suppressing(of, counts):
 def roughness(of, texts, steps=24):
     """`head`: the mean step of a denominator from one destination to the next, over its mean; a
     factor that all texts share is divided out (appendix C)."""
-    kernel, likes = of.at.split.kernels.flip(-1), of.at.split.likes  # by distance
+    kernel, likes = of.fixed.decomposition.kernels.flip(-1), of.fixed.decomposition.content  # by distance
     x = torch.stack([text.tokens[1 : of.n + 1 + steps] for text in texts if len(text.tokens) > of.n + steps])  # fmt: skip
     windows = x.unfold(1, of.n, 1).flip(-1)  # text dest distance
     along = torch.stack(
@@ -357,11 +357,11 @@ def roughness(of, texts, steps=24):
 def along(of, texts):
     """The relative spread of denominators over texts, BOS left out: at destinations along them, the
     middle one of the stable heads."""
-    kernel, stable = of.at.split.kernels.flip(-1), of.stable  # by distance
+    kernel, stable = of.fixed.decomposition.kernels.flip(-1), of.stable  # by distance
     x = torch.stack([text.tokens[1 : of.n + 1] for text in texts])
     told = {}
     for m in (2**k for k in range(3, 20) if 2**k <= of.n):
-        parts = of.at.split.likes[stable][:, x[:, :m]] * kernel[stable, None, :m].flip(-1)
+        parts = of.fixed.decomposition.content[stable][:, x[:, :m]] * kernel[stable, None, :m].flip(-1)
         denoms = parts.sum(-1)  # head text
         told[m] = float((denoms.std(1) / denoms.mean(1)).median())
     return told
@@ -373,13 +373,13 @@ def by_keywords(of, halves):
     x = {h: torch.stack([text.tokens[1 : of.n + 1] for text in some]) for h, some in halves.items()}
     common = x["A"].flatten().bincount().argsort(descending=True)[:50]
     share = {h: 1 - torch.isin(v, common).float().mean(1).numpy() for h, v in x.items()}
-    logs = {h: cx.softmax_denominators(of.at, some).log().numpy().T for h, some in halves.items()}
+    logs = {h: cx.softmax_denominators(of.fixed, some).log().numpy().T for h, some in halves.items()}
 
     def explained(half, head, drawn):
         return np.corrcoef(share[half][drawn], logs[half][head, drawn])[0, 1] ** 2
 
     head = max(of.broad, key=lambda h: explained("A", h, slice(None)))
-    ends = cx.claims.by_document(lambda d: explained("B", head, d), halves["B"], draws=199)
+    ends = cb.by_document(lambda d: explained("B", head, d), halves["B"], draws=199)
     return {"head": head, "explained": explained("B", head, slice(None)), "ends": list(ends)}
 
 
@@ -389,14 +389,14 @@ def shifted():
     weights = cx.LayerWeights.of(cx.load("minilm", layers=1))
     reach, about = min(PLACES), {}
     for n in PLACES:
-        kernel = cx.destination(weights, n=n).split.kernels[:, n - reach : n + reach]
+        kernel = cx.fix_query(weights, n=n).decomposition.kernels[:, n - reach : n + reach]
         about[n] = kernel / kernel.sum(-1, keepdim=True)
     middle = about[PLACES[len(PLACES) // 2]]
-    local = (cx.effective_tokens(middle) < cx.split.LOCAL).nonzero()[:, 0].tolist()
+    local = (cx.effective_tokens(middle) < cx.heads.LOCAL).nonzero()[:, 0].tolist()
     apart = torch.stack([cx.total_variation(kernel, middle) for kernel in about.values()])
     files = cx.models.real_models()["minilm"]["files"]
     before = torch.stack([kernel[local, reach - 1] for kernel in about.values()], 1)
-    copies = cx.split.copy_preference(weights, PLACES[len(PLACES) // 2]).tolist()
+    copies = cx.heads.copy_preference(weights, PLACES[len(PLACES) // 2]).tolist()
     return {"local": local, "TV": apart[:, local].amax(0).tolist(), "before": before.tolist(), "copies": copies, "files": files}  # fmt: skip
 
 
@@ -426,7 +426,7 @@ def without(model, head, texts, length=128):
     return told
 
 
-KEPT = cx.models.DATA / "evidence" / "local.json"
+KEPT = cb.evidence("local.json")
 if MODELS:
     told = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     if "minilm" in MODELS:
@@ -437,9 +437,9 @@ if MODELS:
         facts, of, halves = look(cx.load(name, layers=1))
         facts["files"] = cx.models.real_models()[name]["files"]
         facts["rough"] = roughness(of, halves["B"][::5])
-        roster = cx.denominators.roster(of.at, halves["A"])
-        of.stable = roster.index[roster["stable"]].tolist()
-        of.broad = roster.index[roster["effective tokens"] > cx.split.BROAD].tolist()
+        head_table = cx.denominators.head_table(of.fixed, halves["A"])
+        of.stable = head_table.index[head_table["stable"]].tolist()
+        of.broad = head_table.index[head_table["effective tokens"] > cx.heads.BROAD].tolist()
         facts["along"], facts["keywords"] = along(of, halves["B"]), by_keywords(of, halves)
         if name == "smollm2":
             model = cx.load(name)
@@ -468,12 +468,12 @@ display(
         },
         index=["attention to its own token", "to the token before"],
     ).T.rename_axis(["model", "local head"]),
-    cx.claims.finding(
-        f"{MODEL} has no local head; {Q} has {len(kept[Q]['local'])} of {len(kept[Q]['roster']['family'])} heads, on {kept[Q]['tokens']:,} tokens, and {S} {len(kept[S]['local'])} of {len(kept[S]['roster']['family'])}.",
+    cb.finding(
+        f"{MODEL} has no local head; {Q} has {len(kept[Q]['local'])} of {len(kept[Q]['head_table']['family'])} heads, on {kept[Q]['tokens']:,} tokens, and {S} {len(kept[S]['local'])} of {len(kept[S]['head_table']['family'])}.",
         holds=bool(kept[Q]["local"] and kept[S]["local"] and not kept[MODEL]["local"]),
     ),
-    cx.claims.finding(
-        f"Chapter 5 lets heads outside the circuit look at the destination alone, as the post does for GPT-2. Of Qwen's local heads {cx.claims.listed(nearly.index)} nearly do ({nearly.min():.0%} or more); head {away} gives its own token {to_itself[away]:.0%}.",
+    cb.finding(
+        f"Chapter 5 lets heads outside the circuit look at the destination alone, as the post does for GPT-2. Of Qwen's local heads {cb.listed(nearly.index)} nearly do ({nearly.min():.0%} or more); head {away} gives its own token {to_itself[away]:.0%}.",
         holds=bool(len(nearly) > 1 and to_itself[away] < 0.1),
     ),
 )
@@ -485,32 +485,32 @@ r"""
 
 # %% tags=["hide-input", "nbval-check-output"]
 rough = {name: np.array(kept[name]["rough"]) for name in REAL.values()}
-wide = {name: np.array(kept[name]["roster"]["effective tokens"]) > cx.split.BROAD for name in rough}
+wide = {name: np.array(kept[name]["roster"]["effective tokens"]) > cx.heads.BROAD for name in rough}
 confetti = {k: np.median(v[kept[k]["local"]]) / np.median(v[wide[k]]) for k, v in rough.items()}
 of_shift = told["minilm"]
-steady, dense = ({k: kept[k][fact] for k in rough} for fact in ("along", "keywords"))
-ends_of = {k: (min(v.values()), max(v.values())) for k, v in steady.items()}
-middle_of = {k: np.median(list(v.values())) for k, v in steady.items()}
+max_cv, dense = ({k: kept[k][fact] for k in rough} for fact in ("along", "keywords"))
+ends_of = {k: (min(v.values()), max(v.values())) for k, v in max_cv.items()}
+middle_of = {k: np.median(list(v.values())) for k, v in max_cv.items()}
 explains = {k: f"{v['explained']:.0%} [{v['ends'][0]:.0%}, {v['ends'][1]:.0%}]" for k, v in dense.items()}  # fmt: skip
 if MODELS:
     lines = {"confetti": {k: f"{v:.0f}" for k, v in confetti.items()}, "keywords": explains}
     lines |= {"shift": {"MiniLM": f"{max(of_shift['TV']):.2f}"}}
     keep_rows("F_local", pd.DataFrame(lines).T.fillna(""))
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Their denominators are confetti, as the post says: from one destination to the next they move {confetti[Q]:.0f} times as far as those of broad heads in Qwen (medians), and {confetti[S]:.0f} times in SmolLM2.",
         holds=bool(min(confetti.values()) >= 2),
     ),
-    cx.claims.finding(
-        f"The stable heads beside them settle along a text: from destination {min(map(int, steady[Q]))} to {max(map(int, steady[Q]))} the middle one strays over texts by {ends_of[Q][1]:.0%} falling to {ends_of[Q][0]:.0%} in Qwen and by {ends_of[S][1]:.0%} to {ends_of[S][0]:.0%} in SmolLM2, and at the middle destination by {middle_of[Q]:.0%} and {middle_of[S]:.0%}.",
+    cb.finding(
+        f"The stable heads beside them settle along a text: from destination {min(map(int, max_cv[Q]))} to {max(map(int, max_cv[Q]))} the middle one strays over texts by {ends_of[Q][1]:.0%} falling to {ends_of[Q][0]:.0%} in Qwen and by {ends_of[S][1]:.0%} to {ends_of[S][0]:.0%} in SmolLM2, and at the middle destination by {middle_of[Q]:.0%} and {middle_of[S]:.0%}.",
         holds=bool(max(middle_of.values()) <= 0.3),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In the broad head where half A shows it best, keywords move the denominator: their share of a text (all tokens but the 50 commonest) explains {explains[S]} of the variance of log denom in SmolLM2's head {dense[S]['head']}, more than the half that was set, and {explains[Q]} in Qwen's head {dense[Q]['head']}, undecided.",
         holds=bool(dense[S]["ends"][0] > 0.5 and dense[Q]["ends"][0] < 0.5 < dense[Q]["ends"][1]),
     ),
-    cx.claims.finding(
-        f"In MiniLM, whose positions are learned, local kernels do not look the same from everywhere: those of heads {cx.claims.listed(of_shift['local'])} lie up to {max(of_shift['TV']):.2f} (TV) from what they are at {PLACES[len(PLACES) // 2]}; head {of_shift['local'][0]} gives the token before {cx.claims.listed(f'{v:.0%}' for v in of_shift['before'][0])} from destinations {cx.claims.listed(PLACES)}.",
+    cb.finding(
+        f"In MiniLM, whose positions are learned, local kernels do not look the same from everywhere: those of heads {cb.listed(of_shift['local'])} lie up to {max(of_shift['TV']):.2f} (TV) from what they are at {PLACES[len(PLACES) // 2]}; head {of_shift['local'][0]} gives the token before {cb.listed(f'{v:.0%}' for v in of_shift['before'][0])} from destinations {cb.listed(PLACES)}.",
         holds=bool(max(of_shift["TV"]) > 0.1),
     ),
 )
@@ -523,7 +523,7 @@ For each kind, up to 1,500 pairs that stand in two documents or more: a word's f
 """
 
 # %% tags=["hide-input"]
-figure, axes = cx.plots.panels(1, len(REAL), height=2.9, width=10)
+figure, axes = cb.figures.panels(1, len(REAL), height=2.9, width=10)
 TABLES = {  # pairs of half B: `kind head`
     name: pd.DataFrame({k: kept[name]["kinds"][f"{k}, B"] for k in KINDS if f"{k}, B" in kept[name]["kinds"]}).T
     for name in kept
@@ -532,7 +532,7 @@ for axis, name in zip(axes[0], REAL.values(), strict=True):
     table = TABLES[name]
     image = axis.imshow(table, vmin=0.2, vmax=0.8, cmap="RdBu_r", aspect="auto")
     for (i, j), v in np.ndenumerate(table.to_numpy()):
-        ink = "white" if abs(v - 0.5) > 0.2 else cx.plots.INK
+        ink = "white" if abs(v - 0.5) > 0.2 else cb.figures.INK
         axis.text(j, i, f"{100 * v:.0f}", ha="center", va="center", fontsize=7, color=ink)
     local = kept[name]["local"]
     axis.set_xticks(
@@ -543,7 +543,7 @@ for axis, name in zip(axes[0], REAL.values(), strict=True):
     axis.set_yticks(range(len(table)), table.index)
 figure.colorbar(image, ax=list(axes[0]), label="share, true preferred", location="bottom")
 split = {name: TABLES[name].loc["split word"] for name in kept}
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "F.1",
     "How often, in 100, a head prefers the token that truly stood before to that of another pair of the same kind; pairs of half B that half A does not have.",
@@ -575,28 +575,28 @@ lone = int(np.argmax(kept[Q]["kernel"][1]))
 made_of = {name: kept[name]["made"] for name in head}
 loudest = kept[Q]["kinds"]["split word, A"].index(max(kept[Q]["kinds"]["split word, A"]))
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Of Qwen's {len(kept[Q]['local'])} local heads the best, head {head[Q]}, prefers the true first piece of a split word to another one's in {knows[Q]:.0%} of cases [{ends[Q][0]:.0%}, {ends[Q][1]:.0%}]; SmolLM2's only one in {knows[S]:.0%} [{ends[S][0]:.0%}, {ends[S][1]:.0%}].",
         holds=bool(chance[Q] < knows[Q] < AT_LEAST and ends[S][0] < 0.5 < ends[S][1]),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Pieces dealt out at random stay below {max(chance.values()):.1%} in 99 of 100 deals; what was set, {AT_LEAST:.0%}, neither head meets.",
         holds=bool(chance[Q] < knows[Q] and max(knows.values()) < AT_LEAST),
     ),
-    cx.claims.finding(
-        f"Nor are local heads the best at it: in Qwen that is head {loudest}, with {split[Q][loudest]:.0%}, which covers {kept[Q]['roster']['effective tokens'][loudest]:.0f} tokens at this page's n and is a stable head in chapter 6.",
+    cb.finding(
+        f"Nor are local heads the best at it: in Qwen that is head {loudest}, with {split[Q][loudest]:.0%}, which covers {kept[Q]['head_table']['effective tokens'][loudest]:.0f} tokens at this page's n and is a stable head in chapter 6.",
         holds=loudest not in kept[Q]["local"],
     ),
-    cx.claims.finding(
+    cb.finding(
         f"A head made for it, of the pairs of half A, true less dealt out, and of a head's rank, prefers the true piece in {made_of[Q][0]:.0%} [{made_of[Q][1]:.0%}, {made_of[Q][2]:.0%}] in Qwen, less than heads {head[Q]} and {loudest}, and in {made_of[S][0]:.0%} [{made_of[S][1]:.0%}, {made_of[S][2]:.0%}] in SmolLM2, more than any head there.",
         holds=bool(made_of[Q][2] < ends[Q][0] and made_of[S][1] > split[S].max()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"The median local head beats the median other head by {max(apart.values()):.2f} at most, where {APART} was set.",
         holds=bool(max(apart.values()) < APART),
     ),
-    cx.claims.finding(
-        f"Of Qwen's local heads only {cx.claims.listed(near)} give the token before a tenth of the attention or more when ' the' asks; head {lone}, which looks at little else, prefers the true piece in {split[Q][lone]:.0%} of cases.",
+    cb.finding(
+        f"Of Qwen's local heads only {cb.listed(near)} give the token before a tenth of the attention or more when ' the' asks; head {lone}, which looks at little else, prefers the true piece in {split[Q][lone]:.0%} of cases.",
         holds=bool(len(near) < len(kept[Q]["local"]) and head[Q] in near),
     ),
 )
@@ -628,11 +628,11 @@ dealt = [
     np.corrcoef(residual(dice.permuted(on_A, axis=1)).ravel(), residual(on_B).ravel())[0, 1]
     for _ in range(1000)
 ]
-p = cx.nulls.p_value(again, dealt)
+p = cb.nulls.p_value(again, dealt)
 leads = Counter(kept[Q]["local"][h] for h in on_B.argmax(0)).most_common(1)[0]
 few = {k: kept[Q]["many"][f"{k}, B"] for k in both}
-cx.claims.finding(
-    f"Qwen's local heads differ in which kinds they prefer: without its margins the table of {len(on_A)} heads and {len(both)} kinds ({cx.claims.listed(both)}) correlates {again:.2f} from half to half (tables with kinds reordered: {np.quantile(dealt, 0.95):.2f} at most in 95 of 100), though names are {few['name']} pairs only. It is no head for each kind: head {leads[0]} leads in {leads[1]} of {len(both)}.",
+cb.finding(
+    f"Qwen's local heads differ in which kinds they prefer: without its margins the table of {len(on_A)} heads and {len(both)} kinds ({cb.listed(both)}) correlates {again:.2f} from half to half (tables with kinds reordered: {np.quantile(dealt, 0.95):.2f} at most in 95 of 100), though names are {few['name']} pairs only. It is no head for each kind: head {leads[0]} leads in {leads[1]} of {len(both)}.",
     holds=bool(again > SORTS and p < 0.05),
 )
 
@@ -661,18 +661,18 @@ def surely(known, head):
 
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cx.plots.panels(height=2.7, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=2.7, width=7.5)
 shown = {f"{Q}, head {h}": (Q, h) for h in dict.fromkeys([head[Q], loudest])}
 shown |= {f"{S}, head {head[S]}": (S, head[S])}
 for k, (label, (name, h)) in enumerate(shown.items()):
     known = kept[name]["known"]["B"]
     sizes = np.linspace(-1, np.quantile(known["true"][h], 0.985), 60)
     axis.plot(sizes, shares(known, h, sizes)[0], ("-", "--", ":")[k], label=label)
-axis.axhline(0.5, color=cx.plots.INK, lw=1, ls=":")
+axis.axhline(0.5, color=cb.figures.INK, lw=1, ls=":")
 axis.set(xlabel="entry at least, nats", ylabel="of these, true", ylim=(0.4, 1))
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
 at_one = {label: shares(kept[name]["known"]["B"], h, [1.0])[0][0] for label, (name, h) in shown.items()}  # fmt: skip
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "F.2",
     "Among pairs of half B with at least so large an entry, how many truly stood side by side; dotted, a coin.",
@@ -704,11 +704,11 @@ def sentence(h):
 
 
 display(
-    cx.claims.finding(
+    cb.finding(
         f"Hardly any entry is large enough: {'; '.join(map(sentence, size))}.",
         holds=all(x is None or held[h][1] < 0.2 for h, x in size.items()),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"Larger entries go with better known pairs, r = {of_pmi:.2f} with pointwise mutual information in Qwen's head {by_pmi} (which gives the token before {kept[Q]['kernel'][1][by_pmi]:.0%} of its attention), and {of_given:.2f} with both tokens' counts held still; but that head prefers the true piece in {split[Q][by_pmi]:.0%} of cases only. Of those that look there head {looks} has most, {of_looks:.2f}, and keeps {looks_given:.2f}; head {head[Q]} has {of_best:.2f} and {given_best:.2f}.",
         holds=bool(min(of_pmi, of_given) > PMI > looks_given and split[Q][by_pmi] < knows[Q]),
     ),
@@ -724,22 +724,22 @@ For a copy $a = b$, at any distance. The families of chapter 3 call a head a dup
 """
 
 # %% tags=["hide-input"]
-figure, axes = cx.plots.panels(1, len(REAL), height=2.5, width=9, sharey=True)
+figure, axes = cb.figures.panels(1, len(REAL), height=2.5, width=9, sharey=True)
 for axis, name in zip(axes[0], REAL.values(), strict=True):
     for h, line in enumerate(kept[name]["copies"]):
-        at = DISTANCES[: len(line)]
+        fixed = DISTANCES[: len(line)]
         style, lw, k = ("-", 1.4, 0) if h in kept[name]["local"] else (":", 1, 1)
-        axis.plot(at, line, style, lw=lw, color=cx.plots.COLOURS[k])
+        axis.plot(fixed, line, style, lw=lw, color=cb.figures.COLORS[k])
         if max(line) > COPY:
             beside = {"textcoords": "offset points", "va": "center", "fontsize": 8}
             axis.annotate(f"head {h}", (at[-1], line[-1]), (3, 0), **beside)
-    axis.axhline(COPY, color=cx.plots.INK, lw=1, ls="--")
+    axis.axhline(COPY, color=cb.figures.INK, lw=1, ls="--")
     axis.set(xscale="log", title=name, xlabel="distance")
     axis.set_xticks(DISTANCES, map(str, DISTANCES))
     axis.minorticks_off()
 axes[0, 0].set_ylabel("for a copy, nats")
 most = {name: [max(line) for line in kept[name]["copies"]] for name in REAL.values()}
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "F.3",
     "What a copy of the asking token gets more than its margins say. Solid: local heads; dotted: others; dashed: from here on chapter 3 speaks of a duplicate-token head.",
@@ -753,8 +753,8 @@ lookers = {name: [h for h in kept[name]["local"] if most[name][h] > COPY] for na
 others = [h for h in broad[Q] if most[Q][h] > COPY]
 level = [min(kept[Q]["copies"][h]) for h in lookers[Q]]
 of_minilm = [told["minilm"]["copies"][h] for h in of_shift["local"]]
-cx.claims.finding(
-    f"Some local heads prefer copies, where none was expected: Qwen's {cx.claims.listed(lookers[Q])}, by {max(most[Q][h] for h in lookers[Q]):.1f} nats at most and by {min(level):.1f} nats or more up to {DISTANCES[-1]} tokens back, beside {cx.claims.listed(others)}, which is not local; SmolLM2's likes a copy by {max(most[S][h] for h in kept[S]['local']):.1f} nats at most, MiniLM's, by chapter 3's measure, by none ({max(of_minilm):.1f}).",
+cb.finding(
+    f"Some local heads prefer copies, where none was expected: Qwen's {cb.listed(lookers[Q])}, by {max(most[Q][h] for h in lookers[Q]):.1f} nats at most and by {min(level):.1f} nats or more up to {DISTANCES[-1]} tokens back, beside {cb.listed(others)}, which is not local; SmolLM2's likes a copy by {max(most[S][h] for h in kept[S]['local']):.1f} nats at most, MiniLM's, by chapter 3's measure, by none ({max(of_minilm):.1f}).",
     holds=bool(lookers[Q] and not lookers[S] and others and max(of_minilm) < 0),
 )
 
@@ -783,11 +783,11 @@ def gained(v):
 least, greatest = gains
 low, high = (gained(v) for v in gains.values())
 display(
-    cx.claims.finding(
+    cb.finding(
         f"No head is a suppression head as was set, own logits lowered in three of four tokens: the lowest are Qwen's head {lowest[Q]}, where {1 - on_other[Q]:.0%} are, and SmolLM2's head {lowest[S]} with {1 - on_other[S]:.0%}.",
         holds=bool(min(on_other.values()) > LOWERS and max(on_other.values()) < floor),
     ),
-    cx.claims.finding(
+    cb.finding(
         f"In SmolLM2 the direct path does not tell the two heads apart in the whole model: without head {least}, the lowest, the token that it looked at gains {low[0]:.3f} [{low[1]:.3f}, {low[2]:.3f}] nats more than another of its text, and without head {greatest}, the highest, {high[0]:.3f} [{high[1]:.3f}, {high[2]:.3f}].",
         holds=bool(high[1] > 0 and high[2] > low[1]),
     ),
@@ -805,7 +805,7 @@ set_before = {
     f"the median local head beats the median other one by {APART}": max(apart.values()) >= APART,
     f"the table of heads and kinds comes again, r of {SORTS} and beyond chance": again > SORTS and p < 0.05,
     f"a larger entry is a better known pair, r of {PMI} with PMI in the best local head (head {by_pmi}, which does not look there: {of_pmi:.2f})": of_pmi >= PMI,
-    f"the same, of the heads that look there, {cx.claims.listed(near)}, read after the result (head {looks}: {of_looks:.2f}, and {looks_given:.2f} with both tokens' counts held still)": of_looks >= PMI,
+    f"the same, of the heads that look there, {cb.listed(near)}, read after the result (head {looks}: {of_looks:.2f}, and {looks_given:.2f} with both tokens' counts held still)": of_looks >= PMI,
     f"from an entry on nine in ten are true, and {STILL:.0%} in half B": bool(held_on_B) and min(held_on_B) >= STILL,
     "no local head looks for copies, by 2 nats": not any(lookers.values()),
     "denominators of local heads are confetti, twice as rough as those of broad ones": min(confetti.values()) >= 2,

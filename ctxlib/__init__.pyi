@@ -18,12 +18,12 @@ from .evaluation import evaluate
 from .models import load
 from .neurons import find_neurons, label_neurons
 from .place import destination, families
-from .split import (
+from .decomposition import (
     attention_rows,
     content_scores,
     effective_tokens,
     positional_kernels,
-    rebuilt_rows,
+    approx_rows,
     total_variation,
 )
 from .studies import study

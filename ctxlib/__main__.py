@@ -47,15 +47,15 @@ def explored(model: str, folder: str | None, out: Path) -> str:
     """Write `neurons.csv` and `explorer.html` to a folder; what there is to say, as text."""
     out.mkdir(parents=True, exist_ok=True)
     study = studied(model, folder)
-    roster = study.roster.assign(share=study.speaks.round(2))
+    head_table = study.head_table.assign(share=study.head_variance_share.round(2))
     found = neurons(study)
     found.to_csv(out / "neurons.csv", encoding="utf-8-sig")
-    cx.widgets.page(study, out / "explorer.html", title=Path(model).name)
+    cv.page(study, out / "explorer.html", title=Path(model).name)
     return "\n\n".join(
         (
             str(study),
-            roster.rename_axis("head").to_string(),
-            f"calibrated on {study.calibrating.name}; {len(found)} of {study.at.n_neurons} neurons",
+            head_table.rename_axis("head").to_string(),
+            f"calibrated on {study.calibration_text.name}; {len(found)} of {study.fixed.n_neurons} neurons",
             shown(found.head(10)).to_string(),
             trusted(found),
             f"{out / 'neurons.csv'}\n{out / 'explorer.html'}",
@@ -67,17 +67,17 @@ def studied(model: str, folder: str | None) -> Study:
     """The study of a model's first layer, or of a stored one, on the book's texts or one's own."""
     of: Any
     if Path(model).name.endswith((".safetensors", ".safetensors.zst")):
-        of = cx.destination(model)
+        of = cx.fix_query(model)
         most = of.length
     else:
         of = cx.load(model, layers=1)
-        if not cx.decoders.feeding(of, 0):  # side by side: the second MLP hears the first heads
+        if not cx.adapter.upstream_layers(of, 0):  # side by side: the second MLP hears the first heads
             of = cx.load(model, layers=2)
         most = min(READ, of.cfg.n_ctx)
     reader = cx.texts.Reader.of(of, most)
     if folder is None:
         return cx.study(of, cx.texts.collection(reader, TEXTS), or_all=True)
-    return cx.study(of, cx.texts.labelled(reader, folder), or_all=True)
+    return cx.study(of, cx.texts.labeled(reader, folder), or_all=True)
 
 
 def neurons(study: Study) -> pd.DataFrame:
@@ -90,11 +90,11 @@ def neurons(study: Study) -> pd.DataFrame:
     _, of = np.unique([t.domain for t in A], return_inverse=True)
     enough = [t for t, many in zip(A, np.bincount(of)[of] > 1, strict=True) if many]
     if len({t.domain for t in enough}) > 1:
-        sums = study.circuit.summary(study.at.placed(enough))[:, found.index.tolist()]
+        sums = study.circuit.summary(study.fixed.prepare(enough))[:, found.index.tolist()]
         labels = cx.label_neurons(sums, [t.domain for t in enough], found.index)
         found = found.join(labels[["label", "auc"]])
-    if study.at.layer is not None:
-        better = study.circuit.self_normalised()
+    if study.fixed.exact is not None:
+        better = study.circuit.self_normalized()
         for circuit, suffix in ((study.circuit, ""), (better, OWN)):
             scores = cx.evaluate(circuit, B[:JUDGED], found.index)[["r", "fvu"]]
             found = found.join(scores.add_suffix(suffix))

@@ -19,8 +19,8 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.place import Destination
-from ctxlib.split import weighted_sum
+from ctxlib.query import FixedQuery
+from ctxlib.decompose import weighted_sum
 from ctxlib.texts.text import AnyText
 from ctxlib.weights import check_chosen, layer_norm, layer_norm_scale
 
@@ -47,17 +47,17 @@ class ContextualCircuit:
 
     `kernel` is shared by all heads, `denominators` has one number a head, and `scale` is that of
     LayerNorm 2. `calibration` keeps the tokens that denominators and scale come from, the token of
-    the destination `at` included. Make one with `ContextualCircuit.calibrate`;
+    the destination `fixed` included. Make one with `ContextualCircuit.calibrate`;
     `save` keeps it.
 
-    >>> circuit = cx.ContextualCircuit.calibrate(at, passages[0], heads)
-    >>> circuit.at.n, circuit.kernel.shape
+    >>> circuit = cx.ContextualCircuit.calibrate(fixed, passages[0], heads)
+    >>> circuit.fixed.n, circuit.kernel.shape
     (256, torch.Size([257]))
     >>> circuit.heads == tuple(heads), circuit.denominators.shape == (len(heads),)
     (True, True)
     """
 
-    at: Destination
+    fixed: FixedQuery
     heads: tuple[int, ...]
     calibration: Int[Tensor, " source"]
     kernel: Float[Tensor, " source"]
@@ -67,7 +67,7 @@ class ContextualCircuit:
     @classmethod
     def calibrate(
         cls,
-        at: Destination,
+        fixed: FixedQuery,
         text: AnyText,
         heads: Sequence[int],
     ) -> ContextualCircuit:
@@ -78,26 +78,26 @@ class ContextualCircuit:
         Raises ValueError for a text with fewer than n tokens, for heads that do not exist, and for
         weights that came without token embeddings or MLP.
 
-        >>> there = cx.destination(weights, n=200)
+        >>> there = cx.fix_query(weights, n=200)
         >>> other = cx.ContextualCircuit.calibrate(there, passages[0], heads)
-        >>> other.at.n, len(other.calibration)
+        >>> other.fixed.n, len(other.calibration)
         (200, 201)
-        >>> asked = cx.decoders.two_means(model, passages)
+        >>> asked = cx.fit_additive(model, passages)
         >>> by_means = cx.ContextualCircuit.calibrate(asked, passages[0], heads)
         >>> torch.cosine_similarity(by_means.contribution, circuit.contribution).min() > 0.9
         tensor(True)
         """
-        heads = check_chosen("head", heads, at.n_heads)
-        at.readout.first()  # weights without an MLP say so before a text is read
-        ((calibration,),) = at.read([text], "calibration")
-        write = at.rebuilt_outputs if at.layer is None else at.outputs
+        heads = check_chosen("head", heads, fixed.n_heads)
+        fixed.readout.first()  # weights without an MLP say so before a text is read
+        ((calibration,),) = fixed.read([text], "calibration")
+        write = fixed.approx_head_outputs if fixed.exact is None else fixed.head_outputs
         return cls(
-            at=at,
+            fixed=fixed,
             heads=tuple(heads),
             calibration=calibration,
-            kernel=shared_kernel(at.split.kernels[heads]),
-            denominators=at.denominators(calibration)[heads],
-            scale=at.scale(calibration, write(calibration)).item(),
+            kernel=shared_kernel(fixed.decomposition.kernels[heads]),
+            denominators=fixed.denominators(calibration)[heads],
+            scale=fixed.scale(calibration, write(calibration)).item(),
         )
 
     @cached_property
@@ -108,9 +108,9 @@ class ContextualCircuit:
         >>> circuit.weighted_values.shape == (weights.d_vocab, len(heads), weights.d_head)
         True
         """
-        content = self.at.split.likes[list(self.heads)] / self.denominators[:, None]
+        content = self.fixed.decomposition.content[list(self.heads)] / self.denominators[:, None]
         # in place: for a large vocabulary a copy would show
-        return self.at.split.values(self.heads).mul_(rearrange(content, "head t -> t head 1"))
+        return self.fixed.decomposition.values(self.heads).mul_(rearrange(content, "head t -> t head 1"))
 
     @cached_property
     def readout(self) -> Float[Tensor, "head d_head neuron"]:
@@ -122,7 +122,7 @@ class ContextualCircuit:
         ... )
         True
         """
-        return self.at.readout.W_O[list(self.heads)] @ self.at.readout.W_in / self.scale
+        return self.fixed.readout.W_O[list(self.heads)] @ self.fixed.readout.W_in / self.scale
 
     @cached_property
     def contribution(self) -> Float[Tensor, "vocab neuron"]:
@@ -133,7 +133,7 @@ class ContextualCircuit:
         >>> circuit.contribution.shape
         torch.Size([8192, 1024])
         >>> strongest = circuit.contribution[:, 463].topk(4).indices
-        >>> len(cx.neurons.spelled(weights, strongest.tolist()))  # the tokens as they are written
+        >>> len(cx.neurons.decode_tokens(weights, strongest.tolist()))  # the tokens as they are written
         4
         """
         return einsum(self.weighted_values, self.readout, "t head d_head, head d_head j -> t j")
@@ -147,7 +147,7 @@ class ContextualCircuit:
         True
         """
         if not isinstance(neurons, slice):
-            neurons = check_chosen("neuron", neurons, self.at.n_neurons)
+            neurons = check_chosen("neuron", neurons, self.fixed.n_neurons)
         by_neuron = rearrange(self.readout[..., neurons], "head d_head j -> j (head d_head)")
         return by_neuron @ rearrange(self.weighted_values, "t head d_head -> (head d_head) t")
 
@@ -156,11 +156,11 @@ class ContextualCircuit:
         what every token adds to the residual stream, per unit of kernel.
 
         >>> ext = circuit.extended_embedding()[tokens[:5]]
-        >>> W_in = at.readout.W_in
+        >>> W_in = fixed.readout.W_in
         >>> torch.allclose(ext @ W_in / circuit.scale, circuit.contribution[tokens[:5]], atol=1e-3)
         True
         """
-        W_O = self.at.readout.W_O[list(self.heads)]
+        W_O = self.fixed.readout.W_O[list(self.heads)]
         return einsum(self.weighted_values, W_O, "t head d_head, head d_head d_model -> t d_model")
 
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
@@ -172,11 +172,11 @@ class ContextualCircuit:
 
         >>> stack = torch.stack([text.tokens for text in passages])
         >>> summary = circuit.summary(stack)[:, 463]
-        >>> truth = at.truth(stack, heads)[:, 463]
+        >>> truth = fixed.exact_summary(stack, heads)[:, 463]
         >>> 0.5 < torch.corrcoef(torch.stack([summary, truth]))[0, 1] <= 1
         tensor(True)
         """
-        x = self.at.split.seen(tokens)
+        x = self.fixed.decomposition.seen(tokens)
         by_token = rearrange(self.weighted_values, "vocab head d_head -> vocab (head d_head)")
         z = weighted_sum(by_token, x, self.kernel.expand(x.shape))
         return z @ rearrange(self.readout, "head d_head neuron -> (head d_head) neuron")
@@ -188,29 +188,29 @@ class ContextualCircuit:
 
         >>> ours = circuit.pre_activations(tokens)
         >>> _, cache = model.run_with_cache(tokens[None], stop_at_layer=1, device="cpu")
-        >>> exact = cache["blocks.0.mlp.hook_pre"][0, at.n]
+        >>> exact = cache["blocks.0.mlp.hook_pre"][0, fixed.n]
         >>> 0 < torch.corrcoef(torch.stack([ours, exact]))[0, 1] <= 1
         tensor(True)
         """
-        at, x_n = self.at, self.at.split.seen(tokens)[..., self.at.n]
-        others = [h for h in range(at.n_heads) if h not in self.heads]
-        v, W_O = at.split.values(others)[x_n], at.readout.W_O[others]
+        fixed, x_n = self.fixed, self.fixed.decomposition.seen(tokens)[..., self.fixed.n]
+        others = [h for h in range(fixed.n_heads) if h not in self.heads]
+        v, W_O = fixed.decomposition.values(others)[x_n], fixed.readout.W_O[others]
         alone = einsum(v, W_O, "... head d, head d d_model -> ... d_model")
-        rest = at.readout.beside(x_n) + alone
-        return self.summary(tokens) + rest @ at.readout.W_in / self.scale + at.readout.b_in
+        rest = fixed.readout.resid_without_heads(x_n) + alone
+        return self.summary(tokens) + rest @ fixed.readout.W_in / self.scale + fixed.readout.b_in
 
     def save(self, file: str | Path) -> Path:
         """Keep the circuit in a file, without the model that it was made of: a safetensors file,
         packed where its name ends in .zst. Gives the file.
 
         >>> again = cx.ContextualCircuit.load(circuit.save("circuit.safetensors"))
-        >>> x = at.placed(passages[:2])
+        >>> x = fixed.prepare(passages[:2])
         >>> torch.allclose(again.summary(x), circuit.summary(x), atol=1e-4)
         True
         """
-        from ctxlib import stored  # which comes here
+        from ctxlib import store  # which comes here
 
-        tensors, facts = stored.parts(self.at)
+        tensors, facts = stored.parts(self.fixed)
         tensors |= {name: getattr(self, name) for name in OF_A_TEXT}
         facts |= {"heads": self.heads, "scale": self.scale}
         return stored.write(Path(file), tensors, facts)
@@ -224,28 +224,28 @@ class ContextualCircuit:
         >>> cx.ContextualCircuit.load(kept).heads == circuit.heads
         True
         """
-        from ctxlib import stored  # which comes here
+        from ctxlib import store  # which comes here
 
         tensors, facts = stored.read(Path(file))
         if "heads" not in facts:
-            raise ValueError(f"{file} is a stored layer without a circuit: cx.destination opens it")
+            raise ValueError(f"{file} is a stored layer without a circuit: cx.fix_query opens it")
         own = {name: tensors[name] for name in OF_A_TEXT}
         return cls(stored.made(tensors, facts), tuple(facts["heads"]), **own, scale=facts["scale"])
 
-    def self_normalised(self) -> SelfNormalisedCircuit:
+    def self_normalized(self) -> SelfNormalizedCircuit:
         """The circuit that takes denominators and scale from the text that it reads (chapter 9).
 
-        >>> circuit.self_normalised().heads == circuit.heads
+        >>> circuit.self_normalized().heads == circuit.heads
         True
         """
-        return SelfNormalisedCircuit(self)
+        return SelfNormalizedCircuit(self)
 
 
 # ---------------------------------------------------------------- a better one
 
 
 @dataclass(frozen=True, eq=False)
-class SelfNormalisedCircuit:
+class SelfNormalizedCircuit:
     """A circuit whose denominators and scale are the text's own (chapter 9).
 
     Keys and values are both split as in Equation 1, into what a token is and where it stands:
@@ -255,10 +255,10 @@ class SelfNormalisedCircuit:
 
     so a head's output is a ratio of two sums over the text's tokens, numerator and denominator,
     each with its own kernel. Doing so for all heads rebuilds the residual stream, and with it the
-    scale of LayerNorm 2. Made by `ContextualCircuit.self_normalised`.
+    scale of LayerNorm 2. Made by `ContextualCircuit.self_normalized`.
 
-    >>> better = circuit.self_normalised()
-    >>> truth = at.truth(tokens, heads)
+    >>> better = circuit.self_normalized()
+    >>> truth = fixed.exact_summary(tokens, heads)
     >>> plain, own = ((c.summary(tokens) - truth).square().mean() for c in (circuit, better))
     >>> bool(own < plain)
     True
@@ -267,8 +267,8 @@ class SelfNormalisedCircuit:
     circuit: ContextualCircuit
 
     @property
-    def at(self) -> Destination:
-        return self.circuit.at
+    def prepare(self) -> FixedQuery:
+        return self.circuit.fixed
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -278,14 +278,14 @@ class SelfNormalisedCircuit:
         """What the circuit's heads add to each neuron's pre-activation at n, in one text or a
         stack of them. Errors as in `ContextualCircuit.summary`.
 
-        >>> better = circuit.self_normalised()
+        >>> better = circuit.self_normalized()
         >>> summary = better.summary(torch.stack([text.tokens for text in passages[:4]]))
         >>> summary.shape
         torch.Size([4, 1024])
         """
-        split, readout, x = self.at.split, self.at.readout, self.at.split.seen(tokens)
-        z = split.inside(x, split.rows(x))
-        stream = readout.beside(x[..., self.at.n]) + z.flatten(-2) @ readout.W_O.flatten(0, 1)
+        split, readout, x = self.fixed.decomposition, self.fixed.readout, self.fixed.decomposition.seen(tokens)
+        z = split.z(x, split.rows(x))
+        stream = readout.resid_without_heads(x[..., self.fixed.n]) + z.flatten(-2) @ readout.W_O.flatten(0, 1)
         # the chosen heads reach the neurons in one product, divided by the calibrated scale
         added = z[..., list(self.heads), :].flatten(-2) @ self.circuit.readout.flatten(0, 1)
         return added * (self.circuit.scale / layer_norm_scale(stream, readout.eps))
@@ -293,12 +293,12 @@ class SelfNormalisedCircuit:
     def pre_activations(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """The whole pre-activation at n, from the rebuilt outputs of all heads.
 
-        >>> ours = circuit.self_normalised().pre_activations(tokens)
+        >>> ours = circuit.self_normalized().pre_activations(tokens)
         >>> _, cache = model.run_with_cache(tokens[None], stop_at_layer=1, device="cpu")
-        >>> exact = cache["blocks.0.mlp.hook_pre"][0, at.n]
+        >>> exact = cache["blocks.0.mlp.hook_pre"][0, fixed.n]
         >>> 0.9 < torch.corrcoef(torch.stack([ours, exact]))[0, 1] <= 1
         tensor(True)
         """
-        readout, rebuilt = self.at.readout, self.at.rebuilt_outputs(tokens)
-        read = layer_norm(self.at.resid_mid(tokens, rebuilt), readout.eps)
+        readout, rebuilt = self.fixed.readout, self.fixed.approx_head_outputs(tokens)
+        read = layer_norm(self.fixed.resid_mid(tokens, rebuilt), readout.eps)
         return read @ readout.W_in + readout.b_in

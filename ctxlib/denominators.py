@@ -18,19 +18,19 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.place import Destination, families
-from ctxlib.split import BROAD
+from ctxlib.query import FixedQuery, families
+from ctxlib.decompose import BROAD
 from ctxlib.texts.batching import joined
 from ctxlib.texts.text import AnyText, Text
 from ctxlib.weights import check_chosen
 
 ONE_TEXT = "one text has no spread: give at least two"
-STEADY = 0.3  #: a relative standard deviation over texts below this: the denominator holds still
+MAX_CV = 0.3  #: a relative standard deviation over texts below this: the denominator holds still
 
 # ---------------------------------------------------------------- what a denominator is
 
 
-def softmax_denominators(at: Destination, texts: Iterable[AnyText]) -> Float[Tensor, "text head"]:
+def softmax_denominators(fixed: FixedQuery, texts: Iterable[AnyText]) -> Float[Tensor, "text head"]:
     """`denom_h = sum_i pos_{n,i} content_n(x_i)` of every text, with x_n replaced by the token of
     the destination.
 
@@ -40,13 +40,13 @@ def softmax_denominators(at: Destination, texts: Iterable[AnyText]) -> Float[Ten
     text with fewer than n tokens, for no text at all, for ids outside the vocabulary, and for a
     head whose denominators are beyond the range of the weights' precision.
 
-    >>> denoms = cx.softmax_denominators(at, passages)
+    >>> denoms = cx.softmax_denominators(fixed, passages)
     >>> denoms.shape
     torch.Size([72, 8])
     >>> bool((denoms > 0).all())
     True
     """
-    return joined(at.denominators(x) for x in at.read(texts, "denominators"))
+    return joined(fixed.denominators(x) for x in fixed.read(texts, "denominators"))
 
 
 # ---------------------------------------------------------------- which heads hold still
@@ -55,7 +55,7 @@ def softmax_denominators(at: Destination, texts: Iterable[AnyText]) -> Float[Ten
 class StableHeads(list[int]):
     """A list of heads that carries the table which explains the choice, one row a head.
 
-    >>> heads = cx.stable_heads(at, passages)
+    >>> heads = cx.stable_heads(fixed, passages)
     >>> heads == heads.table.index[heads.table["stable"]].tolist(), len(heads.table)
     (True, 8)
     """
@@ -73,82 +73,82 @@ class NoStableHead(ValueError):
     """
 
 
-def roster(at: Destination, texts: Iterable[AnyText], steady: float = STEADY) -> pd.DataFrame:
+def head_table(fixed: FixedQuery, texts: Iterable[AnyText], max_cv: float = MAX_CV) -> pd.DataFrame:
     """The heads and their facts, one row a head: kernel and family (`families`), the standard
     deviation of the denominator over `texts` relative to its mean, and whether both make the head
     stable.
 
     Arguments and errors as in `stable_heads`, but that no head need be stable.
 
-    >>> list(cx.denominators.roster(at, passages))[-2:]
-    ['relative spread', 'stable']
+    >>> list(cx.denominators.head_table(fixed, passages))[-2:]
+    ['coefficient of variation', 'stable']
     """
-    denoms = softmax_denominators(at, texts)
+    denoms = softmax_denominators(fixed, texts)
     if len(denoms) < 2:
         raise ValueError(ONE_TEXT)
-    table = families(at).drop(columns="because")
-    table["relative spread"] = (denoms.std(0) / denoms.mean(0)).tolist()
-    table["stable"] = (table["effective tokens"] > BROAD) & (table["relative spread"] < steady)
+    table = families(fixed).drop(columns="because")
+    table["coefficient of variation"] = (denoms.std(0) / denoms.mean(0)).tolist()
+    table["stable"] = (table["effective tokens"] > BROAD) & (table["coefficient of variation"] < max_cv)
     return table
 
 
-def speaks(at: Destination, texts: Iterable[AnyText]) -> pd.Series:
+def head_variance_share(fixed: FixedQuery, texts: Iterable[AnyText]) -> pd.Series:
     """Who speaks: each head's share of what differs between texts in what the heads write to the
     neurons, `sum_j var(out_h . W_in[:, j] / s)`; the shares add up to 1. From the truth, or where
     there is none from the rebuilt outputs. Raises ValueError for fewer than two texts.
 
-    >>> share = cx.denominators.speaks(at, passages)
+    >>> share = cx.denominators.head_variance_share(fixed, passages)
     >>> len(share), round(float(share.sum()), 3)
     (8, 1.0)
     """
-    write = at.rebuilt_outputs if at.layer is None else at.outputs
-    written = ((x, write(x)) for x in at.read(texts, "who speaks"))
-    spoken = joined(out / at.scale(x, out)[..., None] for x, out in written)  # text head d_model
+    write = fixed.approx_head_outputs if fixed.exact is None else fixed.head_outputs
+    written = ((x, write(x)) for x in fixed.read(texts, "who speaks"))
+    spoken = joined(out / fixed.scale(x, out)[..., None] for x, out in written)  # text head d_model
     if len(spoken) < 2:
         raise ValueError(ONE_TEXT)
-    apart, W_in = spoken - spoken.mean(0), at.readout.W_in
+    apart, W_in = spoken - spoken.mean(0), fixed.readout.W_in
     gram = W_in @ W_in.T  # d_model numbers in place of one a neuron
     share = einsum(apart @ gram, apart, "text head d_model, text head d_model -> head")
     return pd.Series((share / share.sum()).tolist(), name="share").rename_axis("head")
 
 
-def stable_heads(at: Destination, texts: Iterable[AnyText], steady: float = STEADY) -> StableHeads:
+def stable_heads(fixed: FixedQuery, texts: Iterable[AnyText], max_cv: float = MAX_CV) -> StableHeads:
     """The heads whose denominators hold still: a kernel spread over more than `BROAD` effective
-    tokens, and denominators whose standard deviation over `texts` is below `steady` times their
+    tokens, and denominators whose standard deviation over `texts` is below `max_cv` times their
     mean. The table is in `.table` of what is returned.
 
     Raises NoStableHead, a ValueError, when no head qualifies, ValueError for fewer than two texts,
     and as `softmax_denominators` does.
 
-    >>> heads = cx.stable_heads(at, passages)
-    >>> bool((heads.table.loc[heads, "relative spread"] < cx.denominators.STEADY).all())
+    >>> heads = cx.stable_heads(fixed, passages)
+    >>> bool((heads.table.loc[heads, "coefficient of variation"] < cx.denominators.MAX_CV).all())
     True
-    >>> by_means = cx.decoders.two_means(model, passages)
+    >>> by_means = cx.fit_additive(model, passages)
     >>> set(cx.stable_heads(by_means, passages)) <= set(range(8))
     True
     """
-    table = roster(at, texts, steady)
+    table = head_table(fixed, texts, max_cv)
     if not table["stable"].any():
-        wide = table.loc[table["effective tokens"] > BROAD, "relative spread"]
+        wide = table.loc[table["effective tokens"] > BROAD, "coefficient of variation"]
         closest = f"; the steadiest of the {len(wide)} broad ones strays by {wide.min():.0%}"
         raise NoStableHead(
             f"no head has a kernel over more than {BROAD:g} tokens and a denominator that strays "
-            f"by less than {steady:.0%}{closest if len(wide) else ''}"
+            f"by less than {max_cv:.0%}{closest if len(wide) else ''}"
         )
     return StableHeads(table.index[table["stable"]].tolist(), table)
 
 
-def middle_text(at: Destination, texts: Iterable[Text], heads: Sequence[int]) -> Text:
+def most_typical_text(fixed: FixedQuery, texts: Iterable[Text], heads: Sequence[int]) -> Text:
     """The text to calibrate on: the one whose log denominators lie nearest to their mean over the
     texts, on average over the heads (chapter 4). They are gone through twice: ValueError for an
     iterator, which can be only once. Other errors as in `softmax_denominators`.
 
-    >>> cx.denominators.middle_text(at, passages, heads) in passages
+    >>> cx.denominators.most_typical_text(fixed, passages, heads) in passages
     True
     """
     if isinstance(texts, Iterator):
         raise ValueError("texts that can be read only once: give a list or a cx.texts.stream")
-    chosen = check_chosen("head", heads, at.n_heads)
-    logs = softmax_denominators(at, texts)[:, chosen].log()
+    chosen = check_chosen("head", heads, fixed.n_heads)
+    logs = softmax_denominators(fixed, texts)[:, chosen].log()
     middle = int((logs - logs.mean(0)).abs().mean(1).argmin())
     return next(islice(texts, middle, None))

@@ -22,13 +22,13 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.circuit import ContextualCircuit, SelfNormalisedCircuit, shared_kernel
-from ctxlib.scale import summed
-from ctxlib.split import Entries
+from ctxlib.circuit import ContextualCircuit, SelfNormalizedCircuit, shared_kernel
+from ctxlib.accumulate import summed
+from ctxlib.decompose import Entries
 from ctxlib.texts.text import AnyText
 from ctxlib.weights import check_chosen
 
-Circuit = ContextualCircuit | SelfNormalisedCircuit
+Circuit = ContextualCircuit | SelfNormalizedCircuit
 ROUNDING = 1e-13  # of numbers and their means, relative to them, in float64
 
 # ---------------------------------------------------------------- r and FVU from running sums
@@ -124,7 +124,7 @@ def r_and_fvu(
     texts.
 
     >>> stack = torch.stack([text.tokens for text in passages])
-    >>> truth = at.truth(stack, heads)[:, [298, 973]]
+    >>> truth = fixed.exact_summary(stack, heads)[:, [298, 973]]
     >>> guess = circuit.summary(stack)[:, [298, 973]]
     >>> domains = [text.domain for text in passages]
     >>> list(cx.evaluation.r_and_fvu(guess, truth, domains).index)
@@ -163,16 +163,16 @@ def evaluate(
     `dask.distributed.Client`, does the work on a cluster with the same result, a few batches at a
     time; what a lost worker held is computed again. Raises ValueError for fewer than two texts,
     for neurons that do not exist, for a checkpoint of another circuit or other texts, and as
-    `Destination.truth` does; what was done before an error stays in the checkpoint.
+    `FixedQuery.exact_summary` does; what was done before an error stays in the checkpoint.
 
     >>> table = cx.evaluate(circuit, passages, neurons=[298, 973])
     >>> list(table), table.index.tolist()
     (['r', 'fvu', 'from offset', 'from spread', 'from shape', 'offset', 'spread', 'sd'], [298, 973])
-    >>> better = cx.evaluate(circuit.self_normalised(), passages, neurons=[298, 973])
+    >>> better = cx.evaluate(circuit.self_normalized(), passages, neurons=[298, 973])
     >>> better["fvu"].median() < table["fvu"].median()
     np.True_
     """
-    chosen = check_chosen("neuron", neurons, circuit.at.n_neurons)
+    chosen = check_chosen("neuron", neurons, circuit.fixed.n_neurons)
     comparison = Comparison(circuit, tuple(chosen))
     moments = summed(comparison, NO_TEXTS, texts, checkpoint, client)
     table = moments.table(chosen)
@@ -188,12 +188,12 @@ class Comparison:
     neurons: tuple[int, ...]
 
     def batches(self, texts: Iterable[AnyText]) -> Iterator[Int[Tensor, "text source"]]:
-        return self.circuit.at.read(texts, "evaluation")
+        return self.circuit.fixed.read(texts, "evaluation")
 
     def __call__(self, tokens: Int[Tensor, "text source"]) -> Moments:
         c = self.circuit
         with torch.no_grad():  # what is kept on the way may be asked for derivatives later
-            truth = c.at.truth(tokens, c.heads)
+            truth = c.fixed.exact_summary(tokens, c.heads)
             return Moments.of(c.summary(tokens)[:, self.neurons], truth[:, self.neurons])
 
 
@@ -216,7 +216,7 @@ def approximated(
     """What the circuit's heads add to each neuron at n, with only the approximations named in
     `made` (keys of `APPROXIMATIONS`) and everything else exact.
 
-    With none this is `Destination.truth`, with all of them the circuit's own summary of the text
+    With none this is `FixedQuery.exact_summary`, with all of them the circuit's own summary of the text
     with its token at n. In between, a row of head h is `kernel_i content_h(x_i) / denom_h`:
 
     - keys: content from E[n, x_i], or else whatever the exact score holds beside the kernel;
@@ -227,23 +227,23 @@ def approximated(
     - values: of x_i at position n, or where it stands;
     - scale: of the calibration text, or the text's own.
 
-    Raises ValueError for an approximation that is not one of the six, and as `Destination.truth`.
+    Raises ValueError for an approximation that is not one of the six, and as `FixedQuery.exact_summary`.
 
     >>> list(cx.evaluation.APPROXIMATIONS)
     ['keys', 'values', 'kernel', 'denominators', 'token', 'scale']
     >>> exact = cx.evaluation.approximated(circuit, tokens[None], made=())
-    >>> truth = at.truth(tokens[None], heads)
+    >>> truth = fixed.exact_summary(tokens[None], heads)
     >>> torch.allclose(exact, truth, atol=1e-3)
     True
     """
     if unknown := set(made) - APPROXIMATIONS.keys():
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
-    at, split, heads = circuit.at, circuit.at.split, list(circuit.heads)
-    layer, x = at.true_layer(), split.seen(tokens)
-    scale = circuit.scale if "scale" in made else at.scale(x, at.outputs(x))
+    fixed, split, heads = circuit.fixed, circuit.fixed.decomposition, list(circuit.heads)
+    layer, x = fixed.require_exact(), split.seen(tokens)
+    scale = circuit.scale if "scale" in made else fixed.scale(x, fixed.head_outputs(x))
     if "token" in made:
         x = x.clone()
-        x[:, at.n] = at.token
+        x[:, fixed.n] = fixed.token
 
     def parts(x: Int[Tensor, "text source"]) -> tuple[Entries, Entries]:
         """log pos_i, and what each source gets beside it: log content, or the exact rest."""
@@ -258,12 +258,12 @@ def approximated(
         numerators = summed = shared_kernel(chosen).log()[:, None] + beside
     if "denominators" in made:  # the same token stands at n, and asks with the same query
         borrowed = circuit.calibration.repeat(len(x), 1).to(x.device)
-        borrowed[:, at.n] = x[:, at.n]
+        borrowed[:, fixed.n] = x[:, fixed.n]
         summed = kernels + parts(borrowed)[1]
     rows = (numerators - summed.logsumexp(-1, keepdim=True)).exp()
-    z = layer.mixed(rows, layer.normalised(x, here="values" in made))[:, heads]
-    out = einsum(z, at.readout.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
-    return out @ at.readout.W_in / scale
+    z = layer.z_from_pattern(rows, layer.normalized_resid(x, here="values" in made))[:, heads]
+    out = einsum(z, fixed.readout.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
+    return out @ fixed.readout.W_in / scale
 
 
 def error_budget(
@@ -287,15 +287,15 @@ def error_budget(
     """
     if not isinstance(circuit, ContextualCircuit):
         raise ValueError("the budget is of the paper's circuit, which borrows from a page: give it")
-    at = circuit.at
-    chosen = check_chosen("neuron", neurons, at.n_neurons)
+    fixed = circuit.fixed
+    chosen = check_chosen("neuron", neurons, fixed.n_neurons)
     names = [name for name in APPROXIMATIONS if name != "token"]
     rows: dict[tuple[str, str], set[str]] = {("none", ""): set(), ("all", ""): set(names)}
     rows |= {("without", name): set(names) - {name} for name in names}
     rows |= {("only", name): {name} for name in names}
     sums = dict.fromkeys(rows, NO_TEXTS)
-    for x in at.read(texts, "error budget"):
-        truth = at.truth(x, circuit.heads)[:, chosen]
+    for x in fixed.read(texts, "error budget"):
+        truth = fixed.exact_summary(x, circuit.heads)[:, chosen]
         for row, made in rows.items():
             sums[row] += Moments.of(approximated(circuit, x, made)[:, chosen], truth)
     columns = ["r", "fvu", "from offset", "from spread", "from shape"]

@@ -417,7 +417,7 @@ def twin(name: str) -> Path:
     """
     for file, known in twin_files()[name].items():
         if file != "what":
-            place = shipped(f"twins/{name}/{file}", known)
+            place = shipped(f"data/twins/{name}/{file}", known)
     return place.parent
 
 
@@ -450,7 +450,7 @@ def shipped(file: str, known: str) -> Path:
 
 def stored_layer(name: str) -> Path:
     """The file of a stored layer that the repository has, as `shipped`, with its errors, of which
-    OSError names the hub's model: a destination can be made of that as well. `cx.destination` of
+    OSError names the hub's model: a destination can be made of that as well. `cx.fix_query` of
     the name comes here.
 
     >>> cx.models.stored_layer("smollm2").name  # of a clone
@@ -461,7 +461,7 @@ def stored_layer(name: str) -> Path:
     except OSError as error:
         hub = real_models()[name]["hub"]
         raise OSError(
-            f"{error}; or ask the hub's model: cx.destination(cx.load({hub!r}))"
+            f"{error}; or ask the hub's model: cx.fix_query(cx.load({hub!r}))"
         ) from error
 
 

@@ -61,7 +61,7 @@ def find_neurons(
     """
     if whole("at_least", at_least) < 0:
         raise ValueError(f"at_least={at_least}: give 0 or more")
-    tops, means, top, bottom = outermost(circuit)
+    tops, means, top, bottom = extreme_tokens(circuit)
     z = robust_z(tops)
     order = tops.argsort(descending=True, stable=True)
     passed = z > STANDS_OUT if threshold is None else tops > threshold
@@ -81,8 +81,8 @@ def find_neurons(
             "top": tops[chosen].tolist(),
             "z": z[chosen].tolist(),
             "mean": means[chosen].tolist(),
-            "top tokens": [spelled(circuit.at, row) for row in top[chosen].tolist()],
-            "bottom tokens": [spelled(circuit.at, row) for row in bottom[chosen].tolist()],
+            "top tokens": [decode_tokens(circuit.fixed, row) for row in top[chosen].tolist()],
+            "bottom tokens": [decode_tokens(circuit.fixed, row) for row in bottom[chosen].tolist()],
         },
         index=pd.Index(chosen.tolist(), name="neuron"),
     )
@@ -90,21 +90,21 @@ def find_neurons(
     return table
 
 
-def outermost(circuit: ContextualCircuit) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def extreme_tokens(circuit: ContextualCircuit) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Of every neuron `top`, the contribution of an average token, and the ids of the tokens with
     the largest and with the smallest contributions, the outermost first; glitch tokens left out.
 
-    >>> top, mean, largest, smallest = cx.neurons.outermost(circuit)
+    >>> top, mean, largest, smallest = cx.neurons.extreme_tokens(circuit)
     >>> contribution = circuit.contribution_to([298])[0]
     >>> torch.isclose(contribution[largest[298]].mean() - mean[298], top[298]).item()
     True
     """
-    ids = (~circuit.at.split.untrained).nonzero()[:, 0]
-    kept, count = min(LARGEST, len(ids)), circuit.at.n_neurons
+    ids = (~circuit.fixed.decomposition.untrained).nonzero()[:, 0]
+    kept, count = min(LARGEST, len(ids)), circuit.fixed.n_neurons
 
     def of_some(start: int) -> tuple[Tensor, ...]:
         contribution = circuit.contribution_to(slice(start, start + CHUNK))
-        contribution = contribution if len(ids) == circuit.at.d_vocab else contribution[:, ids]
+        contribution = contribution if len(ids) == circuit.fixed.d_vocab else contribution[:, ids]
         best, worst = (contribution.topk(kept, largest=up) for up in (True, False))
         mean = contribution.mean(1)
         return best.values.mean(1) - mean, mean, ids[best.indices], ids[worst.indices]
@@ -127,10 +127,10 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     return torch.where(far == 0, far, far / (1.4826 * far.abs().quantile(0.5)))
 
 
-def spelled(reader: Reads, ids: Sequence[int]) -> list[str] | list[int]:
+def decode_tokens(reader: Reads, ids: Sequence[int]) -> list[str] | list[int]:
     """Tokens as text, or as they are where there is no tokenizer.
 
-    >>> cx.neurons.spelled(weights, [262, 7])
+    >>> cx.neurons.decode_tokens(weights, [262, 7])
     [' the', "'"]
     """
     return list(ids) if reader.tokenizer is None else [reader.tokenizer.decode([t]) for t in ids]
@@ -149,7 +149,7 @@ def label_neurons(
     `values` is any measure of the neurons on the texts: a summary, the true contribution, the
     pre-activation. `label` is the label whose mean lies farthest above that of all other texts;
     `difference` is how far, in the unit of `values`; `auc` is the chance that a text of the label
-    has the larger value than another. How sure that is, `cx.claims.by_document` says. Raises
+    has the larger value than another. How sure that is, `cb.by_document` says. Raises
     ValueError unless there is a label for each text, two labels at least, and two texts in each.
 
     >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))

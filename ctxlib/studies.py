@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from ctxlib.circuit import ContextualCircuit
-from ctxlib.denominators import STEADY, NoStableHead, middle_text, roster, speaks, stable_heads
-from ctxlib.neurons import spelled
-from ctxlib.place import Destination, destination
+from ctxlib.denominators import MAX_CV, NoStableHead, most_typical_text, head_table, head_variance_share, stable_heads
+from ctxlib.neurons import decode_tokens
+from ctxlib.query import FixedQuery, destination
 from ctxlib.texts.sources import collection, passages
 from ctxlib.texts.text import Reader, Text
 from ctxlib.weights import LayerWeights, check_chosen
@@ -26,7 +26,7 @@ PROSE = ("american", "british", "travel")  #: the passages' domains that count a
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A destination `at`, with its stable heads. `passages` are the book's labelled ones, `texts`
+    """A destination `fixed`, with its stable heads. `passages` are the book's labelled ones, `texts`
     those to measure on, `plain` the domains that count as plain prose. Make one with `study`.
 
     >>> study = cx.study(model, texts=100)
@@ -35,17 +35,17 @@ class Study:
     destination n = 256, token ' the'; stable heads [...] of 8
     """
 
-    at: Destination
+    fixed: FixedQuery
     passages: list[Text]
     texts: list[Text]
     heads: list[int]
     plain: Sequence[str]
-    steady: float = STEADY
+    max_cv: float = MAX_CV
 
     @property
     def n(self) -> int:
         """The destination's position."""
-        return self.at.n
+        return self.fixed.n
 
     @property
     def length(self) -> int:
@@ -80,34 +80,34 @@ class Study:
         return sorted(set(self.domains.tolist()))
 
     @cached_property
-    def roster(self) -> pd.DataFrame:
+    def head_table(self) -> pd.DataFrame:
         """The heads and their facts at this destination, rounded for a page: effective tokens of
         the kernel, within how many tokens half of its mass lies, family, relative spread of the
         denominator over the texts, stable or not.
 
-        >>> cx.study(model, texts=100).roster.columns.tolist()
-        ['effective tokens', 'half of the mass within', 'family', 'relative spread', 'stable']
+        >>> cx.study(model, texts=100).head_table.columns.tolist()
+        ['effective tokens', 'half-mass distance', 'family', 'coefficient of variation', 'stable']
         """
         table = getattr(self.heads, "table", None)  # `StableHeads` carry theirs
         if table is None:
-            table = roster(self.at, self.texts, self.steady)
-        wanted = ["effective tokens", "half of the mass within", "family", "relative spread"]
+            table = head_table(self.fixed, self.texts, self.max_cv)
+        wanted = ["effective tokens", "half-mass distance", "family", "coefficient of variation"]
         return (
             table[[*wanted, "stable"]].round({wanted[0]: 0, wanted[-1]: 2}).astype({wanted[0]: int})
         )
 
     @cached_property
-    def speaks(self) -> pd.Series:
+    def head_variance_share(self) -> pd.Series:
         """Who speaks, over every fourth of eight or more texts, else over all of them
-        (`cx.denominators.speaks`): each head's share of what differs between texts. An average over
+        (`cx.denominators.head_variance_share`): each head's share of what differs between texts. An average over
         heads counts a silent head like any other; this is what to weigh it by. Raises ValueError
         for fewer than two texts.
 
-        >>> share = cx.study(model, texts=100).speaks
+        >>> share = cx.study(model, texts=100).head_variance_share
         >>> len(share), round(float(share.sum()), 3)
         (8, 1.0)
         """
-        return speaks(self.at, self.texts[:: 4 if len(self.texts) >= 8 else 1])
+        return head_variance_share(self.fixed, self.texts[:: 4 if len(self.texts) >= 8 else 1])
 
     @cached_property
     def example(self) -> Text:
@@ -120,14 +120,14 @@ class Study:
         return next((text for text in self.texts if text.half == "B"), self.texts[0])
 
     @cached_property
-    def calibrating(self) -> Text:
+    def calibration_text(self) -> Text:
         """The passage of plain prose whose denominators lie nearest to the middle.
 
         >>> study = cx.study(model, texts=100)
-        >>> study.calibrating in study.prose
+        >>> study.calibration_text in study.prose
         True
         """
-        return middle_text(self.at, self.prose, self.heads)
+        return most_typical_text(self.fixed, self.prose, self.heads)
 
     @cached_property
     def circuit(self) -> ContextualCircuit:
@@ -136,7 +136,7 @@ class Study:
         >>> cx.study(model, texts=100).circuit.contribution.shape
         torch.Size([8192, 1024])
         """
-        return ContextualCircuit.calibrate(self.at, self.calibrating, self.heads)
+        return ContextualCircuit.calibrate(self.fixed, self.calibration_text, self.heads)
 
     def __str__(self) -> str:
         kinds = len({text.domain for text in self.texts})
@@ -145,8 +145,8 @@ class Study:
         return (
             f"{len(self.texts)} {held_out}texts of {kinds} domains; {len(self.passages)} passages "
             f"of {len(self.names)} domains\n"
-            f"destination n = {self.n}, token {spelled(self.at, [self.at.token])[0]!r}; "
-            f"stable heads {self.heads} of {self.at.n_heads}"
+            f"destination n = {self.n}, token {decode_tokens(self.fixed, [self.fixed.token])[0]!r}; "
+            f"stable heads {self.heads} of {self.fixed.n_heads}"
         )
 
 
@@ -155,15 +155,15 @@ def study(
     texts: int | Sequence[Text] | None = None,
     token: str | int = " the",
     heads: Sequence[int] | None = None,
-    steady: float = STEADY,
+    max_cv: float = MAX_CV,
     prose: Sequence[str] = PROSE,
     or_all: bool = False,
 ) -> Study:
     """Read so many texts of the collection (by default all), or those that are given, and choose
-    the heads whose denominators stray by less than `steady` of their mean over them, unless `heads`
+    the heads whose denominators stray by less than `max_cv` of their mean over them, unless `heads`
     names others.
 
-    `of` is a destination, or what `cx.destination` makes one of with this `token`: n is then
+    `of` is a destination, or what `cx.fix_query` makes one of with this `token`: n is then
     the middle of the model's context, or the end of the shortest text where that comes first.
     Raises NoStableHead where no head is stable, but with `or_all`, which takes all heads then;
     TypeError for a token beside a destination; other errors as the functions that it calls.
@@ -171,24 +171,24 @@ def study(
     >>> cx.study(model, texts=100, heads=[4, 2]).heads
     [4, 2]
     """
-    of = destination(of, token=token) if isinstance(of, str | os.PathLike) else of
-    placed = isinstance(of, Destination)
+    of = fix_query(of, token=token) if isinstance(of, str | os.PathLike) else of
+    placed = isinstance(of, FixedQuery)
     if placed and token != " the":
         raise TypeError("a destination has its token: give none beside it")
     reader = of if placed or isinstance(of, LayerWeights) else Reader.of(of)
     measured = collection(reader, texts) if isinstance(texts, int | None) else list(texts)
-    labelled = passages(reader)
-    at = of if placed else destination(of, [*measured, *labelled], token=token)
+    labeled = passages(reader)
+    fixed = of if placed else fix_query(of, [*measured, *labeled], token=token)
     if heads is not None:
-        chosen = check_chosen("head", heads, at.n_heads)
+        chosen = check_chosen("head", heads, fixed.n_heads)
     else:
         try:
-            chosen = stable_heads(at, measured, steady)
+            chosen = stable_heads(fixed, measured, max_cv)
         except NoStableHead:
             if not or_all:
                 raise
-            chosen = list(range(at.n_heads))
-    return Study(at, labelled, measured, chosen, prose, steady)
+            chosen = list(range(fixed.n_heads))
+    return Study(fixed, labeled, measured, chosen, prose, max_cv)
 
 
 def shortest(texts: Sequence[Text]) -> int:

@@ -113,7 +113,7 @@ class LayerWeights:
         residual stream; NoPositionEmbeddings for a model without learned absolute positions.
 
         >>> second = cx.LayerWeights.of(model, layer=1)
-        >>> second.layer, second.n_heads
+        >>> second.exact, second.n_heads
         (1, 8)
         """
         if isinstance(model, Encoder):
@@ -123,7 +123,7 @@ class LayerWeights:
             kind = cfg.positional_embedding_type.replace("standard", "computed")
             raise NoPositionEmbeddings(
                 f"{cfg.model_name} has {kind} positions, of which it adds no table to the residual "
-                "stream, so there is no W_pos to split its keys by; cx.destination(model) splits "
+                "stream, so there is no W_pos to split its keys by; cx.fix_query(model) splits "
                 "them by two means (chapter 11, What if positions are elsewhere?), chapters 13 and "
                 "14 go on with cx.texts.Reader.of(model)"
             )
@@ -150,7 +150,7 @@ class LayerWeights:
         stands behind the embeddings and behind attention, so what heads and MLP read is normalised
         as in a decoder, and Equation 1 holds word for word: its parts are read under GPT-2's names.
         """
-        check_there("layer", layer, 1)
+        check_index("layer", layer, 1)
         bert, attention = encoder.original_model, "encoder.layer.0.attention."
         there = {name: t.float().cpu() for name, t in bert.state_dict().items()}
         names = {
@@ -242,14 +242,14 @@ class LayerWeights:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
         by_head = "... (qkv head d_head) -> qkv head ... d_head"
         W_QKV, b_QKV = (rearrange(t, by_head, qkv=3, head=n_heads) for t in fold(*attention))
-        W_O = centre(rearrange(W_O, "(head d_head) d -> head d_head d", head=n_heads))
+        W_O = center(rearrange(W_O, "(head d_head) d -> head d_head d", head=n_heads))
         has_mlp = tensors.keys() >= {*mlp}
         of_mlp = fold(*(tensors[name] for name in mlp)) if has_mlp else (None, None)
-        of_a_layer = (*W_QKV, W_O, *b_QKV, centre(b_O), *of_mlp)
+        of_a_layer = (*W_QKV, W_O, *b_QKV, center(b_O), *of_mlp)
         return cls(
             **dict(zip(OF_A_LAYER, of_a_layer, strict=True)),
-            W_E=centre(tensors["wte.weight"]) if "wte.weight" in tensors else None,
-            W_pos=centre(tensors["wpe.weight"]),
+            W_E=center(tensors["wte.weight"]) if "wte.weight" in tensors else None,
+            W_pos=center(tensors["wpe.weight"]),
             layer=layer,
             eps=eps,
             attn_scale=(d_model // n_heads) ** 0.5,
@@ -360,7 +360,7 @@ class LayerWeights:
             )
         return self.W_E
 
-    def normalised(
+    def normalized_resid(
         self, tokens: Int[Tensor, "*text pos"], n: int | None = None
     ) -> Float[Tensor, "*text source d_model"]:
         """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from: of a whole text,
@@ -370,9 +370,9 @@ class LayerWeights:
         for more tokens than the model has positions, for n outside the text or the model, and for
         ids outside the vocabulary.
 
-        >>> weights.normalised(tokens).square().mean(-1)[:3].round(decimals=2)
+        >>> weights.normalized_resid(tokens).square().mean(-1)[:3].round(decimals=2)
         tensor([1., 1., 1.])
-        >>> whole, part = weights.normalised(tokens), weights.normalised(tokens, n=99)
+        >>> whole, part = weights.normalized_resid(tokens), weights.normalized_resid(tokens, n=99)
         >>> torch.allclose(part, whole[:100], atol=1e-4)
         True
         """
@@ -380,7 +380,7 @@ class LayerWeights:
         return layer_norm(self.embeddings()[x] + self.W_pos[: x.shape[-1]], self.eps)
 
     def check_text(self, tokens: Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
-        """The tokens, on the weights' device, or the ValueError of `normalised`."""
+        """The tokens, on the weights' device, or the ValueError of `normalized_resid`."""
         if tokens.ndim != 1 or not 0 < len(tokens) <= self.n_ctx:
             raise ValueError(
                 f"tokens of shape {tuple(tokens.shape)}: "
@@ -420,14 +420,14 @@ class LayerWeights:
         if not self.both_sides:
             return n + 1
         length = min(max(2 * n, n + 1), self.n_ctx) if length is None else length
-        check_there("position", length - 1, self.n_ctx)
+        check_index("position", length - 1, self.n_ctx)
         return length
 
     def beside(self, n: int) -> tuple[Float[Tensor, "vocab d_model"], Float[Tensor, " d_model"]]:
         """What the MLP's residual stream holds at n beside the heads' outputs: a part for each
         token that may stand there, and the rest.
 
-        >>> by_token, rest = weights.beside(n=99)
+        >>> by_token, rest = weights.resid_without_heads(n=99)
         >>> by_token.shape, rest.shape
         (torch.Size([8192, 256]), torch.Size([256]))
         """
@@ -435,7 +435,7 @@ class LayerWeights:
         if self.skip_gain is None or self.skip_bias is None:
             return own, here + self.b_O
         skipped = layer_norm(own + here, self.eps) * self.skip_gain + self.skip_bias
-        return centre(skipped), self.b_O
+        return center(skipped), self.b_O
 
     def position(self, n: int) -> Float[Tensor, " d_model"]:
         """`W_pos[n]`, or a ValueError for a position that is not there, and for another layer than
@@ -445,7 +445,7 @@ class LayerWeights:
             raise ValueError(
                 f"layer {self.layer}: only what enters layer 0 is a token plus a position embedding"
             )
-        check_there("position", n, self.n_ctx)
+        check_index("position", n, self.n_ctx)
         return self.W_pos[n]
 
     def queries(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
@@ -454,17 +454,17 @@ class LayerWeights:
         >>> weights.queries(tokens).shape
         torch.Size([8, 512, 32])
         """
-        return project(self.normalised(tokens), self.W_Q, self.b_Q)
+        return project(self.normalized_resid(tokens), self.W_Q, self.b_Q)
 
     def keys(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
         """`key_i = LN(W_E[x_i] + W_pos[i]) W_K + b_K`.
 
         >>> q, k = weights.queries(tokens), weights.keys(tokens)
         >>> scores = k[4, :100] @ q[4, 99] / weights.attn_scale
-        >>> torch.allclose(scores, cx.split.exact_scores(weights, tokens, n=99)[4], atol=1e-3)
+        >>> torch.allclose(scores, cx.decompose.exact_scores(weights, tokens, n=99)[4], atol=1e-3)
         True
         """
-        return project(self.normalised(tokens), self.W_K, self.b_K)
+        return project(self.normalized_resid(tokens), self.W_K, self.b_K)
 
     def values(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
         """`v_i = LN(W_E[x_i] + W_pos[i]) W_V + b_V`.
@@ -473,7 +473,7 @@ class LayerWeights:
         >>> (row @ weights.values(tokens)[4, :100]).shape
         torch.Size([32])
         """
-        return project(self.normalised(tokens), self.W_V, self.b_V)
+        return project(self.normalized_resid(tokens), self.W_V, self.b_V)
 
     def head_outputs(
         self, rows: Float[Tensor, "head pos"], tokens: Int[Tensor, " pos"]
@@ -505,8 +505,8 @@ class LayerWeights:
         """The MLP's pre-activations from the centred residual stream behind attention:
         `LN(r) W_in + b_in`.
 
-        >>> here = cx.destination(weights, n=99)
-        >>> resid = here.resid_mid(tokens, here.outputs(tokens))
+        >>> here = cx.fix_query(weights, n=99)
+        >>> resid = here.resid_mid(tokens, here.head_outputs(tokens))
         >>> weights.pre_activations(resid).shape
         torch.Size([1024])
         """
@@ -564,10 +564,10 @@ def check_layer(model: Any, layer: int) -> None:
             "the model is not folded: load it with cx.load, "
             "or call model.enable_compatibility_mode(fold_value_biases=False)"
         )
-    check_there("layer", layer, model.cfg.n_layers)
+    check_index("layer", layer, model.cfg.n_layers)
 
 
-def check_there(kind: str, given: int, size: int) -> None:
+def check_index(kind: str, given: int, size: int) -> None:
     """Nothing, or a ValueError for a layer, head, neuron, position or token id that is not there: a
     negative one would be counted from the end.
     """
@@ -592,7 +592,7 @@ def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int
     if not listed:
         raise ValueError(f"no {kind}s: choose at least one")
     for i in listed:
-        check_there(kind, i, size)
+        check_index(kind, i, size)
     if len(set(listed)) < len(listed):
         raise ValueError(f"{kind}s {listed}: one is there twice")
     return listed
@@ -616,14 +616,14 @@ def whole(kind: str, given: Any) -> int:
 def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> Int[Tensor, "*any"]:
     """The tokens, or a ValueError for ids that a vocabulary of this size does not have."""
     for extreme in (tokens.min(), tokens.max()) if tokens.numel() else ():
-        check_there("token id", int(extreme), d_vocab)
+        check_index("token id", int(extreme), d_vocab)
     return tokens
 
 
 def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:
     """The id of a token given as text or as an id, or a ValueError."""
     if not isinstance(token, str):
-        check_there("token id", token, d_vocab)
+        check_index("token id", token, d_vocab)
         return whole("token id", token)
     if tokenizer is None:
         raise ValueError(
@@ -652,7 +652,7 @@ def score_divisor(config: Any, d_head: int, layer: int) -> float:
     return d_head**0.5 * (layer + 1 if by_layer else 1)
 
 
-def centre(W: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+def center(W: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
     """Remove the mean over d_model from what writes to the residual stream;
     LayerNorm never sees that direction.
     """

@@ -74,13 +74,13 @@ def as_encoder(w):
 
 def asked(weights, case):
     """The destination of a case."""
-    return cx.destination(weights, n=case.n, token=case.token, C=case.C)
+    return cx.fix_query(weights, n=case.n, token=case.token, C=case.C)
 
 
 def calibrated(make_weights, case):
     """The circuit of a case, from its first text."""
-    at = asked(block_of(make_weights, case), case)
-    return cx.ContextualCircuit.calibrate(at, case.texts[0], case.heads)
+    fixed = asked(block_of(make_weights, case), case)
+    return cx.ContextualCircuit.calibrate(fixed, case.texts[0], case.heads)
 
 
 # ---------------------------------------------------------------- pieces
@@ -91,7 +91,7 @@ def reach(w, n):
     return min(max(2 * n, n + 1), w.n_ctx) if w.both_sides else n + 1
 
 
-def placed(w, text, n, token):
+def crop(w, text, n, token):
     """What is read of a text, the token that asks in place of its own."""
     return [*text[:n], token, *text[n + 1 : reach(w, n)]]
 
@@ -100,13 +100,13 @@ def scale(w, v):
     return ((v @ v) / w.d_model + w.eps).sqrt()
 
 
-def what(w, t, i):
+def content_component(w, t, i):
     """What a head sees of token t at position i."""
     v = w.W_E[t] + w.W_pos[i]
     return v / scale(w, v)
 
 
-def where(w, i, n, C):
+def positional_component(w, i, n, C):
     """What standing at i in place of n adds to that."""
     return w.d_model**0.5 * (w.W_pos[i] - w.W_pos[n]) / math.hypot(w.W_pos[i].norm(), C)
 
@@ -130,26 +130,26 @@ def softmax(scores):
 
 
 def kernel(w, h, q, n, C):
-    return softmax([score(w, h, q, where(w, i, n, C)) for i in range(reach(w, n))])
+    return softmax([score(w, h, q, positional_component(w, i, n, C)) for i in range(reach(w, n))])
 
 
 def content(w, h, q, n, t):
-    return math.exp(score(w, h, q, what(w, t, n)))
+    return math.exp(score(w, h, q, content_component(w, t, n)))
 
 
 def denominator(w, h, text, n, token, C):
-    q = query(w, h, what(w, token, n))
-    contents = [content(w, h, q, n, t) for t in placed(w, text, n, token)]
+    q = query(w, h, content_component(w, token, n))
+    contents = [content(w, h, q, n, t) for t in crop(w, text, n, token)]
     return weighted(kernel(w, h, q, n, C), contents)
 
 
 def rebuilt(w, text, n, C):
     """What heads see of the sources, by Equation 1."""
-    return [what(w, t, n) + where(w, i, n, C) for i, t in enumerate(text[: reach(w, n)])]
+    return [content_component(w, t, n) + positional_component(w, i, n, C) for i, t in enumerate(text[: reach(w, n)])]
 
 
 def rebuilt_row(w, h, text, n, C):
-    q = query(w, h, what(w, text[n], n))
+    q = query(w, h, content_component(w, text[n], n))
     return softmax([score(w, h, q, x) for x in rebuilt(w, text, n, C)])
 
 
@@ -168,7 +168,7 @@ def weighted(row, vectors):
 
 def exact(w, text, n):
     """What heads see of the sources."""
-    return [what(w, t, i) for i, t in enumerate(text[: reach(w, n)])]
+    return [content_component(w, t, i) for i, t in enumerate(text[: reach(w, n)])]
 
 
 def row(w, h, text, n):
@@ -191,7 +191,7 @@ def between(w, text, n, outputs):
     """The residual stream between attention and MLP."""
     beside = w.W_E[text[n]] + w.W_pos[n]
     if w.both_sides:  # it was normalised, with gain and bias, and is centred
-        beside = what(w, text[n], n) * w.skip_gain + w.skip_bias
+        beside = content_component(w, text[n], n) * w.skip_gain + w.skip_bias
         beside = beside - beside.mean()
     return beside + sum(outputs) + w.b_O
 

@@ -134,7 +134,7 @@ class Case:
         parts = {name: block.get_submodule(getattr(self.places, name)) for name in names}
         return SimpleNamespace(block=block, **parts)
 
-    def centred(self, v):
+    def centered(self, v):
         """Without the mean, which only RMSNorm sees."""
         return v if self.kind in RMS else v - v.mean(-1, keepdim=True)
 

@@ -27,7 +27,7 @@ pytest.register_assert_rewrite("viewing", "shown")  # what a page was blamed for
 from viewing import *  # noqa: F403  its fixtures
 
 import ctxlib as cx
-from ctxlib.widgets import packed_layer
+from ctxviews import packed_layer
 
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, database=None, max_examples=30
@@ -138,7 +138,7 @@ def drawn():
 @pytest.fixture(scope="session")
 def here(precise):
     """A destination in the midst of those texts, asked by " the"."""
-    return cx.destination(precise, n=20)
+    return cx.fix_query(precise, n=20)
 
 
 @pytest.fixture(scope="session")
@@ -168,8 +168,8 @@ def mini_view(mini_weights, packed_mini):
 
     def make(kind, **state):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ctxlib.widgets.views.packed_layer", lambda weights, name: packed_mini)
-            return getattr(cx.widgets, kind)(mini_weights, **state)
+            patch.setattr("ctxviews.views.packed_layer", lambda weights, name: packed_mini)
+            return getattr(cv, kind)(mini_weights, **state)
 
     return make
 

@@ -86,7 +86,7 @@ def explained(details: Locator, circuit: Any, tokens: Any, neuron: int, source: 
     *rows, [*_, whole] = cells(details)
     token, kernel = int(tokens[source]), float(circuit.kernel[source])
     for (_, *row), k, head in zip(rows, range(len(rows)), circuit.heads, strict=True):
-        content = float(circuit.at.split.likes[head, token])
+        content = float(circuit.fixed.decomposition.content[head, token])
         denominator = float(circuit.denominators[k])
         term = kernel * float(circuit.weighted_values[token, k] @ circuit.readout[k][:, neuron])
         parts = np.array([kernel, content, denominator, term / kernel / content * denominator])

@@ -51,7 +51,7 @@ def test_every_name_of_the_package_has_one_entry():
     assert pages - modules == others and not others & set(cx.__all__)
     names = {n.removeprefix("ctxlib.") for n in NAMES}
     assert set(cx.__all__) - modules == {n for n in names if "." not in n}
-    given = {f"decoders.{n}" for n in cx.decoders.__all__ if n != "explain"}
+    given = {f"decoders.{n}" for n in cx.lookups.__all__ if n != "explain"}
     assert given == {n for n in names if re.fullmatch(r"decoders\.\w+", n)}
 
 

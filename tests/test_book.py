@@ -141,12 +141,12 @@ def test_chapter_9_writes_out_the_self_normalised_circuit(mini_weights):
     (imports,) = (c.source for c in source.cells if "import ctxlib" in c.source)
     (cell,) = (c.source for c in source.cells if c.source.startswith("x = own[0]"))
     imports, heads = imports.partition("\npd.")[0], [0, 2, 5]
-    at = cx.destination(mini_weights, n=60)
-    text = draw_texts(1, 61, at.d_vocab)
-    there = {"own": text, "weights": mini_weights, "n": at.n, "heads": heads}
+    fixed = cx.fix_query(mini_weights, n=60)
+    text = draw_texts(1, 61, fixed.d_vocab)
+    there = {"own": text, "weights": mini_weights, "n": fixed.n, "heads": heads}
     exec(f"{imports}\n{cell}", there)
-    circuit = cx.ContextualCircuit.calibrate(at, text[0], heads)
-    torch.testing.assert_close(there["summary"], circuit.self_normalised().summary(text[0]))
+    circuit = cx.ContextualCircuit.calibrate(fixed, text[0], heads)
+    torch.testing.assert_close(there["summary"], circuit.self_normalized().summary(text[0]))
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -341,7 +341,7 @@ def test_a_notebook_that_is_not_its_chapter_run_is_refused(book, monkeypatch):
     for step in ("check", "book"):  # a failure is no stamp
         refused(rf"(?s){cell}.*a = read\.tv\(\).*'TV 0\.02\\n' == 'TV 0\.01\\n'", step=step)
     notebook = nbformat.reads(whole, as_version=4)
-    said = {"text/plain": repr(cx.claims.finding("r > 0.9.", holds=False))}
+    said = {"text/plain": repr(cb.finding("r > 0.9.", holds=False))}
     notebook.cells[1].outputs.append(nbformat.v4.new_output("display_data", said))
     nbformat.write(notebook, book.notebook)
     refused(r"01_x: code cell 2: Here it is otherwise: r > 0\.9\.")  # its prose contradicts it
@@ -392,8 +392,8 @@ def test_all_that_a_kernel_may_read_is_held_but_no_script_that_browsers_alone_re
     held = build_book.facts("gpt2", *build_book.package())["files"]
     mini = {f"ctxlib/data/mini/{name}" for name in ("config.json", "model.safetensors")}
     known = {"ctxlib/data/stored.json", "ctxlib/data/twins.toml", "requirements.txt"}
-    assert mini | known | {"ctxlib/split.py"} <= held.keys()
-    assert {n for n in held if n.endswith(".js")} == {"ctxlib/widgets/ui/pathshape.js"}
+    assert mini | known | {"ctxlib/decompose.py"} <= held.keys()
+    assert {n for n in held if n.endswith(".js")} == {"ctxviews/ui/pathshape.js"}
     before = build_book.facts("gpt2")
     monkeypatch.setattr("platform.python_version", lambda: "3.0.0")
     assert build_book.facts("gpt2") != before, "another Python may compute otherwise"

@@ -9,7 +9,7 @@ from hypothesis import given
 from transformers import AutoModelForCausalLM
 
 import ctxlib as cx
-from ctxlib.decoders import causal
+from ctxlib.lookups import causal
 
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)  # float32
 
@@ -23,20 +23,20 @@ def test_what_is_at_every_destination_is_a_loop_over_them(make_weights, case):
     destination after the other, each of which is held against `by_hand` elsewhere.
     """
     circuit, text = calibrated(make_weights, case), case.texts[1, : case.n + 1]
-    w, heads = circuit.at.split.weights, case.heads
-    along = causal.denominators_along(circuit.at, text)
+    w, heads = circuit.fixed.decomposition.weights, case.heads
+    along = causal.denominators_along(circuit.fixed, text)
     given_too = draw(w.n_heads, len(text) + 1).exp()  # any will do, more than needed too
     paper = causal.circuit_z(circuit, text, given_too)
-    better = causal.self_normalised_z(circuit, text)
+    better = causal.self_normalized_z(circuit, text)
     assert along.shape == (w.n_heads, len(text))
     assert paper.shape == better.shape == (len(text), len(heads), w.d_head)
     for n in range(len(text)):
-        at, x = cx.destination(w, n=n, token=case.token, C=case.C), text[: n + 1]
-        one = cx.ContextualCircuit.calibrate(at, text, heads)
-        same(along[:, n], at.denominators(one.calibration))
+        fixed, x = cx.fix_query(w, n=n, token=case.token, C=case.C), text[: n + 1]
+        one = cx.ContextualCircuit.calibrate(fixed, text, heads)
+        same(along[:, n], fixed.denominators(one.calibration))
         inside = torch.einsum("i,ihe->he", one.kernel, one.weighted_values[x])
         same(paper[n] * given_too[heads, n, None], inside * one.denominators[:, None])
-        same(better[n], at.split.inside(x, at.split.rows(x))[heads])
+        same(better[n], fixed.decomposition.z(x, fixed.decomposition.rows(x))[heads])
 
 
 # ---------------------------------------------------------------- in the model
@@ -47,8 +47,8 @@ def test_the_mean_inside_the_heads_is_that_over_texts(tiny, drawn):
     z = held["blocks.0.attn.hook_z"]
     near(causal.mean_z(tiny, drawn, 32), z.mean(0))
     near(causal.mean_z(tiny, iter(drawn), 9), z[:, :9].mean(0))
-    labelled = [cx.texts.Text("a", "war", "en-GB", "", "", x) for x in drawn[:2]]
-    near(causal.mean_z(tiny, labelled, 32), z[:2].mean(0))
+    labeled = [cx.texts.Text("a", "war", "en-GB", "", "", x) for x in drawn[:2]]
+    near(causal.mean_z(tiny, labeled, 32), z[:2].mean(0))
 
 
 @pytest.mark.parametrize("layer", [0, 1])

@@ -15,8 +15,8 @@ import openai
 import pytest
 
 from ctxlib import chat
-from ctxlib.chat import ChatExplainer, Estimate
-from ctxlib.decoders.explain import Prompts, score
+from ctxlib.lookups.chat import ChatExplainer, Estimate
+from ctxlib.lookups.explain import Prompts, score
 
 KEY = "sk-made-up-for-these-tests-0123456789"
 ACTIVE = ["they sat by the sea", "far out on the sea"]

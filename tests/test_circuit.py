@@ -14,10 +14,10 @@ import ctxlib as cx
 def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     """The steps of the method, section 4, one number at a time."""
     circuit = calibrated(make_weights, case)
-    w, n, heads = circuit.at.split.weights, case.n, case.heads
+    w, n, heads = circuit.fixed.decomposition.weights, case.n, case.heads
     asked = tuple(heads), n, case.token, case.C
-    assert (circuit.heads, circuit.at.n, circuit.at.token, circuit.at.split.C) == asked
-    placed = by_hand.placed(w, case.texts[0].tolist(), n, case.token)
+    assert (circuit.heads, circuit.fixed.n, circuit.fixed.token, circuit.fixed.decomposition.C) == asked
+    placed = by_hand.prepare(w, case.texts[0].tolist(), n, case.token)
     assert circuit.calibration.tolist() == placed
     # what stands at the destination and behind it, `b_K` and other texts do not come into it
     of_texts = [
@@ -27,20 +27,20 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     denominators = [of_texts[0][h] for h in heads]
     kernels, values, extended = [], [], 0
     for h, denominator in zip(heads, denominators, strict=True):
-        q = by_hand.query(w, h, by_hand.what(w, case.token, n))
+        q = by_hand.query(w, h, by_hand.content_component(w, case.token, n))
         kernels.append(by_hand.kernel(w, h, q, n, case.C))
         inside = [
-            by_hand.content(w, h, q, n, t) * by_hand.value(w, h, by_hand.what(w, t, n))
+            by_hand.content(w, h, q, n, t) * by_hand.value(w, h, by_hand.content_component(w, t, n))
             for t in range(len(w.W_E))
         ]
         values.append(torch.stack(inside) / denominator)
         extended += values[-1] @ w.W_O[h]
-    outputs = by_hand.outputs(w, placed, n)
+    outputs = by_hand.head_outputs(w, placed, n)
     scale = by_hand.scale(w, by_hand.between(w, placed, n, outputs))
     kernel, contribution = by_hand.shared(kernels), extended @ w.W_in / scale
     same(circuit.kernel, kernel)
     same(circuit.denominators, denominators)
-    same(cx.softmax_denominators(circuit.at, case.texts), of_texts[1:])
+    same(cx.softmax_denominators(circuit.fixed, case.texts), of_texts[1:])
     same(circuit.weighted_values, torch.stack(values, dim=1))
     same(circuit.readout, torch.stack([w.W_O[h] @ w.W_in / scale for h in heads]))
     same(circuit.extended_embedding(), extended)
@@ -49,7 +49,7 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     for text in case.texts.tolist():
         terms = [k * contribution[t] for k, t in zip(kernel, text, strict=False)]
         summaries.append(sum(terms))
-        own = [by_hand.value(w, h, by_hand.what(w, text[n], n)) for h in range(w.n_heads)]
+        own = [by_hand.value(w, h, by_hand.content_component(w, text[n], n)) for h in range(w.n_heads)]
         others = [own[h] @ w.W_O[h] for h in range(w.n_heads) if h not in case.heads]
         rest = by_hand.between(w, text, n, others)
         whole.append(summaries[-1] + rest @ w.W_in / scale + w.b_in)
@@ -60,7 +60,7 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
 # ---------------------------------------------------------------- the self-normalised circuit
 
 
-def self_normalised_by_hand(w, text, heads, n, C):
+def self_normalized_by_hand(w, text, heads, n, C):
     """Rows, outputs of all heads, summary and pre-activations, one source at a time."""
     rows = [by_hand.rebuilt_row(w, h, text, n, C) for h in range(w.n_heads)]
     seen = by_hand.rebuilt(w, text, n, C)
@@ -74,20 +74,20 @@ def self_normalised_by_hand(w, text, heads, n, C):
 
 @given(cases())
 def test_the_self_normalised_circuit_is_the_loops(make_weights, case):
-    better = calibrated(make_weights, case).self_normalised()
+    better = calibrated(make_weights, case).self_normalized()
     asked = case.heads, case.n, case.C
     hand = [
-        self_normalised_by_hand(better.at.split.weights, x.tolist(), *asked) for x in case.texts
+        self_normalized_by_hand(better.fixed.decomposition.weights, x.tolist(), *asked) for x in case.texts
     ]
-    of = better.at
-    readers = of.split.rows, of.rebuilt_outputs, better.summary, better.pre_activations
+    of = better.fixed
+    readers = of.decomposition.rows, of.approx_head_outputs, better.summary, better.pre_activations
     for read, by_text in zip(readers, zip(*hand, strict=True), strict=True):
         same(read(case.texts), torch.stack(by_text))
 
 
 def test_rows_of_scores_beyond_the_range_of_an_exponential_are_rows(tiny_weights, drawn):
     loud = replace(tiny_weights, W_Q=3000 * tiny_weights.W_Q, b_Q=3000 * tiny_weights.b_Q)
-    at = cx.destination(loud, n=20)
-    assert at.split.likes.isinf().any()
-    rows = at.split.rows(at.placed(drawn))
+    fixed = cx.fix_query(loud, n=20)
+    assert fixed.decomposition.content.isinf().any()
+    rows = fixed.decomposition.rows(fixed.prepare(drawn))
     torch.testing.assert_close(rows.sum(-1), torch.ones(rows.shape[:-1]))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import ctxlib as cx
 
-FIGURES = cx.claims.figures()
+FIGURES = cb.published_figures()
 SOURCES = (
     "Gibson 2025", "Gibson 2025b", "Neo et al. 2024", "Elhage 2021", "Ba 2016", "Gurnee 2024"
 )  # fmt: skip
@@ -65,7 +65,7 @@ def test_the_number_decides_unless_a_bound_is_in_its_interval(here, interval, bo
     """The ends of the bound belong to it."""
     low = bounds[0] if "l" in sides else -math.inf
     high = bounds[1] if "h" in sides else math.inf
-    verdict = cx.claims.Published("x", "q", "s", at_least=low, at_most=high).verdict
+    verdict = cb.Published("x", "q", "s", at_least=low, at_most=high).verdict
     decided = "holds" if low <= here <= high else "does not hold"
     inside = interval and any(interval[0] < bound < interval[1] for bound in (low, high))
     assert verdict(here, interval) == ("undecided" if inside else decided)
@@ -79,11 +79,11 @@ def test_the_number_decides_unless_a_bound_is_in_its_interval(here, interval, bo
 
 def test_a_row_says_what_was_measured_and_what_is_published(tiny):
     claims = (
-        cx.claims.Claim("heads_add", "the sum", 0.00012, digits=4),
-        cx.claims.Claim("loss_is_there", "loss", 0.05, (-0.004, 0.1)),
-        cx.claims.Claim("tv", "TV", math.nan),
+        cb.Claim("heads_add", "the sum", 0.00012, digits=4),
+        cb.Claim("loss_is_there", "loss", 0.05, (-0.004, 0.1)),
+        cb.Claim("tv", "TV", math.nan),
     )
-    table = cx.claims.ledger(tiny, *claims)
+    table = cb.ledger(tiny, *claims)
     assert list(table) == ["claim", "published", "this run", "holds if", "verdict"]
     assert table.loc[1].tolist() == [
         "the sum", "the heads of a layer add (Elhage 2021)",
@@ -99,12 +99,12 @@ def test_a_row_says_what_was_measured_and_what_is_published(tiny):
 
 def test_what_could_not_come_out_otherwise_is_folded_and_called_so(tiny):
     ids = {"heads_add": 0.0, "tv": math.nan, "orthogonal": 9.0, "weak_linear": 0.5}
-    table = cx.claims.ledger(tiny, *(cx.claims.Claim(id, id, here) for id, here in ids.items()))
+    table = cb.ledger(tiny, *(cb.Claim(id, id, here) for id, here in ids.items()))
     shown, folded = table._repr_html_().split("<details>")
     counts = "1 decided by algebra, 1 deciding little, 1 untestable here"
     assert f"<summary>{counts}</summary>" in folded
     for id in ids:
-        told = cx.claims.published(id).statement[:40]  # longer ones are cut
+        told = cb.published(id).statement[:40]  # longer ones are cut
         assert (told in shown, told in folded) == (id == "orthogonal", id != "orthogonal")
         assert id in repr(table), "the whole table, as text"
     judged = table.loc[[3]]
@@ -113,25 +113,25 @@ def test_what_could_not_come_out_otherwise_is_folded_and_called_so(tiny):
 
 def test_a_figure_about_gpt2_small_is_judged_on_gpt2_small_only(tiny, monkeypatch):
     def verdicts():
-        claims = [cx.claims.Claim("tv", "TV", 0.04, on_gpt2=there) for there in (False, True)]
-        claims.append(cx.claims.Claim("heads_add", "the sum", 0.0))
-        return cx.claims.ledger(tiny, *claims)["verdict"].tolist()
+        claims = [cb.Claim("tv", "TV", 0.04, on_gpt2=there) for there in (False, True)]
+        claims.append(cb.Claim("heads_add", "the sum", 0.0))
+        return cb.ledger(tiny, *claims)["verdict"].tolist()
 
     assert verdicts() == ["another model; holds here", "holds", "holds"]
-    monkeypatch.setattr("ctxlib.claims.ledgers.GPT2_SMALL", cx.claims.known_by(tiny))
+    monkeypatch.setattr("ctxbook.ledgers.GPT2_SMALL", cb.known_by(tiny))
     assert verdicts() == ["holds"] * 3
 
 
 def test_lines_about_real_models_are_kept_beside_those_of_other_chapters(tmp_path, monkeypatch):
     """And a chapter's own in place of what it said before."""
-    monkeypatch.setattr("ctxlib.claims.ledgers.ROWS", tmp_path / "rows.json")
+    monkeypatch.setattr("ctxbook.ledgers.ROWS", tmp_path / "rows.json")
     for chapter, line, said in (("06", "gone", "0"), ("07", "r", "0.9"), ("06", "TV", "0.1")):
         lines = pd.DataFrame({"Qwen": [said], "MiniLM": [""]}, index=[line])
-        cx.claims.keep_rows(chapter, lines)
-    kept = cx.claims.on_real("TV", "r")
+        cb.keep_rows(chapter, lines)
+    kept = cb.on_real("TV", "r")
     assert kept.to_dict("index") == {"TV": {"Qwen": "0.1"}, "r": {"Qwen": "0.9"}}
     with pytest.raises(KeyError, match="gone"):
-        cx.claims.on_real("gone")
+        cb.on_real("gone")
 
 
 # ---------------------------------------------------------------- findings
@@ -142,7 +142,7 @@ marked_up = st.text("<p>&'\" é", min_size=1)
 
 @given(marked_up, st.booleans(), st.none() | marked_up)
 def test_a_finding_is_prose_and_says_when_it_is_otherwise(sentence, holds, otherwise):
-    shown = cx.claims.finding(sentence, np.bool_(holds), otherwise)
+    shown = cb.finding(sentence, np.bool_(holds), otherwise)
     instead = "Here it is otherwise: " + (otherwise or sentence)
     assert repr(shown) == (sentence if holds else instead)
     body = shown._repr_html_().removeprefix("<p>").removesuffix("</p>")
@@ -159,9 +159,9 @@ def texts_of(*documents):
 def test_more_windows_of_the_same_documents_make_no_interval_narrower():
     values = np.random.default_rng(0).normal(size=20)
     names = [f"document {d:02}" for d in range(20)]
-    once = cx.claims.by_document(lambda drawn: values[drawn].mean(), texts_of(*names))
-    windows = cx.claims.by_document(lambda i: values[i // 5].mean(), texts_of(*np.repeat(names, 5)))
-    loose = cx.claims.by_document(lambda i: values[i // 5].mean(), texts_of(*[""] * 100))
+    once = cb.by_document(lambda drawn: values[drawn].mean(), texts_of(*names))
+    windows = cb.by_document(lambda i: values[i // 5].mean(), texts_of(*np.repeat(names, 5)))
+    loose = cb.by_document(lambda i: values[i // 5].mean(), texts_of(*[""] * 100))
     assert windows == pytest.approx(once)
     assert once[1] - once[0] > 1.5 * (loose[1] - loose[0])
     exact = 1.96 * values.std() / 20**0.5
@@ -176,15 +176,15 @@ def test_the_wider_interval_is_given_and_one_domain_alone_is_not_drawn_again(hig
     def statistic(drawn):
         return float(np.mean([texts[i].document in high for i in drawn]))
 
-    ends = {by: cx.claims.by_document(statistic, texts, 99, by) for by in ("document", "domain")}
+    ends = {by: cb.by_document(statistic, texts, 99, by) for by in ("document", "domain")}
     wide, (low, top) = ends.pop(unit), *ends.values()
-    assert cx.claims.widest(statistic, texts, 99) == (*wide, unit)
+    assert cb.widest(statistic, texts, 99) == (*wide, unit)
     assert wide[1] - wide[0] > top - low
-    assert cx.claims.widest(statistic, texts[::4], 99)[2] == "document"
+    assert cb.widest(statistic, texts[::4], 99)[2] == "document"
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("value", "documents"), [(float("nan"), "abc"), (1.0, "aa"), (1.0, "")])
 def test_what_is_no_number_or_of_one_document_has_no_interval_and_no_warning(value, documents):
-    interval = cx.claims.by_document(lambda drawn: value, texts_of(*documents))
+    interval = cb.by_document(lambda drawn: value, texts_of(*documents))
     assert np.isnan(interval).all()

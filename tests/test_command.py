@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import ctxlib as cx
-from ctxlib import stored
+from ctxlib import store
 from ctxlib.__main__ import main, neurons
 
 
@@ -36,7 +36,7 @@ def test_ones_own_folders_are_the_labels(tmp_path, capsys, of_kind, tiny_weights
         for k in range(12):
             (folder / f"{k}.txt").write_text(f"{text} {k} " * 60)
     if alone := kind == "stored layer":
-        model = stored.keep(cx.destination(tiny_weights), tmp_path / "kept.safetensors.zst")
+        model = stored.keep(cx.fix_query(tiny_weights), tmp_path / "kept.safetensors.zst")
     else:
         model = of_kind(kind).folder
     asked = [str(model), "--texts", str(tmp_path / "texts"), "--out", str(tmp_path / "out")]
@@ -78,9 +78,9 @@ def test_what_cannot_be_done_is_one_line(asked, says, refused, tmp_path, monkeyp
 def test_a_saved_circuit_is_the_same_without_its_model(circuit, drawn, tmp_path):
     for name in ("circuit.safetensors", "circuit.safetensors.zst"):
         again = cx.ContextualCircuit.load(circuit.save(tmp_path / name))
-        x = circuit.at.placed(drawn)
+        x = circuit.fixed.prepare(drawn)
         torch.testing.assert_close(again.summary(x), circuit.summary(x))
-        ours, theirs = again.self_normalised(), circuit.self_normalised()
+        ours, theirs = again.self_normalized(), circuit.self_normalized()
         torch.testing.assert_close(ours.summary(x), theirs.summary(x))
         assert again.heads == circuit.heads and again.scale == circuit.scale
         found = (cx.find_neurons(c, at_least=5)["top"] for c in (again, circuit))
@@ -101,12 +101,12 @@ def test_a_damaged_file_or_another_version_is_refused(end, damage, says, circuit
     file = circuit.save(tmp_path / f"circuit.safetensors{end}")
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(ValueError, match=says):
-        cx.destination(file)
+        cx.fix_query(file)
     with pytest.raises(OSError, match=r"no file '.*nowhere.safetensors': .*cx\.load gives"):
-        cx.destination(tmp_path / "nowhere.safetensors")
+        cx.fix_query(tmp_path / "nowhere.safetensors")
 
 
 def test_a_file_comes_before_what_the_repository_has_by_that_name(here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     stored.keep(here, tmp_path / "qwen")
-    assert cx.destination("qwen").n == here.n
+    assert cx.fix_query("qwen").n == here.n

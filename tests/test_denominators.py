@@ -26,21 +26,21 @@ def test_heads_are_stable_by_both_thresholds_and_the_table_says_both(precise, dr
     """A head whose queries say nothing sees all positions, and all words, alike."""
     asks = torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64)[:, None]
     still = replace(precise, W_Q=precise.W_Q * asks[..., None], b_Q=precise.b_Q * asks)
-    at = cx.destination(still, n=20)
-    denoms = cx.softmax_denominators(at, drawn)
+    fixed = cx.fix_query(still, n=20)
+    denoms = cx.softmax_denominators(fixed, drawn)
     spread = cx.effective_tokens(cx.positional_kernels(still, 20)).tolist()
     strays = (denoms.std(0) / denoms.mean(0)).tolist()
     assert (spread[0], strays[0]) == (pytest.approx(21), pytest.approx(0, abs=1e-12))
-    for broad, steady in product(between(spread), between(strays)):
+    for broad, max_cv in product(between(spread), between(strays)):
         monkeypatch.setattr(cx.denominators, "BROAD", broad)
-        stable = [h for h in range(3) if spread[h] > broad and strays[h] < steady]
-        table = cx.denominators.roster(at, drawn, steady)
+        stable = [h for h in range(3) if spread[h] > broad and strays[h] < max_cv]
+        table = cx.denominators.head_table(fixed, drawn, max_cv)
         assert table["effective tokens"].tolist() == pytest.approx(spread)
-        assert table["relative spread"].tolist() == pytest.approx(strays)
-        assert table["family"].tolist() == cx.families(at)["family"].tolist()
+        assert table["coefficient of variation"].tolist() == pytest.approx(strays)
+        assert table["family"].tolist() == cx.families(fixed)["family"].tolist()
         assert table.index[table["stable"]].tolist() == stable
         if stable:
-            heads = cx.stable_heads(at, iter(drawn), steady)
+            heads = cx.stable_heads(fixed, iter(drawn), max_cv)
             assert isinstance(heads, list) and heads == stable
             pd.testing.assert_frame_equal(heads.table, table)
         else:
@@ -48,14 +48,14 @@ def test_heads_are_stable_by_both_thresholds_and_the_table_says_both(precise, dr
             closest = f"; the .* broad ones strays by {min(wide):.0%}" if wide else ""
             said = f"^no head .* more than {broad:g} tokens .* less than \\S+%{closest}$"
             with pytest.raises(NoStableHead, match=said):
-                cx.stable_heads(at, drawn, steady)
+                cx.stable_heads(fixed, drawn, max_cv)
 
 
 def test_a_head_speaks_by_how_far_it_moves_neurons_apart(here, drawn):
     """From the mean over texts, each with its own scale."""
-    x = here.placed(drawn)
-    apart = [float(here.truth(x, [h]).var(0).sum()) for h in range(here.n_heads)]
-    share = cx.denominators.speaks(here, drawn)
+    x = here.prepare(drawn)
+    apart = [float(here.exact_summary(x, [h]).var(0).sum()) for h in range(here.n_heads)]
+    share = cx.denominators.head_variance_share(here, drawn)
     assert share.tolist() == pytest.approx([v / sum(apart) for v in apart])
 
 
@@ -71,7 +71,7 @@ def test_the_middle_text_is_the_nearest_to_the_mean_in_logarithms(here):
                 for row in logs
             ]
             middle = texts[far.index(min(far))]
-            assert cx.denominators.middle_text(here, texts, heads) is middle
+            assert cx.denominators.most_typical_text(here, texts, heads) is middle
 
 
 def test_a_head_whose_spread_is_unknown_is_not_stable(here, drawn, monkeypatch):
@@ -79,4 +79,4 @@ def test_a_head_whose_spread_is_unknown_is_not_stable(here, drawn, monkeypatch):
     denoms[:, 1] = math.nan
     monkeypatch.setattr(cx.denominators, "softmax_denominators", lambda *_: denoms)
     monkeypatch.setattr(cx.denominators, "BROAD", 0)
-    assert cx.stable_heads(here, drawn, steady=10.0) == [0, 2]
+    assert cx.stable_heads(here, drawn, max_cv=10.0) == [0, 2]

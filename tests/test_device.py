@@ -15,7 +15,7 @@ from test_reading import READERS, TAKERS
 from torch.nn.functional import pad
 
 import ctxlib as cx
-from ctxlib.widgets import packed_layer, record
+from ctxviews import packed_layer, record
 
 N, TOKEN, HEADS = 20, 5, [0, 2]
 on_gpu = pytest.mark.skipif(
@@ -91,7 +91,7 @@ def test_a_gpu_is_used_and_tokens_come_from_anywhere_and_weights_to_the_cpu(
 
 
 def asked(w):
-    return cx.destination(w, n=N, token=TOKEN)
+    return cx.fix_query(w, n=N, token=TOKEN)
 
 
 # ---------------------------------------------------------------- what follows from weights
@@ -103,15 +103,15 @@ def circuit_of(w, texts):
 
 def of_rows(w, texts):
     x, kernels = texts[0], cx.positional_kernels(w, N, TOKEN)
-    exact, rebuilt = cx.split.attention_pattern(w, x), cx.split.rebuilt_pattern(w, x)
-    shapes = [f(kernels) for f in (cx.effective_tokens, cx.split.half_mass)]
+    exact, rebuilt = cx.decompose.attention_pattern(w, x), cx.decompose.approx_pattern(w, x)
+    shapes = [f(kernels) for f in (cx.effective_tokens, cx.heads.half_mass)]
     return [
-        *(exact, cx.total_variation(exact, rebuilt), cx.rebuilt_rows(w, x, N), kernels, *shapes),
-        cx.split.content_scale(w, N, x),
+        *(exact, cx.total_variation(exact, rebuilt), cx.approx_rows(w, x, N), kernels, *shapes),
+        cx.decompose.content_scale(w, N, x),
         cx.content_scores(w, N, TOKEN, x),
-        cx.split.destination_query(w, N, None),
+        cx.decompose.destination_query(w, N, None),
         cx.families(asked(w)),
-        cx.nulls.mixtures(w.mlp_input()[0]),
+        cb.nulls.mixtures(w.mlp_input()[0]),
     ]
 
 
@@ -119,20 +119,20 @@ def of_texts(w, texts):
     """What `test_reading` asks of one text, and of many; no head of a random model is stable."""
     circuit = circuit_of(w, texts)
     taken = [take(circuit, texts) for name, take in TAKERS.items() if name != "stable heads"]
-    return [*taken, *(read(circuit)(circuit.at.placed(texts)) for read in READERS.values())]
+    return [*taken, *(read(circuit)(circuit.fixed.prepare(texts)) for read in READERS.values())]
 
 
 def of_circuit(w, texts):
     circuit, summaries = circuit_of(w, texts), circuit_of(w, texts).summary(torch.stack(texts))
-    along = cx.decoders.denominators_along(circuit.at, texts[0])
+    along = cx.lookups.denominators_along(circuit.fixed, texts[0])
     return [
         circuit.contribution,
         circuit.extended_embedding(),
-        *(along, cx.decoders.circuit_z(circuit, texts[1], along)),
-        cx.decoders.self_normalised_z(circuit, texts[1]),
-        circuit.at.split.untrained,
-        record.denominator_record(circuit.at, texts, []),
-        cx.evaluate(circuit.self_normalised(), texts),
+        *(along, cx.lookups.circuit_z(circuit, texts[1], along)),
+        cx.lookups.self_normalized_z(circuit, texts[1]),
+        circuit.fixed.decomposition.untrained,
+        record.denominator_record(circuit.fixed, texts, []),
+        cx.evaluate(circuit.self_normalized(), texts),
         cx.find_neurons(circuit, 0.0),
         cx.label_neurons(summaries[:, [3, 8]], [*"aabbccaabbcc"], [3, 8]),
     ]
@@ -166,10 +166,10 @@ def test_tokens_on_the_gpu_meet_weights_on_the_cpu(tiny_weights, texts, gpu):
     for read in (
         *(read(circuit) for read in READERS.values()),
         lambda x: cx.attention_rows(tiny_weights, x, N),
-        lambda x: cx.split.rebuilt_pattern(tiny_weights, x),
-        lambda x: cx.decoders.denominators_along(circuit.at, x),
+        lambda x: cx.decompose.approx_pattern(tiny_weights, x),
+        lambda x: cx.lookups.denominators_along(circuit.fixed, x),
     ):
-        x = circuit.at.placed(texts)[0]
+        x = circuit.fixed.prepare(texts)[0]
         assert_same(read(x.to(gpu)), read(x))
 
 
@@ -187,31 +187,31 @@ def test_texts_from_anywhere_go_on_with_a_checkpoint(tiny_weights, texts, gpu, t
 
 
 def of_neurons(m, texts):
-    read = cx.decoders.read_prompts(m, [t[:k] for t, k in zip(texts, range(4, 16), strict=True)])
-    terms = cx.decoders.attribution(m, 1, 7, read)
-    said = cx.decoders.congruence(m, 1), cx.decoders.next_token_neurons(m)
+    read = cx.lookups.read_prompts(m, [t[:k] for t, k in zip(texts, range(4, 16), strict=True)])
+    terms = cx.lookups.attribution(m, 1, 7, read)
+    said = cx.lookups.congruence(m, 1), cx.lookups.next_token_neurons(m)
     return read, terms, terms.of(0, 1), terms.total(), *said
 
 
 def of_ablation(m, texts):
-    means = cx.decoders.mean_z(m, texts, 32)
-    silence = cx.decoders.replace_z(0, HEADS, means[:, HEADS])
-    push = cx.decoders.add_direction(0, torch.ones(24))
+    means = cx.lookups.mean_z(m, texts, 32)
+    silence = cx.lookups.replace_z(0, HEADS, means[:, HEADS])
+    push = cx.lookups.add_direction(0, torch.ones(24))
     return [
         means,
-        *(cx.decoders.token_losses(m, torch.stack(texts), h) for h in ([], [silence, push])),
+        *(cx.lookups.token_losses(m, torch.stack(texts), h) for h in ([], [silence, push])),
     ]
 
 
 def of_empirical_kernels(m, texts):
     """Chapter 11: what is asked of the model's hooks."""
-    at = cx.decoders.two_means(m, texts, N, TOKEN)
-    stack = at.placed(texts)
-    circuit = cx.ContextualCircuit.calibrate(at, texts[0], HEADS)
+    fixed = cx.fit_additive(m, texts, N, TOKEN)
+    stack = fixed.prepare(texts)
+    circuit = cx.ContextualCircuit.calibrate(fixed, texts[0], HEADS)
     return [
-        at.split.kernels,
-        at.denominators(stack),
-        cx.decoders.true_rows(m, stack),
+        fixed.decomposition.kernels,
+        fixed.denominators(stack),
+        cx.hooks.exact_rows(m, stack),
         circuit.summary(stack),
     ]
 
@@ -225,9 +225,9 @@ def test_a_model_on_the_gpu_gives_the_same_on_the_cpu(compute, moved, tiny, text
 
 @on_gpu
 def test_a_circuit_goes_into_a_model_there_or_here(moved, tiny, tiny_weights, texts, gpu):
-    z = cx.decoders.self_normalised_z(circuit_of(tiny_weights, texts), texts[1])
-    held = cx.decoders.token_losses(tiny, texts[1][None], [cx.decoders.replace_z(0, HEADS, z)])
+    z = cx.lookups.self_normalized_z(circuit_of(tiny_weights, texts), texts[1])
+    held = cx.lookups.token_losses(tiny, texts[1][None], [cx.lookups.replace_z(0, HEADS, z)])
     for there in (z, z.to(gpu)):
         for model in (moved, tiny):
-            hook = cx.decoders.replace_z(0, HEADS, there)
-            assert_same(cx.decoders.token_losses(model, texts[1][None], [hook]), held)
+            hook = cx.lookups.replace_z(0, HEADS, there)
+            assert_same(cx.lookups.token_losses(model, texts[1][None], [hook]), held)

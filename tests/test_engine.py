@@ -22,8 +22,8 @@ from transformers import PreTrainedTokenizerFast
 from viewing import added, circuits_of, header, retold, tensors
 
 import ctxlib as cx
-from ctxlib.widgets import askedfile, layerfile, packed_layer
-from ctxlib.widgets.askedfile import packed_destination
+from ctxviews import askedfile, layerfile, packed_layer
+from ctxviews.askedfile import packed_destination
 
 LENGTHS = (257, 257, 500, 120, 33, 12, 6)  # tokens of a text: at the usual n, longer, shorter
 HEADS = ([3], [4], [3, 4], [0, 2], [1, 5, 7], [0, 2, 6], [2, 3, 4, 6], list(range(8)))
@@ -128,10 +128,10 @@ def agree(page, layer, circuit_of, texts, groups, per_group, draw, close):
     for length, heads, token in groups:
         n, read = length - 1, texts[:, :length]
         circuit = circuit_of(heads, n, token)
-        summaries, own = circuit.summary(read), circuit.self_normalised().summary(read)
-        truth = circuit.at.truth(read, heads)
+        summaries, own = circuit.summary(read), circuit.self_normalized().summary(read)
+        truth = circuit.fixed.exact_summary(read, heads)
         for _ in range(per_group):
-            neuron, which = draw.randrange(circuit.at.n_neurons), draw.randrange(len(texts))
+            neuron, which = draw.randrange(circuit.fixed.n_neurons), draw.randrange(len(texts))
             ids, contribution = read[which], circuit.contribution[:, neuron]
             # the widest that one place of a text ranges, over texts
             wide = np.ptp(contribution[read] * circuit.kernel, axis=0).max()
@@ -165,8 +165,8 @@ def test_200_random_triples_are_as_in_python(page, mini_weights, circuit_of, tex
 
 def test_heads_are_told_as_ctxlib_finds_them(mini_weights, packed_mini):
     said, read = header(packed_mini), cx.texts.collection(mini_weights, 1000)
-    assert said["stable"] == list(cx.stable_heads(cx.destination(mini_weights), read))
-    table = cx.families(cx.destination(mini_weights)).reset_index(drop=True)
+    assert said["stable"] == list(cx.stable_heads(cx.fix_query(mini_weights), read))
+    table = cx.families(cx.fix_query(mini_weights)).reset_index(drop=True)
     told = pd.DataFrame(said["families"]).set_axis(table.columns, axis=1)
     pd.testing.assert_frame_equal(told, table, check_dtype=False)
 
@@ -193,11 +193,11 @@ def test_neurons_are_ranked_as_in_python(page, circuit_of_toy, heads):
     """
     circuit = circuit_of_toy(heads)
     table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
-    found = ranked(page, heads, circuit.at.token, "toy")
+    found = ranked(page, heads, circuit.fixed.token, "toy")
     assert max(off(found[name], table[name]) for name in ("top", "mean", "z")) < 20 * ROUNDED
     above = np.flatnonzero(np.array(found["top"]) > found["threshold"])
     assert {*above} == {*table.index[table["z"] > 2]}
-    counted = circuit.contribution.masked_fill(circuit.at.split.untrained[:, None], -np.inf)
+    counted = circuit.contribution.masked_fill(circuit.fixed.decomposition.untrained[:, None], -np.inf)
     tokens = torch.tensor(found["tokens"]).view(len(table), -1)
     largest = counted.topk(tokens.shape[1], dim=0).indices.T
     assert (tokens[:, :, None] == largest[:, None]).any(1).double().mean() > 0.95
@@ -246,7 +246,7 @@ def test_two_rankings_that_are_made_at_once_both_come_to_their_end(page):
 
 def test_the_last_few_are_kept_and_the_one_asked_for_longest_ago_goes(page):
     asked = """async () => {
-        const { Kept } = await import("/views/engine/kept.js");
+        const { Kept } = await import("/views/engine/cache.js");
         const kept = new Kept(3);
         const made = [];
         for (const name of "abcadbce") kept.get(name, () => made.push(name));
@@ -288,11 +288,11 @@ def test_responses_to_passages_are_as_in_python(page, toy, circuit_of_toy, heads
     texts = torch.stack([p.tokens for p in cx.texts.passages(toy)])
     page.evaluate("toy.passages[0].ids = toy.passages[0].ids.slice(0, 12)")
     found = computed(page, BY_DOMAIN, ["toy", heads, {"n": n, "placed": placed}])
-    for at, these in ((n, slice(1, None)), (11, slice(1))):
-        circuit, read = circuit_of_toy(heads, at), texts[these].clone()
+    for fixed, these in ((n, slice(1, None)), (11, slice(1))):
+        circuit, read = circuit_of_toy(heads, fixed), texts[these].clone()
         wide = np.ptp(circuit.summary(texts), axis=0)
         if placed:
-            read[:, at] = circuit.at.token
+            read[:, fixed] = circuit.fixed.token
         mine = np.reshape(found, (len(texts), -1))[these]
         assert off(mine, circuit.summary(read), wide) < 20 * ROUNDED
 
@@ -303,7 +303,7 @@ def test_responses_to_passages_are_as_in_python(page, toy, circuit_of_toy, heads
 def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy, circuit_of_toy):
     texts = torch.stack([t.tokens for t in cx.texts.passages(toy)[:20]])
     asked = itertools.product((21, 40, 8, 2), ([0], [1, 2], [0, 1, 2]))
-    groups = [(*of, circuit_of_toy([0]).at.token) for of in asked]
+    groups = [(*of, circuit_of_toy([0]).fixed.token) for of in asked]
     agree(page, "toy", circuit_of_toy, texts, groups, 4, random.Random(1), 20 * ROUNDED)
     ask = "ids => [0, 1, 2].map((head) => [...toy.attentionRows(ids)[head]])"
     rows = torch.tensor(page.evaluate(ask, texts[0].tolist()))
@@ -334,7 +334,7 @@ EXACT, LEVELLED = 1e-5, 0.03  # of a range: the page computes in float64
 
 
 def unrounded(whole, levels):
-    """`ctxlib.stored.in_levels`, where no level is rounded to a whole number."""
+    """`ctxlib.store.in_levels`, where no level is rounded to a whole number."""
     spread, mean = torch.std_mean(whole, dim=0)
     left = (whole - mean) / spread
     step = left.abs().amax(1) / levels
@@ -345,15 +345,15 @@ def unrounded(whole, levels):
 def test_a_packed_destination_is_as_in_python(page, asked, monkeypatch, name):
     """All but so with the levels that a file has, and with its tables as they are."""
     study = asked(name)
-    at, heads = study.at, list(study.heads)[-3:]
-    circuit = cx.ContextualCircuit.calibrate(at, study.calibrating, heads)
-    texts, groups = at.placed(study.passages), [(at.length, heads, at.token)]
+    fixed, heads = study.fixed, list(study.heads)[-3:]
+    circuit = cx.ContextualCircuit.calibrate(fixed, study.calibration_text, heads)
+    texts, groups = fixed.prepare(study.passages), [(fixed.length, heads, fixed.token)]
     table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
     expected = {"top": table["top"], "mean": table["mean"], "summary": circuit.summary(texts).T}
 
     def compare(close):
         agree(page, "asked", lambda *_: circuit, texts, groups, 12, random.Random(2), close)
-        found = ranked(page, heads, at.token, "asked")
+        found = ranked(page, heads, fixed.token, "asked")
         of_passages = computed(page, BY_DOMAIN, ["asked", heads, {"placed": True}])
         found["summary"] = np.reshape(of_passages, (len(texts), -1)).T
         for name, truth in expected.items():
@@ -372,7 +372,7 @@ def test_a_packed_destination_is_as_in_python(page, asked, monkeypatch, name):
 
 def test_a_shorter_text_is_read_as_if_it_stood_right_before_the_destination(page, asked):
     study = asked("Llama")
-    at, m = study.at, study.at.n // 2
+    fixed, m = study.fixed, study.fixed.n // 2
     found = page.evaluate(
         """(m) => {
             const circuit = asked.circuit();
@@ -386,13 +386,13 @@ def test_a_shorter_text_is_read_as_if_it_stood_right_before_the_destination(page
         }""",
         m,
     )
-    near = at.split.kernels[:, -m - 1 :]
+    near = fixed.decomposition.kernels[:, -m - 1 :]
     assert found["n"] == m
     assert off(found["kernels"], near / near.sum(1, keepdim=True)) < EXACT
     assert found["denominators"] == pytest.approx(found["sums"])
-    cut = study.calibrating.tokens[: m + 1].clone()
-    cut[m] = at.token
-    likes = at.split.likes[:, cut] * near / near.sum(1, keepdim=True)
+    cut = study.calibration_text.tokens[: m + 1].clone()
+    cut[m] = fixed.token
+    likes = fixed.decomposition.content[:, cut] * near / near.sum(1, keepdim=True)
     assert found["denominators"] == pytest.approx(likes.sum(1).tolist(), rel=0.01)
     assert 0 < found["scale"] < np.inf
 

@@ -30,7 +30,7 @@ from sklearn.metrics import r2_score
 import ctxlib as cx
 from ctxlib import scale
 from ctxlib.evaluation import Moments
-from ctxlib.place import Destination
+from ctxlib.query import FixedQuery
 
 calibrate, approximated = cx.ContextualCircuit.calibrate, cx.evaluation.approximated
 same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
@@ -46,8 +46,8 @@ TEXTS = list(draw_texts(20, 32, 300, seed=1))
 def either(request, circuit, precise):
     """Both kinds of circuit, and one with sources on both sides."""
     if request.param == "an encoder's":
-        return calibrate(cx.destination(as_encoder(precise), n=9), TEXTS[0], [2, 0])
-    return circuit if request.param == "the paper's" else circuit.self_normalised()
+        return calibrate(cx.fix_query(as_encoder(precise), n=9), TEXTS[0], [2, 0])
+    return circuit if request.param == "the paper's" else circuit.self_normalized()
 
 
 def table_by_hand(approx, truth):
@@ -135,8 +135,8 @@ def test_r_within_domains_is_of_what_no_domain_shares(seed, domains):
 
 def test_the_table_is_that_of_all_texts_at_once(either, monkeypatch):
     monkeypatch.setattr("ctxlib.texts.batching.BATCH", 3)
-    table, x = cx.evaluate(either, TEXTS), either.at.placed(TEXTS)
-    same_table(table, table_by_hand(either.summary(x), either.at.truth(x, either.heads)))
+    table, x = cx.evaluate(either, TEXTS), either.fixed.prepare(TEXTS)
+    same_table(table, table_by_hand(either.summary(x), either.fixed.exact_summary(x, either.heads)))
     assert table.attrs["texts"] == 20
     for neurons in ([7], [30, 2, 11], torch.tensor([3, 4]), pd.Index([9, 0])):
         same_table(cx.evaluate(either, TEXTS, neurons), table.loc[[int(j) for j in neurons]])
@@ -150,11 +150,11 @@ def counting(batch=4, torn=0):
     """Batches of so many, and the sizes of those whose truth was computed. What is written for the
     `torn`th time is not all of it, and the end: nothing in the package catches that.
     """
-    sizes, written, truth, save = [], [], Destination.truth, scale.save_file
+    sizes, written, truth, save = [], [], FixedQuery.exact_summary, scale.save_file
 
-    def counted(at, tokens, heads):
+    def counted(fixed, tokens, heads):
         sizes.append(len(tokens))
-        return truth(at, tokens, heads)
+        return truth(fixed, tokens, heads)
 
     def written_or_torn(tensors, path, words):
         save(tensors, path, words)
@@ -165,7 +165,7 @@ def counting(batch=4, torn=0):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ctxlib.texts.batching.BATCH", batch)
-        patch.setattr(Destination, "truth", counted)
+        patch.setattr(FixedQuery, "truth", counted)
         patch.setattr(scale, "save_file", written_or_torn)
         yield sizes
 
@@ -204,7 +204,7 @@ def test_any_sittings_killed_or_not_give_the_table_of_one(circuit, precise, fold
     broke off, in a file that is damaged; fewer texts than are kept are refused. Whole batches give
     the identical table.
     """
-    asked = circuit.self_normalised() if own else circuit
+    asked = circuit.self_normalized() if own else circuit
     source = (folder / "b.txt").read_bytes()
     stream = partial(cx.texts.stream, precise, source=folder)
     texts, file, lost = list(stream(20)), folder / "kept" / "sums", 0
@@ -258,14 +258,14 @@ def changed(held):
 @pytest.fixture(scope="module")
 def by_means(tiny, drawn):
     """A circuit of the split by two means."""
-    return calibrate(cx.decoders.two_means(tiny, drawn, 20), drawn[0], [2, 0])
+    return calibrate(cx.fit_additive(tiny, drawn, 20), drawn[0], [2, 0])
 
 
 @pytest.mark.parametrize("of", ["circuit", "by_means"])
 def test_a_checkpoint_of_another_circuit_or_of_other_texts_is_refused_and_kept(
     request, tmp_path, in_fours, of
 ):
-    file, circuit = tmp_path / "sums", request.getfixturevalue(of).self_normalised()
+    file, circuit = tmp_path / "sums", request.getfixturevalue(of).self_normalized()
     cx.evaluate(circuit, TEXTS, checkpoint=file)
     before, one_token = file.read_bytes(), torch.stack(TEXTS)
     one_token[11, 7] += 1
@@ -366,7 +366,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the workers, which import the package
     whole, lost = cx.evaluate(circuit, TEXTS * 3), []
     # a lock cannot travel: nothing that a worker does not need may be sent to it
-    monkeypatch.setattr(circuit.at.tokenizer, "lock", threading.Lock(), raising=False)
+    monkeypatch.setattr(circuit.fixed.tokenizer, "lock", threading.Lock(), raising=False)
     asked = {"checkpoint": tmp_path / "sums"}
     kind = {"n_workers": workers, "processes": processes, "threads_per_worker": 1}
     quiet = {"dashboard_address": None, "silence_logs": "CRITICAL"}
@@ -396,20 +396,20 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
 
 def approximated_by_hand(circuit, text, made):
     """The circuit's steps, each taken as an approximation or exactly, one source at a time."""
-    w, n, heads = circuit.at.split.weights, circuit.at.n, circuit.heads
+    w, n, heads = circuit.fixed.decomposition.weights, circuit.fixed.n, circuit.heads
     own = text[: by_hand.reach(w, n)]
-    x = by_hand.placed(w, own, n, circuit.at.token) if "token" in made else own
-    calibration = by_hand.placed(w, circuit.calibration.tolist(), n, x[n])
-    wheres = [by_hand.where(w, i, n, circuit.at.split.C) for i in range(len(x))]
-    q = {h: by_hand.query(w, h, by_hand.what(w, x[n], n)) for h in heads}
+    x = by_hand.prepare(w, own, n, circuit.fixed.token) if "token" in made else own
+    calibration = by_hand.prepare(w, circuit.calibration.tolist(), n, x[n])
+    wheres = [by_hand.positional_component(w, i, n, circuit.fixed.decomposition.C) for i in range(len(x))]
+    q = {h: by_hand.query(w, h, by_hand.content_component(w, x[n], n)) for h in heads}
 
     def content(h, i, t):
         if "keys" in made:
             return by_hand.content(w, h, q[h], n, t)
-        exact, where = (by_hand.score(w, h, q[h], v) for v in (by_hand.what(w, t, i), wheres[i]))
+        exact, where = (by_hand.score(w, h, q[h], v) for v in (by_hand.content_component(w, t, i), wheres[i]))
         return math.exp(exact - where)
 
-    kernels = {h: by_hand.kernel(w, h, q[h], n, circuit.at.split.C) for h in heads}
+    kernels = {h: by_hand.kernel(w, h, q[h], n, circuit.fixed.decomposition.C) for h in heads}
     shared, total = by_hand.shared(kernels.values()), 0
     for h, kernel in kernels.items():
         used = shared if "kernel" in made else kernel
@@ -419,12 +419,12 @@ def approximated_by_hand(circuit, text, made):
             denominator = sum(pos * content(h, i, calibration[i]) for i, pos in enumerate(kernel))
         places = [n if "values" in made else i for i in range(len(x))]
         values = [
-            by_hand.value(w, h, by_hand.what(w, t, i)) for t, i in zip(x, places, strict=True)
+            by_hand.value(w, h, by_hand.content_component(w, t, i)) for t, i in zip(x, places, strict=True)
         ]
         total = total + by_hand.weighted(row, values) / denominator @ w.W_O[h]
     if "scale" in made:
         return total @ w.W_in / circuit.scale
-    stream = by_hand.between(w, own, n, by_hand.outputs(w, own, n))
+    stream = by_hand.between(w, own, n, by_hand.head_outputs(w, own, n))
     return total @ w.W_in / by_hand.scale(w, stream)
 
 
@@ -434,7 +434,7 @@ def test_any_set_of_approximations_is_the_loops(make_weights, case, made):
     circuit, texts = calibrated(make_weights, case), case.texts[1:].clone()
     hand = [approximated_by_hand(circuit, x, made) for x in texts.tolist()]
     same(approximated(circuit, texts, made), torch.stack(hand))
-    truth = circuit.at.truth(texts, case.heads)
+    truth = circuit.fixed.exact_summary(texts, case.heads)
     same(approximated(circuit, texts, ()), truth)
     texts[:, case.n] = case.token
     same(approximated(circuit, texts, APPROXIMATIONS), circuit.summary(texts))
@@ -444,10 +444,10 @@ def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_wei
     """In float32, where kernels of theirs underflow."""
     sharp = replace(tiny_weights, W_Q=300 * tiny_weights.W_Q, b_Q=300 * tiny_weights.b_Q)
     assert (cx.positional_kernels(sharp, 20, 5) == 0).any()
-    calm = calibrate(cx.destination(tiny_weights, n=20), TEXTS[0], [2, 0])
-    at = cx.destination(sharp, n=20, C=calm.at.split.C)
-    circuit, x = replace(calm, at=at), torch.stack(TEXTS)
-    truth = at.truth(x, circuit.heads)
+    calm = calibrate(cx.fix_query(tiny_weights, n=20), TEXTS[0], [2, 0])
+    fixed = cx.fix_query(sharp, n=20, C=calm.fixed.decomposition.C)
+    circuit, x = replace(calm, fixed=fixed), torch.stack(TEXTS)
+    truth = fixed.exact_summary(x, circuit.heads)
     torch.testing.assert_close(approximated(circuit, x, []), truth, rtol=1e-3, atol=1e-3)
     for made in {*APPROXIMATIONS} - {"denominators"}:  # another text's need not be of this size
         assert approximated(circuit, x, [made]).isfinite().all()
@@ -455,20 +455,20 @@ def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_wei
 
 def test_no_approximation_is_the_truth_where_a_kernel_is_zero(of_kind):
     """As ALiBi's are, far back."""
-    at = cx.destination(of_kind("Bloom").model, TEXTS, 20)
-    alone = at.layer.alone.clone()
+    fixed = cx.fix_query(of_kind("Bloom").model, TEXTS, 20)
+    alone = fixed.exact.qk_offset.clone()
     alone[:, 3] -= 200
-    layer = replace(at.layer, alone=alone)
-    at = replace(at, split=replace(at.split, layer=layer), layer=layer)
-    assert (at.split.kernels[:, 3] == 0).all()
-    circuit, x = calibrate(at, TEXTS[0], [2, 0]), at.placed(TEXTS)
-    truth = at.truth(x, circuit.heads)
+    layer = replace(fixed.exact, alone=alone)
+    fixed = replace(fixed, split=replace(fixed.decomposition, layer=layer), layer=layer)
+    assert (fixed.decomposition.kernels[:, 3] == 0).all()
+    circuit, x = calibrate(fixed, TEXTS[0], [2, 0]), fixed.prepare(TEXTS)
+    truth = fixed.exact_summary(x, circuit.heads)
     torch.testing.assert_close(approximated(circuit, x, ()), truth, rtol=1e-4, atol=1e-4)
     assert cx.evaluation.error_budget(circuit, TEXTS)["fvu"].notna().all()
 
 
 def test_what_was_evaluated_can_be_asked_for_derivatives(tiny_weights):
-    circuit = calibrate(cx.destination(tiny_weights, n=20), TEXTS[0], [2, 0])
+    circuit = calibrate(cx.fix_query(tiny_weights, n=20), TEXTS[0], [2, 0])
     cx.evaluate(circuit, TEXTS)
     for kept in (circuit.weighted_values, circuit.readout):
         (kept * kept.new_ones(kept.shape, requires_grad=True)).sum().backward()
@@ -486,7 +486,7 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, monkeypatch):
     assert budget.index.names == ["made", "approximation"]
     assert budget.columns.tolist() == ["r", "fvu", *PARTS]
     assert budget.index.tolist() == [*rows]
-    x = circuit.at.placed(TEXTS)
+    x = circuit.fixed.prepare(TEXTS)
     truth = approximated(circuit, x, [])[:, neurons]
     for row, made in rows.items():
         by_hand = table_by_hand(approximated(circuit, x, made)[:, neurons], truth).median()

@@ -16,8 +16,8 @@ from by_hand import seeds
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ctxlib.decoders import explain
-from ctxlib.decoders.explain import Prompts, RuleExplainer, read_rule, written
+from ctxlib.lookups import explain
+from ctxlib.lookups.explain import Prompts, RuleExplainer, read_rule, written
 
 # ---------------------------------------------------------------- who is shown what
 

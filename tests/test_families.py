@@ -15,7 +15,7 @@ from kinds import KINDS
 from test_lookups import draw_texts, near
 
 import ctxlib as cx
-from ctxlib.decoders import from_model
+from ctxlib.lookups import from_model
 from ctxlib.weights import NoPositionEmbeddings
 
 N, THE = 24, 262
@@ -28,11 +28,11 @@ TEXTS = draw_texts(*[32] * 9)
 @pytest.fixture(scope="module")
 def asked_of(of_kind):
     """A function that asks the first layer of a random model of a kind, once."""
-    return cache(lambda kind: cx.decoders.two_means(of_kind(kind).model, TEXTS, N, THE))
+    return cache(lambda kind: cx.fit_additive(of_kind(kind).model, TEXTS, N, THE))
 
 
 def test_tokens_are_as_common_as_in_the_texts_between_bos_and_the_one_that_asks(asked_of):
-    share = asked_of("Llama").split.frequency
+    share = asked_of("Llama").decomposition.frequency
     read = [token for text in TEXTS for token in text[1:N].tolist()]
     assert share.tolist() == pytest.approx([read.count(t) / len(read) for t in range(len(share))])
 
@@ -43,11 +43,11 @@ def test_tokens_are_as_common_as_in_the_texts_between_bos_and_the_one_that_asks(
 @pytest.mark.parametrize("kind", [*ALIBI, *ROTARY])
 def test_what_a_source_is_asked_for_depends_on_its_distance_only(of_kind, asked_of, kind):
     """The destination itself included, whose query is not to be differentiated."""
-    layer = asked_of(kind).layer
-    earlier = cx.decoders.two_means(of_kind(kind).model, TEXTS, N - 5, THE).layer
-    near(layer.asked[:, 5:], earlier.asked)
-    assert not layer.where.any()
-    turns = (layer.asked[:, 0] - layer.asked[:, -1]).abs().max() > 1e-3
+    layer = asked_of(kind).exact
+    earlier = cx.fit_additive(of_kind(kind).model, TEXTS, N - 5, THE).exact
+    near(layer.qk_direction[:, 5:], earlier.asked)
+    assert not layer.position_offset.any()
+    turns = (layer.qk_direction[:, 0] - layer.qk_direction[:, -1]).abs().max() > 1e-3
     assert turns == (kind in ROTARY)
 
 
@@ -57,7 +57,7 @@ def test_what_a_source_is_asked_for_depends_on_its_distance_only(of_kind, asked_
 @pytest.mark.parametrize("kind", ["GPT-2", "Bloom", "Llama", "Phi"])
 def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, asked_of, kind):
     """The table: each token at every source, asked of the model one text a token."""
-    layer, split = asked_of(kind).layer, asked_of(kind).split
+    layer, split = asked_of(kind).exact, asked_of(kind).decomposition
     tokens = split.frequency.nonzero()[:, 0]
     share = split.frequency[tokens].double()
     same = torch.cat([tokens[:, None].expand(-1, N), torch.full((len(tokens), 1), THE)], dim=1)
@@ -69,8 +69,8 @@ def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, ask
     what = torch.einsum("ths,hs->th", table - where, pos)
     if kind != "GPT-2":  # there tokens are read at n, which is an approximation
         apart = cx.layer_norm(layer.E[tokens], layer.readout.eps) - split.mean[N]
-        own = split.kernels[:, N] * (apart @ layer.asked[:, N].T)  # the destination's share
-        near((split.content[:, tokens].T - own) / (1 - split.kernels[:, N]), what)
+        own = split.kernels[:, N] * (apart @ layer.qk_direction[:, N].T)  # the destination's share
+        near((split.log_content[:, tokens].T - own) / (1 - split.kernels[:, N]), what)
     both = table - where - what[..., None]
     apart = where - (pos * where).sum(1, keepdim=True)
     squares = {
@@ -81,7 +81,7 @@ def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, ask
     account = from_model.decomposition(split)
     for name, by_hand in squares.items():
         near(torch.tensor(account[name].to_numpy()), by_hand.sqrt(), rtol=0.1, atol=2e-3)
-    g, all_pos = layer.asked.double(), split.kernels.double()
+    g, all_pos = layer.qk_direction.double(), split.kernels.double()
     average = torch.einsum("hs,hsd->hd", all_pos, g).square().sum(-1)
     kept = average / torch.einsum("hs,hsd->h", all_pos, g**2)
     near(torch.tensor(account["kept"].to_numpy()), kept.sqrt())
@@ -90,14 +90,14 @@ def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, ask
 @pytest.mark.parametrize("kind", ALIBI)
 def test_a_bias_on_the_scores_leaves_no_interaction(asked_of, kind):
     """ALiBi, and T5's relative bias likewise: what and where are added."""
-    at = asked_of(kind)
-    stack = at.placed(TEXTS)
-    near(at.split.rows(stack), at.layer.rows(stack))
-    assert from_model.decomposition(at.split)["interaction"].max() < 1e-4
-    near(at.split.kernels.log().diff(n=2), torch.zeros(3, N - 1), atol=1e-4)  # a straight line
-    circuit = cx.ContextualCircuit.calibrate(at, TEXTS[0], [0, 1])
-    truth = at.truth(stack, [0, 1])
-    near(circuit.self_normalised().summary(stack), truth, atol=1e-3, rtol=1e-3)
+    fixed = asked_of(kind)
+    stack = fixed.prepare(TEXTS)
+    near(fixed.decomposition.rows(stack), fixed.exact.rows(stack))
+    assert from_model.decomposition(fixed.decomposition)["interaction"].max() < 1e-4
+    near(fixed.decomposition.kernels.log().diff(n=2), torch.zeros(3, N - 1), atol=1e-4)  # a straight line
+    circuit = cx.ContextualCircuit.calibrate(fixed, TEXTS[0], [0, 1])
+    truth = fixed.exact_summary(stack, [0, 1])
+    near(circuit.self_normalized().summary(stack), truth, atol=1e-3, rtol=1e-3)
 
 
 # ---------------------------------------------------------------- beside the weights
@@ -108,21 +108,21 @@ def test_on_mini_kernels_families_and_neurons_are_those_of_the_weights(mini, min
     norm is the default C.
     """
     passages = cx.texts.passages(mini_weights)
-    by_means = cx.decoders.two_means(mini, passages)
-    split = by_means.split
-    what = (split.content**2 @ split.frequency).sqrt()  # of tokens as common as they are
+    by_means = cx.fit_additive(mini, passages)
+    split = by_means.decomposition
+    what = (split.log_content**2 @ split.frequency).sqrt()  # of tokens as common as they are
     told = torch.tensor(from_model.decomposition(split)["what"].to_numpy())
     near(told, what, rtol=0.05)
     C = float(mini_weights.W_E[torch.cat([t.tokens for t in passages])].norm(dim=-1).median())
-    by_weights = cx.destination(mini_weights, n=256, C=C)
-    assert cx.total_variation(by_means.split.kernels, by_weights.split.kernels).max() < 0.03
+    by_weights = cx.fix_query(mini_weights, n=256, C=C)
+    assert cx.total_variation(by_means.decomposition.kernels, by_weights.decomposition.kernels).max() < 0.03
     ours, theirs = cx.families(by_means), cx.families(by_weights)
     assert (ours["family"] == "local").equals(theirs["family"] == "local")
     assert (ours["TV to uniform"] - theirs["TV to uniform"]).abs().max() < 0.03
 
     found, expected = (
-        set(cx.find_neurons(cx.ContextualCircuit.calibrate(at, passages[0], [3, 4])).index)
-        for at in (by_means, cx.destination(mini_weights))
+        set(cx.find_neurons(cx.ContextualCircuit.calibrate(fixed, passages[0], [3, 4])).index)
+        for fixed in (by_means, cx.fix_query(mini_weights))
     )
     assert len(found & expected) >= 0.95 * len(found | expected)
 
@@ -138,7 +138,7 @@ def test_without_position_embeddings_the_weights_name_the_chapter(of_kind, kind)
     with pytest.raises(NoPositionEmbeddings) as caught:
         cx.LayerWeights.of(of_kind(kind).model)
     positions = f"{'alibi' if kind in ALIBI else 'rotary'} positions"
-    for words in (positions, f"chapter 11, {title}", "cx.destination(model)"):
+    for words in (positions, f"chapter 11, {title}", "cx.fix_query(model)"):
         assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -14,7 +14,7 @@ from kinds import GROUPED, KINDS, PARALLEL, Case, drawn, matrix
 from torch.nn.functional import cross_entropy
 
 import ctxlib as cx
-from ctxlib.decoders import adapter, causal, lookups
+from ctxlib import adapter, causal, lookups
 
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=False)  # float32
 
@@ -50,16 +50,16 @@ def plain_terms(case, held, layer, neuron):
     """
     own, (stream, _) = case.parts(layer), held["norm", layer]
     eps = getattr(own.norm, "eps", None) or own.norm.variance_epsilon
-    d_model, scale = len(stream), (case.centred(stream).pow(2).mean() + eps).sqrt()
+    d_model, scale = len(stream), (case.centered(stream).pow(2).mean() + eps).sqrt()
     w = matrix(own.into)[:, neuron]
 
     def read(v):
-        return case.centred(v) * own.norm.weight @ w / scale
+        return case.centered(v) * own.norm.weight @ w / scale
 
     n_heads = case.model.cfg.n_heads
-    feeding = range(layer if case.kind in PARALLEL else layer + 1)
-    heads = torch.zeros(len(feeding), n_heads, dtype=torch.float64)
-    for k in feeding:
+    upstream_layers = range(layer if case.kind in PARALLEL else layer + 1)
+    heads = torch.zeros(len(upstream_layers), n_heads, dtype=torch.float64)
+    for k in upstream_layers:
         z = held["out_of_heads", k][0].reshape(n_heads, -1)
         W_O = matrix(case.parts(k).out_of_heads).reshape(n_heads, -1, d_model)
         heads[k] = read(torch.einsum("hd,hdm->hm", z, W_O))
@@ -118,7 +118,7 @@ def test_congruence_is_that_of_the_unfolded_weights(of_kind, kind):
     case = of_kind(kind)
     norm = case.plain.get_submodule(case.places.last_norm)
     for layer in range(3):
-        w = case.centred(matrix(case.parts(layer).out_of))
+        w = case.centered(matrix(case.parts(layer).out_of))
         table = w * norm.weight @ case.plain.get_output_embeddings().weight.T
         near(lookups.congruence(case.model, layer), table - table.mean(-1, keepdim=True))
 

@@ -30,8 +30,8 @@ def planted(contribution, untrained=None, tokenizer=None):
         untrained = torch.zeros(len(contribution), dtype=torch.bool)
     split = SimpleNamespace(untrained=untrained)
     sizes = dict(zip(("d_vocab", "n_neurons"), contribution.shape, strict=True))
-    at = SimpleNamespace(split=split, tokenizer=tokenizer, **sizes)
-    return SimpleNamespace(contribution_to=lambda neurons: contribution[:, neurons].T, at=at)
+    fixed = SimpleNamespace(split=split, tokenizer=tokenizer, **sizes)
+    return SimpleNamespace(contribution_to=lambda neurons: contribution[:, neurons].T, fixed=fixed)
 
 
 # ---------------------------------------------------------------- which neurons
@@ -152,7 +152,7 @@ def test_without_a_vocabulary_of_bytes_no_token_counts_as_untrained(precise):
 
 
 def test_untrained_tokens_of_mini_are_few_and_in_no_passage(mini_weights):
-    flags = cx.destination(mini_weights).split.untrained
+    flags = cx.fix_query(mini_weights).decomposition.untrained
     assert 13 <= flags.sum() < 0.02 * len(flags)
     read = torch.cat([p.tokens for p in cx.texts.passages(mini_weights)]).unique()
     assert not flags[read].any()

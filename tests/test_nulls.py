@@ -15,12 +15,12 @@ NAN = st.just(float("nan"))
 @given(st.integers(2, 30), st.integers(1, 50), st.integers(0, 2**32 - 1))
 def test_mixtures_are_as_long_and_lie_in_the_span(neurons, count, seed):
     W = torch.from_numpy(np.random.default_rng(seed).standard_normal((6, neurons)))
-    mixed = cx.nulls.mixtures(W, seed, count)
+    mixed = cb.nulls.mixtures(W, seed, count)
     lengths = W.norm(dim=0).repeat(count)[:count]
     assert torch.allclose(mixed.norm(dim=0), lengths, rtol=1e-9)
     inside = W @ torch.linalg.lstsq(W, mixed, driver="gelsd").solution
     assert torch.allclose(inside, mixed, atol=1e-6 * float(lengths.max()))
-    even = cx.nulls.mixtures(torch.eye(40), seed)  # they point any way
+    even = cb.nulls.mixtures(torch.eye(40), seed)  # they point any way
     assert abs(even.mean()) < 5 * even.std() / even.numel() ** 0.5
 
 
@@ -28,8 +28,8 @@ def test_mixtures_are_as_long_and_lie_in_the_span(neurons, count, seed):
 def test_random_sets_hold_any_neurons_and_those_of_like_number_the_nearest(count, size, seed):
     rng = np.random.default_rng(seed)
     values, chosen = rng.standard_normal(count), rng.choice(count, size, replace=False)
-    plain = cx.nulls.random_sets(chosen, count, 1000, seed)
-    alike = cx.nulls.random_sets(chosen, count, 1000, seed, values, nearest=5)
+    plain = cb.nulls.random_sets(chosen, count, 1000, seed)
+    alike = cb.nulls.random_sets(chosen, count, 1000, seed, values, nearest=5)
     assert plain.shape == alike.shape == (1000, size)
     assert set(plain.ravel().tolist()) == set(range(count)), "the chosen as well"
     assert all(len(set(row)) == size for row in plain.tolist())
@@ -41,32 +41,32 @@ def test_random_sets_hold_any_neurons_and_those_of_like_number_the_nearest(count
 
 def test_the_same_seed_gives_the_same_and_a_generator_goes_on(tiny_weights):
     W = torch.eye(4)
-    assert torch.equal(cx.nulls.mixtures(W, 3), cx.nulls.mixtures(W, 3))
+    assert torch.equal(cb.nulls.mixtures(W, 3), cb.nulls.mixtures(W, 3))
     rng = np.random.default_rng(3)
-    assert torch.equal(cx.nulls.mixtures(W, rng), cx.nulls.mixtures(W, 3))
-    assert not torch.equal(cx.nulls.mixtures(W, rng), cx.nulls.mixtures(W, 3))
+    assert torch.equal(cb.nulls.mixtures(W, rng), cb.nulls.mixtures(W, 3))
+    assert not torch.equal(cb.nulls.mixtures(W, rng), cb.nulls.mixtures(W, 3))
     for make in (
-        lambda seed: cx.nulls.random_sets([0, 3], 60, 9, seed),
-        lambda seed: cx.nulls.random_sets([0, 3], 60, 9, seed, np.arange(60)),
-        lambda seed: cx.nulls.untrained(tiny_weights, seed).W_K,
+        lambda seed: cb.nulls.random_sets([0, 3], 60, 9, seed),
+        lambda seed: cb.nulls.random_sets([0, 3], 60, 9, seed, np.arange(60)),
+        lambda seed: cb.nulls.untrained(tiny_weights, seed).W_K,
     ):
         assert np.array_equal(make(3), make(3)) and not np.array_equal(make(3), make(4))
 
 
 def test_an_untrained_layer_has_the_spread_of_each_matrix_and_nothing_else(mini_weights):
-    blank = cx.nulls.untrained(mini_weights, seed=1)
+    blank = cb.nulls.untrained(mini_weights, seed=1)
     for name in ("W_E", "W_pos", "W_Q", "W_in"):
         trained, drawn = getattr(mini_weights, name), getattr(blank, name)
         assert torch.allclose(drawn.std(), trained.std(), rtol=0.02)
         assert abs(drawn.mean() - trained.mean()) < 5 * trained.std() / drawn.numel() ** 0.5
         both = torch.corrcoef(torch.stack([drawn.flatten(), trained.flatten()]))
         assert abs(float(both[0, 1])) < 5 / drawn.numel() ** 0.5
-    shifted = cx.nulls.untrained(replace(mini_weights, b_in=mini_weights.b_in + 7), seed=1)
+    shifted = cb.nulls.untrained(replace(mini_weights, b_in=mini_weights.b_in + 7), seed=1)
     assert abs(shifted.b_in.mean() - mini_weights.b_in.mean() - 7) < 0.5
     assert (blank.n_ctx, blank.eps) == (mini_weights.n_ctx, mini_weights.eps)
 
 
 @given(st.lists(st.floats(-5, 5) | NAN, min_size=1, max_size=50), st.floats(-6, 6) | NAN)
 def test_p_is_a_rank_and_never_zero_and_what_is_no_number_counts_against_it(null, found):
-    p = cx.nulls.p_value(found, null)
+    p = cb.nulls.p_value(found, null)
     assert p == (1 + sum(not v < found for v in null)) / (1 + len(null))

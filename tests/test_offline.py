@@ -67,8 +67,8 @@ def test_old_weights_never_stand_beside_new_words(context, tmp_path):
         return page.locator("#words").inner_text(), page.locator("#weights").inner_text()
 
     deploy(tmp_path, 1)
-    with served(tmp_path) as at:
-        page.goto(f"{at}/book/page.html")
+    with served(tmp_path) as fixed:
+        page.goto(f"{fixed}/book/page.html")
         assert "/_static/at-1/views/page.js" in kept(page)
         deploy(tmp_path, 2)
         context.set_offline(True)
@@ -81,17 +81,17 @@ def test_old_weights_never_stand_beside_new_words(context, tmp_path):
 
 
 def test_a_page_that_was_opened_works_without_a_network(context, site):
-    page, at = context.new_page(), f"{site}/book/explorer.html"
+    page, fixed = context.new_page(), f"{site}/book/explorer.html"
 
     def shows(number):
         settled(page).get_by_role("heading", name=f"Neuron {number}", exact=True).wait_for()
 
-    page.goto(f"{at}#neuron=174")
+    page.goto(f"{fixed}#neuron=174")
     shows(174)
     kept(page)
     context.set_offline(True)
     page.reload()
     shows(174)
-    page.goto(f"{at}#neuron=3")
+    page.goto(f"{fixed}#neuron=3")
     shows(3)
     assert page.locator(".ctx-failed").count() == 0

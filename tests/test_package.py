@@ -72,7 +72,7 @@ assert not any(p.startswith({str(ROOT)!r}) and "site-packages" not in p for p in
 sys.path.insert(0, {str(target)!r})
 import ctxlib as cx
 weights = cx.LayerWeights.of(cx.load("mini"))
-bundled = len(cx.widgets.NeuronExplorer._esm) > 10_000
+bundled = len(cv.NeuronExplorer._esm) > 10_000
 print(cx.__file__, weights.n_ctx, len(cx.texts.passages(weights)), bundled)
 """
     # -I: neither the working folder nor PYTHONPATH

@@ -13,10 +13,10 @@ import ctxlib as cx
 
 
 def drawn(number="7.1", alt="one line that rises", caption="A line.", title="a < b & c"):
-    figure, ((axis,),) = cx.plots.panels()
+    figure, ((axis,),) = cb.figures.panels()
     axis.plot([0, 1], [0, 1])
     axis.set(xlabel="tokens", title=title)
-    return cx.plots.picture(figure, number, caption, alt)
+    return cb.figures.picture(figure, number, caption, alt)
 
 
 def test_a_figure_is_text_a_drawing_and_a_caption():
@@ -32,16 +32,16 @@ def test_a_drawing_is_the_same_twice_and_takes_colour_and_width_of_the_page():
     svg = drawn().html
     assert svg == drawn().html
     assert plt.get_fignums() == open_before, "and is closed"
-    assert "currentColor" in svg and not re.search(rf"{cx.plots.INK}|#000000|#ffffff", svg)
+    assert "currentColor" in svg and not re.search(rf"{cb.figures.INK}|#000000|#ffffff", svg)
     head = re.search("<svg[^>]*>", svg)[0]
     assert "max-width" in head and not re.search(r'\b(width|height)="', head)
 
 
 def test_a_drawing_costs_a_page_an_element_for_each_mark_and_no_rule():
-    figure, ((axis,),) = cx.plots.panels()
+    figure, ((axis,),) = cb.figures.panels()
     axis.plot(range(50), range(50), "o", alpha=0.5)
     axis.plot(range(7), range(7), "s")
-    svg = cx.plots.picture(figure, "7.1", "Dots.", "dots").html.partition("</svg>")[0]
+    svg = cb.figures.picture(figure, "7.1", "Dots.", "dots").html.partition("</svg>")[0]
     assert not re.search("<use|<style|<defs>(?!<clipPath)|<g>", svg)
     dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="3" />', svg)
     steps = np.diff(np.array(dots, dtype=float), axis=0)  # across and down, all of them alike
@@ -52,10 +52,10 @@ def test_a_drawing_costs_a_page_an_element_for_each_mark_and_no_rule():
 
 
 def test_hatches_and_images_are_drawn_for_what_a_drawing_refers_to_is_in_it():
-    figure, ((axis,),) = cx.plots.panels()
+    figure, ((axis,),) = cb.figures.panels()
     axis.bar([0, 1], [1, 2], hatch="//")
     axis.imshow([[1, 2]])
-    svg = cx.plots.picture(figure, "7.1", "Bars.", "bars").html
+    svg = cb.figures.picture(figure, "7.1", "Bars.", "bars").html
     assert len(re.findall(r'<image [^>]*?\bhref="data:image/png;base64,[\w+/=]+"', svg)) == 2
     assert "ns0:" not in svg  # prefixes of names are for XML
     asked, there = (set(re.findall(p, svg)) for p in (r"url\(#([^)]+)\)", r'\bid="([^"]+)"'))
@@ -63,14 +63,14 @@ def test_hatches_and_images_are_drawn_for_what_a_drawing_refers_to_is_in_it():
 
 
 def test_for_a_phone_panels_stand_below_one_another_and_nothing_sticks_out():
-    figure, (axes,) = cx.plots.panels(1, 3, sharey=True)
+    figure, (axes,) = cb.figures.panels(1, 3, sharey=True)
     names = ["as if it had been measured on the calibration text", "of its own"]
     for axis in axes:
         axis.barh(names, [1, 2], label="a bar with a name as long as a legend can bear")
         axis.set(xlabel="how much of what is said is heard at the neurons, over all texts")
     axes[0].legend(loc="upper left", bbox_to_anchor=(1, 1))
     wide, narrow = re.findall(
-        "<svg.*?</svg>", cx.plots.picture(figure, "7.1", "Bars.", "bars").html, flags=re.DOTALL
+        "<svg.*?</svg>", cb.figures.picture(figure, "7.1", "Bars.", "bars").html, flags=re.DOTALL
     )
     assert "display:none" in narrow and "display:none" not in wide
     assert "max-width:360px" in narrow and "max-width:768px" in wide
@@ -83,53 +83,53 @@ def test_for_a_phone_panels_stand_below_one_another_and_nothing_sticks_out():
     assert [label.get_text().replace("\n", " ") for label in axes[2].get_yticklabels()] == names
 
 
-def luminance(colour):
-    channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+def luminance(color):
+    channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)]
     return np.dot(channels, (0.2126, 0.7152, 0.0722))
 
 
-def contrast(colour, ground):
-    low, high = sorted(map(luminance, (colour, ground)))
+def contrast(color, ground):
+    low, high = sorted(map(luminance, (color, ground)))
     return (high + 0.05) / (low + 0.05)
 
 
 def test_colours_stand_out_on_white_and_on_near_black():
-    for colour in cx.plots.COLOURS:
-        assert min(contrast(colour, ground) for ground in ("#FFFFFF", "#121212")) > 3, colour
+    for color in cb.figures.COLORS:
+        assert min(contrast(color, ground) for ground in ("#FFFFFF", "#121212")) > 3, color
 
 
 def test_heads_have_lines_that_can_be_told_apart():
-    styles = [tuple(cx.plots.head_style(head).items()) for head in range(32)]
+    styles = [tuple(cb.figures.head_style(head).items()) for head in range(32)]
     assert len(set(styles)) == 32
 
 
 def test_a_shaded_text_shows_its_tokens_and_weights():
-    shaded = cx.plots.shaded_text([" a", "<b>", "\n"], torch.tensor([0.5, 0.25, 0.0]), "cap")
+    shaded = cb.figures.shaded_text([" a", "<b>", "\n"], torch.tensor([0.5, 0.25, 0.0]), "cap")
     page = shaded._repr_html_()
     assert "&lt;b&gt;" in page and "<b>" not in page and 'title="0.500"' in page
     assert "0.60)" in page, "the strongest token has the strongest shade"
-    either = cx.plots.shaded_text(["a", "b"], torch.tensor([0.25, -0.5]), "cap")._repr_html_()
+    either = cb.figures.shaded_text(["a", "b"], torch.tensor([0.25, -0.5]), "cap")._repr_html_()
     (ink, shade), (other, full) = re.findall(r"rgba\((.*),(.*)\)", either.replace(">", ">\n"))
     assert ink != other and (shade, full) == ("0.30", "0.60"), "below zero in a colour of its own"
-    none = cx.plots.shaded_text(["a"], torch.zeros(1), "cap")
+    none = cb.figures.shaded_text(["a"], torch.zeros(1), "cap")
     assert "0.00)" in none._repr_html_()
 
 
 def test_sources_that_stand_out_on_either_side_are_called_by_their_tokens():
-    tokens = [cx.plots.visible(token) for token in (" a", "b\n", "\0", "d", "e", "f", "g")]
+    tokens = [cb.figures.visible(token) for token in (" a", "b\n", "\0", "d", "e", "f", "g")]
     row = [0.1, -0.9, 0.5, 0.3, -0.4, 0.2, 0.0]
-    _, axes = cx.plots.sources(tokens, {"pos": row, "row": row})
+    _, axes = cb.figures.sources(tokens, {"pos": row, "row": row})
     said = [[mark.get_text() for mark in axis.texts] for axis in axes]
     plt.close()
     assert said == [[], ["b↵", r"\x00", "e", "d", "f"]]
 
 
 def test_the_path_lights_what_a_chapter_is_about_and_no_more():
-    page = cx.plots.path(["kernel", "key"], "A < B.")._repr_html_()
+    page = cb.figures.path(["kernel", "key"], "A < B.")._repr_html_()
     lit = re.findall(r'class="path-(\w+)" fill="[^"]*" (?:fill-opacity="[^"]*" )?stroke="#', page)
     assert set(lit) == {"kernel", "key"} and "A < B." in page and "&lt;" in page
     with pytest.raises(ValueError, match="not on the path: query"):
-        cx.plots.path(["query"], "")
+        cb.figures.path(["query"], "")
 
 
 def test_a_widget_redraws_when_a_control_moves():
@@ -139,13 +139,13 @@ def test_a_widget_redraws_when_a_control_moves():
         calls.append(n)
         return drawn(alt=f"n is {n}")
 
-    view = cx.widgets.Turnable(draw, n=cx.widgets.slider("n", 1, 9, 2))
+    view = cv.Turnable(draw, n=cv.slider("n", 1, 9, 2))
     assert "n is 2" in view.screen.value
     view.controls["n"].value = 5
     assert "n is 5" in view.screen.value
     assert calls == [2, 5]
     assert not view.controls["n"].continuous_update, "when it is released"
-    share = cx.widgets.slider("share", 0, 1, 0, step=0.25)
+    share = cv.slider("share", 0, 1, 0, step=0.25)
     share.value = 0.25
     assert share.value == 0.25
     bundle = view._repr_mimebundle_()
@@ -154,4 +154,4 @@ def test_a_widget_redraws_when_a_control_moves():
 
 
 def test_a_model_without_learned_positions_is_not_gpt2_small(of_kind):
-    assert cx.claims.known_by(of_kind("Llama").model)[0] is None
+    assert cb.known_by(of_kind("Llama").model)[0] is None

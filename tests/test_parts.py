@@ -9,7 +9,7 @@ from shown import asking, titles
 from viewing import OF_LAYERS, Gate, header, opened, settled, tensors, view_page, whole
 
 import ctxlib as cx
-from ctxlib.widgets.layerfile import parts_of_layer
+from ctxviews.layerfile import parts_of_layer
 
 OPENS = {"attention": 0, "rows": 6}  # with these passages
 

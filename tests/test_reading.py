@@ -21,27 +21,27 @@ TEXTS = [draw_text(32, seed) for seed in range(9)]
 def circuit(request, precise, of_kind):
     """A circuit at a destination of each kind."""
     if request.param == "two means":
-        at = cx.destination(of_kind("Llama").model, TEXTS, N, THE)
+        fixed = cx.fix_query(of_kind("Llama").model, TEXTS, N, THE)
     else:
         weights = precise if request.param == "decoder" else as_encoder(precise)
-        at = cx.destination(weights, n=N, token=THE)
-    return cx.ContextualCircuit.calibrate(at, TEXTS[0], HEADS)
+        fixed = cx.fix_query(weights, n=N, token=THE)
+    return cx.ContextualCircuit.calibrate(fixed, TEXTS[0], HEADS)
 
 
 # ---------------------------------------------------------------- those that read a text
 
 READERS = {
-    "true rows": lambda c: c.at.layer.rows,
-    "true outputs": lambda c: c.at.outputs,
-    "true contribution": lambda c: partial(c.at.truth, heads=c.heads),
-    "denominators": lambda c: c.at.denominators,
-    "mlp": lambda c: lambda x: torch.cat([*c.at.mlp(x).values()], dim=-1),
-    "rows": lambda c: c.at.split.rows,
-    "outputs": lambda c: c.at.rebuilt_outputs,
+    "true rows": lambda c: c.fixed.exact.rows,
+    "true outputs": lambda c: c.fixed.head_outputs,
+    "true contribution": lambda c: partial(c.fixed.exact_summary, heads=c.heads),
+    "denominators": lambda c: c.fixed.denominators,
+    "mlp": lambda c: lambda x: torch.cat([*c.fixed.mlp(x).values()], dim=-1),
+    "rows": lambda c: c.fixed.decomposition.rows,
+    "outputs": lambda c: c.fixed.approx_head_outputs,
     "summary": lambda c: c.summary,
     "pre-activations": lambda c: c.pre_activations,
-    "self-normalised summary": lambda c: c.self_normalised().summary,
-    "self-normalised pre-activations": lambda c: c.self_normalised().pre_activations,
+    "self-normalised summary": lambda c: c.self_normalized().summary,
+    "self-normalised pre-activations": lambda c: c.self_normalized().pre_activations,
 }
 
 
@@ -52,7 +52,7 @@ def read(request, circuit):
 
 def test_a_text_stands_alone_or_in_a_stack_and_may_go_on(circuit, read):
     """What is behind what a destination reads does not come into it."""
-    x, near = circuit.at.placed(TEXTS), partial(torch.testing.assert_close, atol=1e-5, rtol=1e-5)
+    x, near = circuit.fixed.prepare(TEXTS), partial(torch.testing.assert_close, atol=1e-5, rtol=1e-5)
     together = read(x)
     near(torch.stack([read(text) for text in x]), together)
     near(read(x[:4].view(2, 2, -1)), together[:4].unflatten(0, (2, 2)))
@@ -61,18 +61,18 @@ def test_a_text_stands_alone_or_in_a_stack_and_may_go_on(circuit, read):
 
 def test_reading_changes_neither_the_layer_nor_the_circuit(circuit, read):
     """Steps that save memory work in place: on what they made themselves."""
-    parts = circuit, circuit.at.split, circuit.at.layer, getattr(circuit.at.layer, "weights", None)
+    parts = circuit, circuit.fixed.decomposition, circuit.fixed.exact, getattr(circuit.fixed.exact, "weights", None)
     parts = filter(None, parts)
     held = [v for part in parts for v in vars(part).values() if isinstance(v, torch.Tensor)]
-    before, x = [v.clone() for v in held], circuit.at.placed(TEXTS)
+    before, x = [v.clone() for v in held], circuit.fixed.prepare(TEXTS)
     once = read(x)
     assert all(map(torch.equal, held, before))
     assert torch.equal(read(x), once)
 
 
 def test_a_text_that_is_too_short_or_has_strange_ids_is_refused(circuit, read):
-    x = circuit.at.placed(TEXTS)
-    length = circuit.at.length
+    x = circuit.fixed.prepare(TEXTS)
+    length = circuit.fixed.length
     reads = f"a text of {length - 1} tokens: the destination {N} reads {length}"
     with pytest.raises(ValueError, match=f"{reads}|destination {N} lies outside the text"):
         read(x[:, :-1])
@@ -86,7 +86,7 @@ def test_a_text_that_is_too_short_or_has_strange_ids_is_refused(circuit, read):
 
 @pytest.mark.parametrize("circuit", ["two means"], indirect=True)
 def test_where_one_token_was_asked_of_a_model_another_is_refused(circuit, read):
-    x = circuit.at.placed(TEXTS)
+    x = circuit.fixed.prepare(TEXTS)
     x[:, N] += 1
     with pytest.raises(ValueError, match=f"the token at n={N} is another than {THE}"):
         read(x)
@@ -95,11 +95,11 @@ def test_where_one_token_was_asked_of_a_model_another_is_refused(circuit, read):
 # ---------------------------------------------------------------- those that take many texts
 
 TAKERS = {
-    "placed": lambda c, texts: c.at.placed(texts),
-    "stable heads": lambda c, texts: cx.stable_heads(c.at, texts),
-    "denominators": lambda c, texts: cx.softmax_denominators(c.at, texts),
-    "roster": lambda c, texts: cx.denominators.roster(c.at, texts),
-    "middle text": lambda c, texts: c.at.placed([cx.denominators.middle_text(c.at, texts, HEADS)]),
+    "placed": lambda c, texts: c.fixed.prepare(texts),
+    "stable heads": lambda c, texts: cx.stable_heads(c.fixed, texts),
+    "denominators": lambda c, texts: cx.softmax_denominators(c.fixed, texts),
+    "roster": lambda c, texts: cx.denominators.head_table(c.fixed, texts),
+    "middle text": lambda c, texts: c.fixed.prepare([cx.denominators.most_typical_text(c.fixed, texts, HEADS)]),
     "evaluation": cx.evaluate,
     "budget": cx.evaluation.error_budget,
 }

@@ -23,7 +23,7 @@ from safetensors.torch import load_file
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 import ctxlib as cx
-from ctxlib import stored
+from ctxlib import store
 from ctxlib.models import DATA, kept_folder, locate, read
 
 DECODERS = ["smollm2", pytest.param("qwen", marks=pytest.mark.nightly)]
@@ -115,25 +115,25 @@ def asked():
     def ask(name):
         model = loaded(name)
         texts = cx.texts.collection(cx.texts.Reader.of(model, 2 * N + 1), 44)
-        return cx.destination(model, texts, n=N), texts
+        return cx.fix_query(model, texts, n=N), texts
 
     return ask
 
 
 @pytest.mark.parametrize("name", [*DECODERS, "minilm"])
 def test_the_truth_is_what_transformers_computes(asked, name):
-    at, texts = asked(name)
-    x = at.placed(texts[:4])
+    fixed, texts = asked(name)
+    x = fixed.prepare(texts[:4])
     rows, parts = computed(name, x)
     exact, _ = computed(name, x, torch.float64)
     rounding = (rows - exact).abs().amax((0, 2))  # some of Qwen's scores are above a thousand
-    off = (at.layer.rows(x) - exact).abs().amax((0, 2))
+    off = (fixed.exact.rows(x) - exact).abs().amax((0, 2))
     assert (off < (2 * rounding).clamp_min(1e-5)).all()
-    heads = parts["out_of_heads"][0].unflatten(-1, (at.n_heads, -1))
-    close(at.layer.inside(x), heads, 1e-4)
-    written = torch.einsum("thd,hdm->thm", heads, at.readout.W_O)
-    close(at.outputs(x), written, 1e-4)
-    first, *_, last = at.mlp(x).values()
+    heads = parts["out_of_heads"][0].unflatten(-1, (fixed.n_heads, -1))
+    close(fixed.exact.z(x), heads, 1e-4)
+    written = torch.einsum("thd,hdm->thm", heads, fixed.readout.W_O)
+    close(fixed.head_outputs(x), written, 1e-4)
+    first, *_, last = fixed.mlp(x).values()
     close(first, parts["into"][1], 1e-3)
     close(last, parts["out_of"][0], 1e-3)
 
@@ -141,27 +141,27 @@ def test_the_truth_is_what_transformers_computes(asked, name):
 @pytest.mark.parametrize("name", [*DECODERS, "minilm"])
 def test_a_real_model_has_neurons(asked, name):
     """The whole method, on the door's default study of a few texts."""
-    at, texts = asked(name)
-    study = cx.study(at, texts, or_all=True)
-    better = study.circuit.self_normalised()
+    fixed, texts = asked(name)
+    study = cx.study(fixed, texts, or_all=True)
+    better = study.circuit.self_normalized()
     scores = cx.evaluate(better, texts, range(100))
     assert scores["r"].median() > 0.9
     assert scores["fvu"].median() < 0.4
-    assert set(study.heads) < set(range(at.n_heads)), "a real model has heads that are not stable"
-    share = cx.denominators.speaks(at, texts)
+    assert set(study.heads) < set(range(fixed.n_heads)), "a real model has heads that are not stable"
+    share = cx.denominators.head_variance_share(fixed, texts)
     assert share.sum() == pytest.approx(1) and (share >= 0).all()
 
 
 @pytest.mark.parametrize("name", ["smollm2", "minilm"])
 def test_a_stored_layer_is_its_model_in_8_bits(asked, name, tmp_path):
-    at, texts = asked(name)
-    study = cx.study(at, texts, or_all=True)
-    kept = cx.destination(stored.keep(at, tmp_path / f"{name}.safetensors", texts, model=name))
-    assert torch.equal(kept.split.kernels, at.split.kernels)
-    again = cx.ContextualCircuit.calibrate(kept, study.calibrating, study.heads)
-    x = at.placed(texts)
+    fixed, texts = asked(name)
+    study = cx.study(fixed, texts, or_all=True)
+    kept = cx.fix_query(stored.keep(fixed, tmp_path / f"{name}.safetensors", texts, model=name))
+    assert torch.equal(kept.decomposition.kernels, fixed.decomposition.kernels)
+    again = cx.ContextualCircuit.calibrate(kept, study.calibration_text, study.heads)
+    x = fixed.prepare(texts)
     pair = [circuit.summary(x) for circuit in (again, study.circuit)]
-    r = cx.evaluation.Moments.of(*pair).table(range(at.n_neurons))["r"]
+    r = cx.evaluation.Moments.of(*pair).table(range(fixed.n_neurons))["r"]
     assert r.median() > 0.999 and r.quantile(0.01) > 0.99
     with pytest.raises(ValueError, match="no exact rows"):
         kept.outputs(x)
@@ -170,18 +170,18 @@ def test_a_stored_layer_is_its_model_in_8_bits(asked, name, tmp_path):
 @pytest.mark.parametrize("name", ["smollm2", "minilm"])
 def test_what_the_page_of_real_models_keeps_is_what_they_compute(name):
     """A sample, and that the page finds the same texts and heads without the model."""
-    facts, held = kept_of(name, "real"), load_file(DATA / "evidence" / "real.safetensors")
-    kept = json.loads((DATA / "evidence" / "real.json").read_text())
+    facts, held = kept_of(name, "real"), load_file(cb.evidence("real.safetensors"))
+    kept = json.loads((cb.evidence("real.json")).read_text())
     model = loaded(name)
     length = 2 * facts["n"] if name == "minilm" else facts["n"] + 1
     texts = {t.name: t for t in cx.texts.collection(cx.texts.Reader.of(model, length))}
     chosen = [texts[t] for t in kept["texts"]]
-    at = cx.destination(model, chosen[:8], facts["n"])
-    x = at.placed(chosen[:8])
-    close(held[f"{name}.inside"][:8].float(), at.layer.inside(x)[:, facts["heads"]], 1e-2)
-    close(held[f"{name}.scale"][:8], at.scale(x, at.outputs(x))[:, 0], 1e-2)
-    study = cx.study(cx.destination(name), [t for t in chosen if t.half == "A"])
-    assert study.heads == facts["heads"] and study.calibrating.name == facts["calibrating"]
+    fixed = cx.fix_query(model, chosen[:8], facts["n"])
+    x = fixed.prepare(chosen[:8])
+    close(held[f"{name}.inside"][:8].float(), fixed.exact.z(x)[:, facts["heads"]], 1e-2)
+    close(held[f"{name}.scale"][:8], fixed.scale(x, fixed.head_outputs(x))[:, 0], 1e-2)
+    study = cx.study(cx.fix_query(name), [t for t in chosen if t.half == "A"])
+    assert study.heads == facts["heads"] and study.calibration_text.name == facts["calibrating"]
 
 
 def test_what_chapter_2_keeps_of_rows_is_what_the_model_does():
@@ -189,9 +189,9 @@ def test_what_chapter_2_keeps_of_rows_is_what_the_model_does():
     assert kept["n"] == N
     model = loaded("minilm")
     text = cx.texts.collection(cx.texts.Reader.of(model, 2 * N), 1, half="B")
-    at = cx.destination(model, n=N)
-    x = at.placed(text)
-    rows = {"true": computed("minilm", x)[0][0], "rebuilt": at.split.rows(x)[0]}
+    fixed = cx.fix_query(model, n=N)
+    x = fixed.prepare(text)
+    rows = {"true": computed("minilm", x)[0][0], "rebuilt": fixed.decomposition.rows(x)[0]}
     for which, row in rows.items():
         ours = torch.tensor(kept[which])
         torch.testing.assert_close(row[kept["heads"]], ours, atol=1e-4, rtol=1e-2)
@@ -199,7 +199,7 @@ def test_what_chapter_2_keeps_of_rows_is_what_the_model_does():
 
 @pytest.mark.parametrize("name", ["qwen", "smollm2", "minilm"])
 def test_what_ships_says_where_it_comes_from(name):
-    facts, said = cx.models.real_models()[name], cx.destination(name).split.facts
+    facts, said = cx.models.real_models()[name], cx.fix_query(name).decomposition.facts
     assert said["sha256"] in facts["files"].values() and said["licence"] == facts["licence"]
 
 
@@ -207,10 +207,10 @@ def test_what_ships_says_where_it_comes_from(name):
 def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
     kept = kept_of(name, "british")
     row = next(row for row in kept["documents"] if row["half"] == "A")
-    at = cx.destination(name)
-    texts = cx.texts.collection(cx.texts.Reader.of(at, 512), half="A")
+    fixed = cx.fix_query(name)
+    texts = cx.texts.collection(cx.texts.Reader.of(fixed, 512), half="A")
     source = next(text.source for text in texts if text.name == row["text"])
-    table = tomllib.loads((DATA / "spelling.toml").read_text("utf-8"))
+    table = tomllib.loads((cb.DATA / "spelling.toml").read_text("utf-8"))
     pairs = {form: pair.split() for of in table.values() for pair in of for form in pair.split()}
     pieces = re.split(r"((?<![A-Za-z'-])[a-z]+(?![A-Za-z']))", source)  # every other one a word
     first = sum(map(len, takewhile(lambda piece: piece not in pairs, pieces)))
@@ -218,8 +218,8 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
     for side in (1, 0):  # American, British
         forms = [pairs[piece][side] if piece in pairs else piece for piece in pieces]
         shared = [np.full(len(form), p not in pairs) for p, form in zip(pieces, forms, strict=True)]
-        shared, spelled = np.concatenate(shared), "".join(forms)
-        got = at.tokenizer(spelled, return_offsets_mapping=True, add_special_tokens=False)
+        shared, decode_tokens = np.concatenate(shared), "".join(forms)
+        got = fixed.tokenizer(decode_tokens, return_offsets_mapping=True, add_special_tokens=False)
         with heard(gate=model.layers[0].mlp.gate_proj) as held:
             model(torch.tensor([[int(texts[0].tokens[0]), *got["input_ids"]]]))
         gate = held["gate"][0][1][0, 1:, kept["neurons"]]
@@ -236,7 +236,7 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
 
 
 def test_what_the_chapters_say_of_real_models_is_what_these_pages_show():
-    kept = json.loads((DATA / "evidence" / "rows.json").read_text("utf-8"))["lines"]
+    kept = json.loads((cb.evidence("rows.json")).read_text("utf-8"))["lines"]
     for chapter, lines in kept.items():
         cells = json.loads((ROOT / "book" / f"{chapter}.ipynb").read_text("utf-8"))["cells"]
         shown = json.dumps([cell.get("outputs") for cell in cells], ensure_ascii=False)
@@ -253,7 +253,7 @@ def test_what_the_title_page_keeps_is_what_the_model_does():
     for text in kept["texts"]:
         x = torch.tensor(text["ids"])
         so_far = [x[: m + 1] for m in range(1, len(x))]
-        terms = cx.decoders.attribution(model, 0, kept["neuron"], so_far)
+        terms = cx.lookups.attribution(model, 0, kept["neuron"], so_far)
         added = terms.heads[:, 0, kept["heads"]].sum(1)
         for ours, which in ((added, "model"), (terms.pre_activation, "gate")):
             torch.testing.assert_close(ours, torch.tensor(text[which][1:]), atol=2e-3, rtol=1e-3)
@@ -263,14 +263,14 @@ def test_what_the_title_page_keeps_is_what_the_model_does():
 def test_what_chapter_10_keeps_of_silence_is_what_the_model_does():
     """Two texts, with the stable heads' mean put in."""
     kept = kept_of("smollm2", "causal")
-    texts = cx.texts.collection(cx.texts.Reader.of(cx.destination("smollm2"), 512), 1000)
+    texts = cx.texts.collection(cx.texts.Reader.of(cx.fix_query("smollm2"), 512), 1000)
     firsts = {text.document: text for text in reversed(texts)}
     x = torch.stack([firsts[document].tokens[:97] for document, *_ in kept["texts"][:2]])
     stable = [int(h) for h, facts in kept["roster"].items() if facts["stable"]]
     model = cx.load("smollm2")
-    middle = cx.decoders.mean_z(model, [t for t in firsts.values() if t.half == "A"], 97)
-    silence = cx.decoders.replace_z(0, stable, middle[:, stable])
-    after, before = (cx.decoders.token_losses(model, x, hooks) for hooks in ([silence], []))
+    middle = cx.lookups.mean_z(model, [t for t in firsts.values() if t.half == "A"], 97)
+    silence = cx.lookups.replace_z(0, stable, middle[:, stable])
+    after, before = (cx.lookups.token_losses(model, x, hooks) for hooks in ([silence], []))
     rise = (after - before)[:, 51:96:4].mean(1)
     ours = torch.tensor([kept["given"]["none"][k] for k in range(2)])
     torch.testing.assert_close(rise, ours, atol=2e-3, rtol=1e-2)
@@ -281,7 +281,7 @@ def test_what_chapter_13_keeps_of_peaks_is_what_the_model_does():
     """The loudest peaks of two neurons of half A and what the model says there, by transformers'
     own modules."""
     kept = kept_of("smollm2", "lookups")
-    texts = cx.texts.collection(cx.texts.Reader.of(cx.destination("smollm2"), 96), 240)
+    texts = cx.texts.collection(cx.texts.Reader.of(cx.fix_query("smollm2"), 96), 240)
     x = torch.stack([t.tokens[:96] for t in texts if t.half == "A"])
     model, tokenizer = its_own("smollm2", None)
     best = sorted(range(48), key=lambda q: -kept["P"][0][q])[:2]
@@ -306,7 +306,7 @@ def test_what_chapter_9_keeps_of_one_page_is_what_evaluation_finds():
     model = loaded("minilm")
     texts = cx.texts.collection(cx.texts.Reader.of(model, 512), 500)
     A, B = ([text for text in texts if text.half == half] for half in "AB")
-    circuit = cx.study(cx.destination(model, A, N), A, or_all=True).circuit
+    circuit = cx.study(cx.fix_query(model, A, N), A, or_all=True).circuit
     J = cx.find_neurons(circuit, threshold=float("-inf")).index[:100].tolist()
     scores = cx.evaluate(circuit, B, J).median()
     assert scores["r"] == pytest.approx(kept["r"]["heads"], abs=2e-3)
@@ -318,7 +318,7 @@ def test_what_appendix_f_keeps_of_copies_is_what_the_model_does():
     turn.
     """
     kept = kept_of("smollm2", "local")
-    texts = cx.texts.collection(cx.texts.Reader.of(cx.destination("smollm2"), 512), 1000)
+    texts = cx.texts.collection(cx.texts.Reader.of(cx.fix_query("smollm2"), 512), 1000)
     flat = torch.cat([text.tokens[1:] for text in texts if text.half == "A"])
     model, _ = its_own("smollm2")
     layer, used = model.model.layers[0], flat.unique()
@@ -330,11 +330,11 @@ def test_what_appendix_f_keeps_of_copies_is_what_the_model_does():
         q, k = (v.unflatten(-1, (-1, layer.self_attn.head_dim)) for v in (q, k))
         k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
         q, k = (v - torch.einsum("t,thd->hd", share, v) for v in (q, k))
-        at = torch.searchsorted(used, drawn)
+        fixed = torch.searchsorted(used, drawn)
         for place, distance in ((0, 1), (4, 16)):
-            angles = model.model.rotary_emb(x, torch.full((1, len(at)), distance))
-            asks = q[at].transpose(0, 1)[None]
+            angles = model.model.rotary_emb(x, torch.full((1, len(fixed)), distance))
+            asks = q[fixed].transpose(0, 1)[None]
             turned, _ = apply_rotary_pos_emb(asks, asks, *angles)
-            entry = (turned[0].transpose(0, 1) * k[at]).sum(-1).mean(0) / k.shape[-1] ** 0.5
+            entry = (turned[0].transpose(0, 1) * k[fixed]).sum(-1).mean(0) / k.shape[-1] ** 0.5
             found = torch.tensor([line[place] for line in kept["copies"]])
             torch.testing.assert_close(entry, found, atol=2e-2, rtol=1e-2)

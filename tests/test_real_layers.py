@@ -47,28 +47,28 @@ READ = """async ([cases, name]) => {
 @pytest.mark.parametrize("name", ["smollm2", "qwen"])
 def test_whatever_parts_they_come_from_the_numbers_are_as_in_python(visit, name):
     """Half of the texts are held-out ones, half are tokens of stretches all over the vocabulary."""
-    at, chance = cx.destination(name), np.random.default_rng(0)
-    texts = cx.texts.collection(cx.texts.Reader.of(at, at.length), 3 * CASES)
-    real = at.placed([t for t in texts if len(t.tokens) >= at.length][: CASES // 2])
-    trained = (~at.split.untrained).nonzero()[:, 0]
+    fixed, chance = cx.fix_query(name), np.random.default_rng(0)
+    texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), 3 * CASES)
+    real = fixed.prepare([t for t in texts if len(t.tokens) >= fixed.length][: CASES // 2])
+    trained = (~fixed.decomposition.untrained).nonzero()[:, 0]
     pool = torch.cat([trained[k : k + 512] for k in range(0, len(trained), len(trained) // 12)])
     drawn = real.clone()
-    drawn[:, 1:-1] = torch.from_numpy(chance.choice(pool, (CASES // 2, at.length - 2)))
+    drawn[:, 1:-1] = torch.from_numpy(chance.choice(pool, (CASES // 2, fixed.length - 2)))
     x = torch.cat([real, drawn])
-    some = [chance.choice(at.n_heads, 1 + k // 2, False).tolist() for k in range(GROUPS)]
-    neurons = chance.integers(at.n_neurons, size=CASES)
+    some = [chance.choice(fixed.n_heads, 1 + k // 2, False).tolist() for k in range(GROUPS)]
+    neurons = chance.integers(fixed.n_neurons, size=CASES)
     heads = [sorted(some[k % GROUPS]) for k in range(CASES)]
     cases = list(zip(x.tolist(), heads, neurons.tolist(), strict=True))
     found = visit("", "reader", fresh=True).evaluate(READ, [cases, name])
     assert {part.split("-")[0] for part in found["missing"]} == {"head", "tokens"}
     assert found["left"] == []
 
-    calibrating, values = torch.tensor(found["calibrating"]), np.array(found["values"])
+    calibration_text, values = torch.tensor(found["calibrating"]), np.array(found["values"])
     apart, wide = np.zeros((CASES, 2)), np.zeros((GROUPS, 2))
     for k in range(GROUPS):
-        circuit = cx.ContextualCircuit.calibrate(at, calibrating, heads[k])
+        circuit = cx.ContextualCircuit.calibrate(fixed, calibration_text, heads[k])
         own = np.arange(k, CASES, GROUPS)
-        for c, summary in enumerate((circuit.summary, circuit.self_normalised().summary)):
+        for c, summary in enumerate((circuit.summary, circuit.self_normalized().summary)):
             told = summary(x)[:, neurons[own]].numpy()  # of every text
             apart[own, c] = np.abs(values[own, c] - told[own, range(len(own))])
             wide[k, c] = np.ptp(told, axis=0).mean()

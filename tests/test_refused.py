@@ -13,11 +13,11 @@ from kinds import GROUPED, OPT, SIZES, drawn
 from test_neurons import planted
 
 import ctxlib as cx
-from ctxlib.decoders import causal, lookups
-from ctxlib.decoders.adapter import logits
+from ctxlib.lookups import causal, lookups
+from ctxlib.adapter import logits
 from ctxlib.evaluation import Moments, r_and_fvu
 from ctxlib.neurons import LARGEST
-from ctxlib.stored import keep
+from ctxlib.store import keep
 
 N, THE, HEADS = 20, 262, [0, 2]
 NO_C = [0.0, -2.0, float("nan"), float("inf"), True, "3"]
@@ -27,7 +27,7 @@ NO_LENGTH = [TEXT[:0], torch.ones(33, dtype=torch.int64)]
 PROMPTS = [draw_text(length, seed) for seed, length in enumerate((5, 17, 2, 32))]
 approximated, label = cx.evaluation.approximated, cx.label_neurons
 calibrate, load = cx.ContextualCircuit.calibrate, cx.ContextualCircuit.load
-middle_text = cx.denominators.middle_text
+most_typical_text = cx.denominators.most_typical_text
 
 
 class Given:
@@ -39,10 +39,10 @@ class Given:
     def __getattr__(self, name):
         return self.fixture(name)
 
-    def at(self, kind, **asked):
+    def prepare(self, kind, **asked):
         """A destination of GPT-2, or of a model that has to know how common tokens are."""
         more = {"texts": TEXTS} if kind == "Llama" else {}
-        return cx.destination(self.of_kind(kind).model, **{"n": N, "token": THE} | more | asked)
+        return cx.fix_query(self.of_kind(kind).model, **{"n": N, "token": THE} | more | asked)
 
     def model(self, **made):
         return cx.load(self.make_folder(drawn(**made), seed=3))
@@ -51,12 +51,12 @@ class Given:
     def law_of_mini(self):
         return cx.texts.passages(self.mini_weights, ["law"])[0]
 
-    def two_means(self, **made):
-        return cx.decoders.two_means(self.model(**made), TEXTS, N, THE)
+    def fit_additive(self, **made):
+        return cx.fit_additive(self.model(**made), TEXTS, N, THE)
 
     @property
     def two_means_of_tiny(self):
-        return cx.decoders.two_means(self.tiny, TEXTS, N, THE)
+        return cx.fit_additive(self.tiny, TEXTS, N, THE)
 
     def read_from(self, *absent, **asked):
         """The weights of a state dict without some of its parts."""
@@ -70,7 +70,7 @@ class Given:
     @property
     def encoder(self):
         """A circuit with sources on both sides."""
-        return calibrate(cx.destination(as_encoder(self.precise), n=9), TEXTS[0], HEADS)
+        return calibrate(cx.fix_query(as_encoder(self.precise), n=9), TEXTS[0], HEADS)
 
     def with_other(self, part):
         """The weights of `tiny`, of which one part reads something else."""
@@ -80,13 +80,13 @@ class Given:
     def loud(self):
         """A destination where scores are beyond the range of an exponential."""
         queries = {name: 3000 * getattr(self.tiny_weights, name) for name in ("W_Q", "b_Q")}
-        return cx.destination(replace(self.tiny_weights, **queries), n=N)
+        return cx.fix_query(replace(self.tiny_weights, **queries), n=N)
 
     @property
     def faint(self):
         """A destination where all that one head likes is too little for a number."""
-        at = cx.destination(self.tiny_weights, n=N)
-        at.split.content[1] -= 999
+        fixed = cx.fix_query(self.tiny_weights, n=N)
+        fixed.decomposition.log_content[1] -= 999
         return at
 
     def pushed(self, direction):
@@ -109,14 +109,14 @@ RIGHT = {"tokens": TEXT, "n": 5, "token": 7, "C": None}
 
 
 def families(weights, n, token, C):
-    return cx.families(cx.destination(weights, n=n, token=token, C=C))
+    return cx.families(cx.fix_query(weights, n=n, token=token, C=C))
 
 
-PATTERNS = [cx.split.attention_pattern, cx.split.rebuilt_pattern, cx.LayerWeights.queries]
-ROWS = [cx.attention_rows, cx.rebuilt_rows, cx.split.exact_scores, cx.split.rebuilt_scores]
-KERNELS = [cx.split.destination_query, cx.positional_kernels, families]
-ALL = [*PATTERNS, *ROWS, *KERNELS, cx.split.content_keys, cx.split.positional_keys]
-ALL += [cx.content_scores, cx.split.copy_preference]
+PATTERNS = [cx.decompose.attention_pattern, cx.decompose.approx_pattern, cx.LayerWeights.queries]
+ROWS = [cx.attention_rows, cx.approx_rows, cx.decompose.exact_scores, cx.decompose.approx_scores]
+KERNELS = [cx.decompose.destination_query, cx.positional_kernels, families]
+ALL = [*PATTERNS, *ROWS, *KERNELS, cx.decompose.content_keys, cx.decompose.positional_keys]
+ALL += [cx.content_scores, cx.heads.copy_preference]
 
 
 def taking(name):
@@ -178,9 +178,9 @@ IN_MODELS = [
     *((ending(torch.tensor([0, 9, t])), OF_TEXTS, f"id {t}: .*ids 0 to 299") for t in (-1, 300)),
 ]
 ALONG = (
-    lambda c, text: causal.denominators_along(c.at, text),
+    lambda c, text: causal.denominators_along(c.fixed, text),
     lambda c, text: causal.circuit_z(c, text, ONES),
-    causal.self_normalised_z,
+    causal.self_normalized_z,
 )
 ONES = torch.ones(3, 40, dtype=torch.float64)
 
@@ -206,10 +206,10 @@ NO_HEADS = [
     *((), (0, 4), (-1,), (1, 1), torch.tensor(9), torch.tensor(0.5), np.array(True)),
 ]
 CHOOSERS = (
-    lambda at, heads: calibrate(at, TEXTS[0], heads),
-    lambda at, heads: at.truth(at.placed(TEXTS), heads),
-    lambda at, heads: middle_text(at, TEXTS, heads),
-    lambda at, heads: at.to_neurons(at.placed(TEXTS), at.outputs(at.placed(TEXTS)), heads),
+    lambda fixed, heads: calibrate(fixed, TEXTS[0], heads),
+    lambda fixed, heads: fixed.exact_summary(fixed.prepare(TEXTS), heads),
+    lambda fixed, heads: most_typical_text(fixed, TEXTS, heads),
+    lambda fixed, heads: fixed.to_neurons(fixed.prepare(TEXTS), fixed.head_outputs(fixed.prepare(TEXTS)), heads),
 )
 NO_Z = [(32, 1, 8), (32, 2, 1), (1, 2, 8), (32, 2), (3, 32, 2, 8)]
 NO_PUSH = [(), (1,), (3,), (2, 24), (1, 1, 24)]
@@ -220,7 +220,7 @@ NO_HEAD = "^head .*: (give a whole number|there are heads 0 to .)$|^no heads|one
 OLMO2 = {"architecture": "olmo2", "pad_token_id": 0}
 SHORT = {"architecture": "gptj", "num_hidden_layers": 1, "rotary_dim": 4}
 GIVEN = {"n": 9, "token": " of", "C": 2.0, "texts": TEXTS}
-ALREADY = [{name: GIVEN[name]} for name in [*signature(cx.destination).parameters][1:]]
+ALREADY = [{name: GIVEN[name]} for name in [*signature(cx.fix_query).parameters][1:]]
 XGLM = {"architecture": "xglm", "ffn_dim": 40, "pad_token_id": 1}
 COMPUTED_WRONGLY = [
     ({"architecture": "opt", **OPT, "word_embed_proj_dim": 12}, "TransformerLens does not compute"),
@@ -237,7 +237,7 @@ READS_ELSE = "read something else than the normalised residual stream"
 NO_PARTS = ["wpe.weight", "h.0.ln_1.weight", "h.0.ln_1.bias", "h.0.attn.c_attn.weight"]
 RATIOS = (cx.softmax_denominators, cx.stable_heads)
 EVALUATORS = (cx.evaluate, cx.evaluation.error_budget)
-BETTER = [cx.ContextualCircuit.self_normalised]
+BETTER = [cx.ContextualCircuit.self_normalized]
 NO_LIKE = [np.ones(59), np.ones((60, 1)), np.full(60, np.nan)]
 UNKNOWN = [["key"], ["keys", "Scale"], "keys"]
 EVEN = torch.linspace(1, 2, 9)
@@ -265,8 +265,8 @@ def with_tops(tops):
 
 
 TOLD_TWICE = [  # what is asked, with what each of which is wrong, and what is said
-    (lambda o, given: cx.destination(o.here, **given), [{}, {"n": N}], "a destination already"),
-    (lambda o, given: cx.destination("a.safetensors", **given), ALREADY, "a stored layer knows"),
+    (lambda o, given: cx.fix_query(o.here, **given), [{}, {"n": N}], "a destination already"),
+    (lambda o, given: cx.fix_query("a.safetensors", **given), ALREADY, "a stored layer knows"),
     (lambda o, C: o.at("Llama", C=C), [2.0], "Equation 1's: this model adds no positions"),
     (lambda o, token: o.at("Llama", token=token), [None], "Equation 1's: this model adds no pos"),
     (lambda o, token: cx.study(o.here, token=token), [" of"], "a destination has its token"),
@@ -277,7 +277,7 @@ REFUSED = [
     # weights
     (lambda o, k: cx.LayerWeights.of(o.tiny, k), [2, -1], "layers 0 to 1"),
     (lambda o, k: cx.LayerWeights.of(o.tiny, k), [1.0, True], "give a whole number"),
-    (lambda o, k: cx.destination(cx.LayerWeights.of(o.tiny, k), n=N), [1], "layer 1: only what"),
+    (lambda o, k: cx.fix_query(cx.LayerWeights.of(o.tiny, k), n=N), [1], "layer 1: only what"),
     (lambda o, k: cx.LayerWeights.of(o.of_kind("BERT").model, k), [1, -1], "layers 0 to 0"),
     (lambda o, k: cx.LayerWeights.of(o.of_kind("GPT-Neo").model, k), [1, 2], "sees a window only"),
     (lambda o, of: of(o.unfolded), [cx.LayerWeights.of], "not folded"),
@@ -299,46 +299,46 @@ REFUSED = [
     (lambda o, place: o.circuit.save(o.tmp_path), [None], "is a folder: name a file"),
     (lambda o, file: cx.evaluate(o.circuit, TEXTS, None, file), NO_FILE, "checkpoint='{}': name a"),
     (lambda o, n: o.at("Llama", n=n), [0, 1, 32, 33], "^destination {}: choose 2 to 31$"),
-    (lambda o, made: o.two_means(**made), [OLMO2], "empirical kernels would be wrong"),
-    (lambda o, made: o.two_means(**made), [SHORT], "no neuron sees"),
+    (lambda o, made: o.fit_additive(**made), [OLMO2], "empirical kernels would be wrong"),
+    (lambda o, made: o.fit_additive(**made), [SHORT], "no neuron sees"),
     (lambda o, ask: ask(o.loud, TEXTS), RATIOS, r"denominators of head .* are beyond .*float32"),
     (lambda o, ask: ask(o.faint, TEXTS), RATIOS, "denominators of head 1 are beyond"),
     # heads and neurons
     (lambda o, of: of[1](o.at(of[0]), of[2]), product(KINDS, CHOOSERS, NO_HEADS), NO_HEAD),
     (lambda o, heads: cx.study(o.mini, texts=2, heads=heads), [[True]], "head True: give a whole"),
     (lambda o, count: cx.study(o.mini, texts=count, or_all=True), [1], "at least two"),
-    (lambda o, count: cx.denominators.speaks(o.here, TEXTS[:count]), [1], "at least two"),
+    (lambda o, count: cx.denominators.head_variance_share(o.here, TEXTS[:count]), [1], "at least two"),
     (lambda o, j: cx.evaluate(o.circuit, TEXTS, [2, j]), [3.0], "neuron 3.0: give a whole number"),
     (lambda o, of: of(o.circuit, TEXTS, [2, 40]), EVALUATORS, "neurons 0 to 39"),
     (lambda o, of: of(o.circuit, TEXTS[:, :19], [2]), EVALUATORS, "too short.* at least 20"),
-    (lambda o, n: cx.split.content_scale(o.tiny_weights, n), [-1, 32], "positions 0 to 31"),
-    (lambda o, n: cx.split.half_mass(torch.ones(3, 9) / 9, n), [-1, 9], "positions 0 to 8"),
+    (lambda o, n: cx.decompose.content_scale(o.tiny_weights, n), [-1, 32], "positions 0 to 31"),
+    (lambda o, n: cx.heads.half_mass(torch.ones(3, 9) / 9, n), [-1, 9], "positions 0 to 8"),
     (lambda o, m: Moments.of(torch.ones(4, 2), torch.ones(4, m)), [1, 3], "give one shape twice"),
     (lambda o, k: r_and_fvu(EVEN[:, None], EVEN[:, None], "a" * k), [8, 10], "{} domains for 9"),
     (lambda o, made: approximated(o.circuit, TEXTS, made), UNKNOWN, r"there are \['keys', "),
     (lambda o, of: EVALUATORS[1](of(o.circuit), TEXTS), BETTER, "of the paper's circuit"),
     (lambda o, tops: cx.find_neurons(with_tops(tops)), [EVEN], "is 2.00, the median one 1.50"),
     (lambda o, tops: cx.find_neurons(with_tops(tops)), [torch.ones(5)], "no neuron has z above 2:"),
-    (lambda o, at: cx.find_neurons(with_tops(EVEN), at), [1e6], "is 2.00, the median .*50"),
+    (lambda o, fixed: cx.find_neurons(with_tops(EVEN), fixed), [1e6], "is 2.00, the median .*50"),
     (lambda o, few: cx.find_neurons(with_tops(EVEN), at_least=few), [-1], "at_least=-1: give 0"),
-    (lambda o, like: cx.nulls.random_sets([0], 60, 1, like=like), NO_LIKE, "number for each of 60"),
+    (lambda o, like: cb.nulls.random_sets([0], 60, 1, like=like), NO_LIKE, "number for each of 60"),
     (lambda o, names: label(draw(4, 2), [*names], [0, 1]), ["aab"], "3 labels and 2 neurons"),
     (lambda o, names: label(draw(4, 2), [*names], [0]), ["aabb"], "4 labels and 1 neurons"),
     (lambda o, names: label(draw(4, 2), [*names], [0, 1]), ["aaaa", "aaab"], "two names with two"),
-    (lambda o, n: cx.nulls.random_sets([0], n, 1, like=np.zeros(n)), [10], "10 neurons, where 50"),
+    (lambda o, n: cb.nulls.random_sets([0], n, 1, like=np.zeros(n)), [10], "10 neurons, where 50"),
     (lambda o, j: o.circuit.contribution_to([j]), [-1, 40], "neurons 0 to 39"),
-    (lambda o, j: cx.nulls.random_sets([j], 10, draws=1), [12], "neuron"),
+    (lambda o, j: cb.nulls.random_sets([j], 10, draws=1), [12], "neuron"),
     # texts
     (lambda o, text: cx.texts.encode(o.tiny_weights, text), ["", " \n\t\n"], "the text is empty"),
     (lambda o, cut: cut(o.speechless, "a"), [cx.texts.encode, cx.texts.windows], "no tokenizer to"),
     (lambda o, token: o.speechless.token_id(token), [" the"], "without a tokenizer"),
     (lambda o, n: cx.texts.Reader.of(o.tiny, n), [33, 1, 0, -4], "n_ctx={}: choose 2 to 32"),
-    (lambda o, n: cx.texts.at(o.precise, TEXTS, n), [-1, 32], "positions 0 to 31"),
-    (lambda o, t: cx.texts.at(o.precise, TEXTS, 12, t), [-1, 300], "ids 0 to 299"),
-    (lambda o, t: cx.texts.at(o.precise, TEXTS, 12, t), [" bagpipes"], "exactly one"),
+    (lambda o, n: cx.texts.prepare(o.precise, TEXTS, n), [-1, 32], "positions 0 to 31"),
+    (lambda o, t: cx.texts.prepare(o.precise, TEXTS, 12, t), [-1, 300], "ids 0 to 299"),
+    (lambda o, t: cx.texts.prepare(o.precise, TEXTS, 12, t), [" bagpipes"], "exactly one"),
     (lambda o, k: cx.texts.token_ids(o.law_of_mini, o.tiny_weights), [1], "law-{} is in the t"),
-    (lambda o, folder: cx.texts.labelled(o.tiny_weights, folder), [""], "'' is no folder"),
-    (lambda o, heads: middle_text(o.here, iter(TEXTS), heads), [[0]], "only once: give a list"),
+    (lambda o, folder: cx.texts.labeled(o.tiny_weights, folder), [""], "'' is no folder"),
+    (lambda o, heads: most_typical_text(o.here, iter(TEXTS), heads), [[0]], "only once: give a list"),
     (lambda o, n: cx.texts.stream(o.precise, n, "a/b"), [0, -1], "count={}: ask for at least one"),
     (lambda o, of: cx.texts.passages(o.precise, of), [["war", "chess"]], "no passages for chess"),
     # models and claims
@@ -360,9 +360,9 @@ REFUSED = [
     (lambda o, k: cx.load(o.llama()[1], layers=k), [0, -1, 4], LACKS),  # from its GGUF file
     *((lambda o, name: cx.load(name), names, f"'{{}}'.*{said}") for names, said in NO_NAMES),
     (lambda o, device: cx.load("mini", device), ["gpu", "xpu"], "no device '{}' here; give 'cpu'"),
-    (lambda o, id: cx.claims.Claim(id, "", 1.0), ["median_R"], "figure '{}' in .*published.toml"),
-    (lambda o, ends: cx.claims.Claim("tv", "TV", 0.05, ends), [(0.06, 0.04)], "lower end first"),
-    (lambda o, holds: cx.claims.finding("", holds), NO_TRUTHS, "is no boolean: give a condition"),
+    (lambda o, id: cb.Claim(id, "", 1.0), ["median_R"], "figure '{}' in .*published.toml"),
+    (lambda o, ends: cb.Claim("tv", "TV", 0.05, ends), [(0.06, 0.04)], "lower end first"),
+    (lambda o, holds: cb.finding("", holds), NO_TRUTHS, "is no boolean: give a condition"),
     # decoders
     (lambda o, of: of[0](o.circuit, of[1]), product(ALONG, STRANGE), "ids 0 to 299"),
     (lambda o, of: of[0](o.circuit, of[1]), product(ALONG, NO_LENGTH), "to 32 tokens|0 to 31"),

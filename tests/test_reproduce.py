@@ -19,7 +19,7 @@ import ctxlib as cx
 
 GPT2_SMALL = ROOT.parent / "shared" / "gpt2-small" / "layer0-attention.safetensors"
 
-CODE = "cx.claims.ledger(model)"
+CODE = "cb.ledger(model)"
 
 
 def texts(count, tokens):
@@ -30,7 +30,7 @@ def texts(count, tokens):
 def as_gpt2_small(tiny, mini, monkeypatch):
     """The toy passes for GPT-2 small, and has as many texts, as long, as were published on."""
     monkeypatch.setattr(cx, "load", lambda _: mini)
-    monkeypatch.setattr("ctxlib.claims.ledgers.GPT2_SMALL", cx.claims.known_by(tiny))
+    monkeypatch.setattr("ctxbook.ledgers.GPT2_SMALL", cb.known_by(tiny))
     read = create_autospec(cx.texts.collection, return_value=texts(1000, 257))
     monkeypatch.setattr(cx.texts, "collection", read)
 
@@ -52,7 +52,7 @@ def write(repository):
 
 
 def tv(model, here):
-    return cx.claims.ledger(model, cx.claims.Claim("tv", "median TV", here)).attrs
+    return cb.ledger(model, cb.Claim("tv", "median TV", here)).attrs
 
 
 # ---------------------------------------------------------------- what a chapter keeps
@@ -60,14 +60,14 @@ def tv(model, here):
 
 def test_a_ledger_is_collected_from_the_output_that_shows_it(tiny, tiny_folder, write, capsys):
     """It looks like any table, and has its rows as data."""
-    claims = [cx.claims.Claim("tv", "median TV", 0.2, (0.1, 0.3))]
-    claims.append(cx.claims.Claim("rotary_slow", "share", 0.1))  # missed, but not by GPT-2 small
-    table = cx.claims.ledger(tiny, *claims)
+    claims = [cb.Claim("tv", "median TV", 0.2, (0.1, 0.3))]
+    claims.append(cb.Claim("rotary_slow", "share", 0.1))  # missed, but not by GPT-2 small
+    table = cb.ledger(tiny, *claims)
     shown = DisplayFormatter().format
     (ours, beside), (plain, _) = map(shown, (table, pd.DataFrame(table)))
     assert ours == plain
     kept = json.loads(json.dumps(beside[tool.LEDGER]))
-    assert kept["first layer"] == cx.claims.known_by(tiny)[0]
+    assert kept["first layer"] == cb.known_by(tiny)[0]
     assert str(tiny_folder) not in json.dumps(kept) and os.sep not in json.dumps(kept["texts"])
     assert kept["versions"]["ctxlib"] == cx.__version__
     write(**{"04_a": kept})
@@ -89,8 +89,8 @@ def test_the_exit_code_says_whether_gpt2_misses_one(tiny, as_gpt2_small, write, 
 
 def test_other_texts_are_no_ground_for_a_verdict(tiny, as_gpt2_small, write):
     """Where they are too few, or too short, or both; a figure without texts is judged anyway."""
-    claims = (cx.claims.Claim(id, id, 9.0) for id in ("tv", "median_r", "typical_norm"))
-    write(**{"02_keys": cx.claims.ledger(tiny, *claims).attrs})
+    claims = (cb.Claim(id, id, 9.0) for id in ("tv", "median_r", "typical_norm"))
+    write(**{"02_keys": cb.ledger(tiny, *claims).attrs})
 
     def verdicts(count, tokens):
         cx.texts.collection.return_value = texts(count, tokens)
@@ -151,7 +151,7 @@ def test_the_page_shows_every_figure_and_its_origin(tiny, as_gpt2_small, write, 
     file = tmp_path / "page.md"
     assert tool.main(["--page", str(file)]) == 0
     said = file.read_text()
-    for figure in cx.claims.figures().values():
+    for figure in cb.published_figures().values():
         assert tool.plain(figure.statement) in said
     assert "| median TV ([2](02_keys)) | 0.06 | at most 0.075 | holds |" in said
     assert str(tmp_path) not in said
@@ -161,7 +161,7 @@ def test_the_page_shows_every_figure_and_its_origin(tiny, as_gpt2_small, write, 
 def test_the_page_in_the_book_is_what_its_notebooks_say(mini):
     """And they are of the model that ships: a fingerprint is the same for good."""
     run = tool.collected("mini")
-    assert run.ledgers[0]["first layer"] == cx.claims.known_by(mini)[0]
+    assert run.ledgers[0]["first layer"] == cb.known_by(mini)[0]
     assert tool.page(run) == (ROOT / "book" / "reproduction.md").read_text("utf-8")
 
 
@@ -169,7 +169,7 @@ def test_the_page_in_the_book_is_what_its_notebooks_say(mini):
 def test_a_published_number_has_one_line_that_of_the_widest_interval(tiny, write, here, verdict):
     """Where chapters come to different verdicts it has none of its own."""
     wide, narrow = (
-        cx.claims.ledger(tiny, cx.claims.Claim("tv", what, here, (here - off, here + off))).attrs
+        cb.ledger(tiny, cb.Claim("tv", what, here, (here - off, here + off))).attrs
         for what, here, off in (("typical TV", here, 0.02), ("worst TV", 0.06, 0.01))
     )
     write(**{"02_keys": narrow, "11_families": wide})

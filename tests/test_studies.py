@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 import ctxlib as cx
 from ctxlib.denominators import NoStableHead
-from ctxlib.stored import keep
+from ctxlib.store import keep
 from ctxlib.studies import PROSE
 
 
@@ -23,15 +23,15 @@ def test_a_study_is_its_steps(study, mini_weights):
     texts = cx.texts.collection(mini_weights, 60)
     assert [t.name for t in study.texts] == [t.name for t in texts]
     assert study.n == mini_weights.n_ctx // 2
-    at = cx.destination(mini_weights)
-    assert study.heads == list(cx.stable_heads(at, texts))
+    fixed = cx.fix_query(mini_weights)
+    assert study.heads == list(cx.stable_heads(fixed, texts))
     plain = cx.texts.passages(mini_weights, domains=sorted(PROSE))
     assert [p.name for p in study.prose] == [p.name for p in plain]
-    middle = cx.denominators.middle_text(at, plain, study.heads)
-    assert study.calibrating.name == middle.name
-    circuit = cx.ContextualCircuit.calibrate(at, study.calibrating, study.heads)
+    middle = cx.denominators.most_typical_text(fixed, plain, study.heads)
+    assert study.calibration_text.name == middle.name
+    circuit = cx.ContextualCircuit.calibrate(fixed, study.calibration_text, study.heads)
     assert torch.equal(study.circuit.denominators, circuit.denominators)
-    assert study.speaks.equals(cx.denominators.speaks(at, texts[::4]))
+    assert study.head_variance_share.equals(cx.denominators.head_variance_share(fixed, texts[::4]))
     assert study.names == sorted(set(study.domains))
     assert len(study.domains) == len(study.passages)
 
@@ -39,20 +39,20 @@ def test_a_study_is_its_steps(study, mini_weights):
 def test_all_heads_are_studied_where_none_is_stable_if_that_is_asked_for(mini, study):
     """And only then: not for another error, nor where some are stable."""
     with pytest.raises(NoStableHead, match="no head has a kernel"):
-        cx.study(mini, texts=2, steady=0.0)
-    everyone = cx.study(mini, texts=2, steady=0.0, or_all=True)
-    assert everyone.heads == [*range(8)] and not everyone.roster["stable"].any()
-    assert cx.study(study.at, study.texts, or_all=True).heads == study.heads
+        cx.study(mini, texts=2, max_cv=0.0)
+    everyone = cx.study(mini, texts=2, max_cv=0.0, or_all=True)
+    assert everyone.heads == [*range(8)] and not everyone.head_table["stable"].any()
+    assert cx.study(study.fixed, study.texts, or_all=True).heads == study.heads
 
 
 def test_a_study_is_of_a_model_its_weights_a_destination_or_a_file(mini, mini_weights, tmp_path):
-    at = cx.destination(mini_weights, n=99, token=" of")
-    assert cx.study(at, texts=2, heads=[3]).at is at
-    kept = keep(at, tmp_path / "kept.safetensors")
+    fixed = cx.fix_query(mini_weights, n=99, token=" of")
+    assert cx.study(fixed, texts=2, heads=[3]).fixed is at
+    kept = keep(fixed, tmp_path / "kept.safetensors")
     assert cx.study(str(kept), texts=2, heads=[3]).n == cx.study(kept, texts=2, heads=[3]).n == 99
     for of in (mini, mini_weights):
-        there = cx.study(of, texts=2, heads=[3], token=" of").at
-        assert (there.n, there.token) == (256, at.token)
+        there = cx.study(of, texts=2, heads=[3], token=" of").fixed
+        assert (there.n, there.token) == (256, fixed.token)
 
 
 def test_the_destination_is_in_the_shortest_of_texts_and_passages(mini, study, monkeypatch):
@@ -69,7 +69,7 @@ def test_the_destination_is_in_the_shortest_of_texts_and_passages(mini, study, m
 
 def test_without_plain_prose_every_passage_may_calibrate(mini):
     study = cx.study(mini, texts=2, heads=[3], prose=["nowhere"])
-    assert study.prose == study.passages and study.speaks.notna().all(), "of two texts"
+    assert study.prose == study.passages and study.head_variance_share.notna().all(), "of two texts"
 
 
 def test_labels_of_one_half_are_judged_on_the_other(mini):
@@ -78,14 +78,14 @@ def test_labels_of_one_half_are_judged_on_the_other(mini):
     domains, half = (
         np.array([getattr(t, name) for t in study.texts]) for name in ("domain", "half")
     )
-    A, tokens = half == "A", study.at.placed(study.texts)
+    A, tokens = half == "A", study.fixed.prepare(study.texts)
     told = study.circuit.summary(tokens).numpy()
-    mixed = cx.nulls.mixtures(torch.tensor(told)).numpy()
+    mixed = cb.nulls.mixtures(torch.tensor(told)).numpy()
     of_mixed = cx.label_neurons(torch.tensor(mixed[A]), domains[A], range(mixed.shape[1]))["label"]
-    often = np.stack([np.bincount(x, minlength=study.at.d_vocab) for x in tokens[A]])
-    often = often / study.at.length
-    table = packing.labelled(study)
-    assert sorted(table.index) == [*range(study.at.n_neurons)]
+    often = np.stack([np.bincount(x, minlength=study.fixed.d_vocab) for x in tokens[A]])
+    often = often / study.fixed.length
+    table = packing.labeled(study)
+    assert sorted(table.index) == [*range(study.fixed.n_neurons)]
     assert table["top"].is_monotonic_decreasing
     for neuron in table.index[:20]:
         inside = domains == table.loc[neuron, "label"]
@@ -97,5 +97,5 @@ def test_labels_of_one_half_are_judged_on_the_other(mini):
         gap = often[inside[A]].mean(0) - often[~inside[A]].mean(0)
         column = study.circuit.contribution_to([neuron])[0].numpy()
         drive = (column - often.mean(0) @ column) * gap
-        words = cx.neurons.spelled(study.at, np.argsort(-drive)[:5].tolist())
-        assert table.loc[neuron, "by_drive"] == " ".join(map(cx.plots.visible, words))
+        words = cx.neurons.decode_tokens(study.fixed, np.argsort(-drive)[:5].tolist())
+        assert table.loc[neuron, "by_drive"] == " ".join(map(cb.figures.visible, words))

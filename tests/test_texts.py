@@ -19,7 +19,7 @@ import zstandard
 
 import ctxlib as cx
 from ctxlib import texts
-from ctxlib.texts.text import spoken_by
+from ctxlib.texts.text import vocab_fingerprint
 
 WATER = "the colour of the water at the harbour is the colour of the sky; "
 NURSE = "the nurse took the temperature of the patient and the doctor gave the tablets; "
@@ -68,19 +68,19 @@ def test_where_there_is_no_bos_a_text_starts_with_cls_or_eos(marks):
 
 def test_vocabularies_of_one_size_are_told_apart():
     said = ({"__len__.return_value": 9, "encode.return_value": ids} for ids in ([1, 2], [2, 1]))
-    assert len({spoken_by(MagicMock(**words)) for words in said}) == 2
+    assert len({vocab_fingerprint(MagicMock(**words)) for words in said}) == 2
 
 
 # ---------------------------------------------------------------- the door for texts
 
 
 DOORS = {
-    "calibrate": lambda m, at, x: cx.ContextualCircuit.calibrate(at, x, [3, 4]).calibration,
-    "denominators": lambda m, at, x: cx.softmax_denominators(at, [x, x]),
-    "along": lambda m, at, x: cx.decoders.denominators_along(at, x),
-    "mean z": lambda m, at, x: cx.decoders.mean_z(m, [x], length=20),
-    "first layer": lambda m, at, x: cx.decoders.two_means(m, [x, x], n=30).split.kernels,
-    "attribution": lambda m, at, x: cx.decoders.attribution(m, 1, 3, [x]).of(0, 0),
+    "calibrate": lambda m, fixed, x: cx.ContextualCircuit.calibrate(fixed, x, [3, 4]).calibration,
+    "denominators": lambda m, fixed, x: cx.softmax_denominators(fixed, [x, x]),
+    "along": lambda m, fixed, x: cx.lookups.denominators_along(fixed, x),
+    "mean z": lambda m, fixed, x: cx.lookups.mean_z(m, [x], length=20),
+    "first layer": lambda m, fixed, x: cx.fit_additive(m, [x, x], n=30).decomposition.kernels,
+    "attribution": lambda m, fixed, x: cx.lookups.attribution(m, 1, 3, [x]).of(0, 0),
 }
 SQUARE = torch.ones(2, 300, dtype=torch.int64)
 NO_TEXTS = [None, 7, [0, 5, 6], torch.ones(300), SQUARE, torch.ones(9) > 0]
@@ -88,11 +88,11 @@ NO_TEXTS = [None, 7, [0, 5, 6], torch.ones(300), SQUARE, torch.ones(9) > 0]
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 def test_a_plain_string_is_a_text_and_what_is_none_is_one_clear_line(mini, mini_weights, door):
-    ids, at = texts.encode(mini_weights, SOURCE), cx.destination(mini_weights, n=40)
-    assert torch.equal(door(mini, at, SOURCE), door(mini, at, ids))
+    ids, fixed = texts.encode(mini_weights, SOURCE), cx.fix_query(mini_weights, n=40)
+    assert torch.equal(door(mini, fixed, SOURCE), door(mini, fixed, ids))
     for wrong in NO_TEXTS:
         with pytest.raises(ValueError, match=r"is no text: give a string, one of .*BOS$") as said:
-            door(mini, at, wrong)
+            door(mini, fixed, wrong)
         assert "\n" not in str(said.value)
 
 
@@ -282,11 +282,11 @@ def test_a_label_is_the_folder_that_a_file_lies_in(tiny_weights, tmp_path):
     for place in ("sea/near.txt", "land/far/deep.txt", "alone.txt"):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text(WATER * 5)
-    found = texts.labelled(tiny_weights, tmp_path)
+    found = texts.labeled(tiny_weights, tmp_path)
     assert {text.domain for text in found} == {"sea", "far", "alone"}
     (tmp_path / "sea" / "near.txt").write_text("the moon")
     with pytest.raises(ValueError, match=r"no file in .*sea has the 32 tokens of a text"):
-        texts.labelled(tiny_weights, tmp_path / "sea")
+        texts.labeled(tiny_weights, tmp_path / "sea")
 
 
 # ---------------------------------------------------------------- many texts: as a stream

@@ -135,6 +135,6 @@ def test_a_stored_layer_is_found_by_its_name_without_a_clone(address, monkeypatc
     assert models.stored_layer("smollm2").read_bytes() == source.read_bytes()
     assert "downloading" in capsys.readouterr().out
     (address.parents[1] / "stored" / source.name).unlink()
-    assert cx.destination("smollm2").n == 256, "kept"
+    assert cx.fix_query("smollm2").n == 256, "kept"
     with pytest.raises(OSError, match=r"qwen.* out of reach .* clone .*ask the hub's model"):
-        cx.destination("qwen")
+        cx.fix_query("qwen")

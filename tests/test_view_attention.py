@@ -35,7 +35,7 @@ def test_shares_and_the_path_are_ctxlibs(visit, circuit_of, packed_mini, mini_we
 
     # the path leads to the neuron that the text excites most
     circuit = circuit_of(header(packed_mini)["stable"], n)
-    (said,) = circuit.summary(circuit.at.placed(tokens[None]))
+    (said,) = circuit.summary(circuit.fixed.prepare(tokens[None]))
     neuron = int(page.locator(".ctx-path-said").last.text_content().split(":")[0])
     assert float(said[neuron]) > float(said.max()) - 0.02
     summary = float(re.search(r"summary \+([\d.]+)", page.locator(".ctx-view").inner_text())[1])

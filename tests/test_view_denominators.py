@@ -17,8 +17,8 @@ TABLE = ".ctx-denominators-bounds"
 
 
 @pytest.fixture(scope="module")
-def at(mini_weights):
-    return cx.destination(mini_weights, n=N, token=TOKEN)
+def prepare(mini_weights):
+    return cx.fix_query(mini_weights, n=N, token=TOKEN)
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +27,16 @@ def record(views):
 
 
 @pytest.fixture(scope="module")
-def drawn(at, mini_weights):
+def drawn(fixed, mini_weights):
     """Contents of the sources between BOS and the destination (head, text, source), their kernels,
     chapter 4's expected denominators, one a head, and the measured ones over these: head, text.
     """
     texts = cx.texts.collection(mini_weights, TEXTS)
-    contents, kernels = at.split.likes[:, at.placed(texts)], at.split.kernels
+    contents, kernels = fixed.decomposition.content[:, fixed.prepare(texts)], fixed.decomposition.kernels
     ends = kernels[:, 0] * contents[:, 0, 0] + kernels[:, -1] * contents[:, 0, -1]
     inner, kernel = contents[..., 1:-1], kernels[:, 1:-1]
     expected = inner.mean((1, 2)) * kernel.sum(-1) + ends
-    return inner, kernel, expected, (cx.softmax_denominators(at, texts) / expected).T
+    return inner, kernel, expected, (cx.softmax_denominators(fixed, texts) / expected).T
 
 
 def half_widths(drawn, head, level):
@@ -70,16 +70,16 @@ def test_bands_and_shares_are_those_of_ctxlib(visit, record, drawn, head, level,
     shown = table(page)
     assert tuple(shown) == BOUNDS
     own = (drawn[3][head] - 1).abs()
-    labelled = np.abs(np.array(record["ofPassages"][head]) - 1)
+    labeled = np.abs(np.array(record["ofPassages"][head]) - 1)
     for name, epsilon in zip(BOUNDS, half_widths(drawn, head, level), strict=True):
         allowed, of_texts, of_passages = shown[name]
         assert allowed == pytest.approx(epsilon, abs=0.0051, rel=1e-3)
         # a text may lie on the edge, where four digits decide
         assert of_texts == pytest.approx(float((own < epsilon).float().mean()), abs=1.5 / TEXTS)
-        assert of_passages == pytest.approx(np.mean(labelled < epsilon), abs=6e-4)
+        assert of_passages == pytest.approx(np.mean(labeled < epsilon), abs=6e-4)
     _, share, inside = shown[BOUNDS[bound]]
-    assert page.locator(".ctx-denominators-in").count() == round(inside * len(labelled))
-    assert page.locator(".ctx-denominators-out").count() == round((1 - inside) * len(labelled))
+    assert page.locator(".ctx-denominators-in").count() == round(inside * len(labeled))
+    assert page.locator(".ctx-denominators-out").count() == round((1 - inside) * len(labeled))
     # in words: what the band promises, and what the texts have
     said = page.locator(".ctx-view").inner_text().replace("\u00a0", " ")
     assert f"{share:.1%} of {TEXTS} texts have." in said
@@ -100,11 +100,11 @@ def test_the_histogram_counts_the_texts(visit, record):
     assert counted >= 0.99 * TEXTS
 
 
-def test_the_record_holds_every_denominator(record, at, mini_weights, drawn):
+def test_the_record_holds_every_denominator(record, fixed, mini_weights, drawn):
     _, _, expected, measured = drawn
     passages = cx.texts.passages(mini_weights)
-    labelled = (cx.softmax_denominators(at, passages) / expected).T
-    for name, truth in (("texts", measured), ("ofPassages", labelled)):
+    labeled = (cx.softmax_denominators(fixed, passages) / expected).T
+    for name, truth in (("texts", measured), ("ofPassages", labeled)):
         np.testing.assert_allclose(record[name], truth, rtol=1e-3)
     assert [p["domain"] for p in record["passages"]] == [p.domain for p in passages]
 

@@ -6,7 +6,7 @@ from shown import cells, readings
 from viewing import settled, view_page
 
 import ctxlib as cx
-from ctxlib.widgets.layerfile import destinations, packed_layer
+from ctxviews.layerfile import destinations, packed_layer
 
 
 def rows(page):
@@ -21,13 +21,13 @@ def heads(page):
 def check_numbers(page, weights, n, token):
     kernels = cx.positional_kernels(weights, n, token)
     *shown, even = rows(page)
-    spread, half = cx.effective_tokens(kernels).tolist(), cx.split.half_mass(kernels).tolist()
+    spread, half = cx.effective_tokens(kernels).tolist(), cx.heads.half_mass(kernels).tolist()
     assert [int(row[0]) for row in shown] == list(range(weights.n_heads))
     assert [float(row[2]) for row in shown] == pytest.approx(spread, rel=0.01, abs=0.06)
     assert [int(row[3]) for row in shown] == half
     assert float(even[2]) == n + 1
     assert float(even[1]) == pytest.approx(1 / (n + 1), rel=0.01)
-    families = cx.families(cx.destination(weights))["family"].tolist()
+    families = cx.families(cx.fix_query(weights))["family"].tolist()
     assert [row[4] for row in shown] == families
 
 
@@ -50,15 +50,15 @@ def test_the_cursor_reads_the_weights_at_a_distance(visit, mini_weights, scale):
     slider = page.locator("[role=slider]")
     assert [*readings(slider, "Home", "ArrowLeft")][1].startswith("1 token back: ")
     said = readings(slider, *walk)
-    for at, distance in zip(said, walk.values(), strict=True):
+    for fixed, distance in zip(said, walk.values(), strict=True):
         heads = [f"head {row[0]} {row[1]}" for row in rows(page)[:-1]]
-        assert at == f"{distance} tokens back: {', '.join(heads)}"
+        assert fixed == f"{distance} tokens back: {', '.join(heads)}"
         weights = [float(row[1]) for row in rows(page)[:-1]]
         assert weights == pytest.approx(kernels[[2, 5], distance].tolist(), rel=0.01, abs=6e-6)
 
 
 def test_a_family_shows_its_heads_until_a_head_is_turned(visit, mini_weights):
-    families = cx.families(cx.destination(mini_weights))["family"]
+    families = cx.families(cx.fix_query(mini_weights))["family"]
     rarest = families.value_counts().idxmin()
     few = families.index[families == rarest].tolist()
     page = visit(name="kernels")
@@ -78,8 +78,8 @@ def test_one_head_stays_and_so_does_the_place_that_was_read(visit):
     assert heads(page) == [3]
     expect(page.get_by_role("status").filter(has_text="One head stays.")).to_be_visible()
     slider = page.locator("[role=slider]")
-    *_, at = readings(slider, "Home", "PageUp", "PageUp")
-    assert at.startswith("20 tokens back")
+    *_, fixed = readings(slider, "Home", "PageUp", "PageUp")
+    assert fixed.startswith("20 tokens back")
     page.press("input[type=range]", "ArrowRight")
     page.wait_for_url("**n=*")
     assert heads(page) == [3]

@@ -9,7 +9,7 @@ import torch
 from shown import adds, asking, cells, check, each, named, readings
 from viewing import PHONE, settled, view_page, whole
 
-from ctxlib.widgets import looked_up, record
+from ctxviews import looked_up, record
 
 # ---------------------------------------------------------------- the record
 

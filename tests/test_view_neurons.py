@@ -27,7 +27,7 @@ def circuit(circuit_of, packed_mini):
 @pytest.fixture(scope="module")
 def read(circuit, mini_weights):
     """All passages as chapter 8 reads them."""
-    return circuit.at.placed(cx.texts.passages(mini_weights))
+    return circuit.fixed.prepare(cx.texts.passages(mini_weights))
 
 
 def theta(page):
@@ -60,7 +60,7 @@ def test_list_and_threshold_are_find_neurons(
     value, count = theta(page)
     assert value == pytest.approx(threshold or found.attrs["threshold"], abs=0.15)
     # neurons at the very edge may fall to either side
-    passes, at, edge = ("top", threshold, WIDEST * threshold) if threshold else ("z", 2, 0.05)
+    passes, fixed, edge = ("top", threshold, WIDEST * threshold) if threshold else ("z", 2, 0.05)
     assert (every[passes] > at + edge).sum() <= count <= (every[passes] > at - edge).sum()
     page.get_by_role("button", name="More").click()
     expect(page.locator(ROWS)).to_have_count(min(24, count))
@@ -75,7 +75,7 @@ def test_a_neuron_shows_its_tokens_its_domains_and_its_best_passage(
     page = visit(f"#neuron={neuron}", "neurons")
     assert page.input_value(f"{ROWS} input:checked") == str(neuron)
     column = circuit.contribution[:, neuron]
-    spelt = cx.neurons.spelled(mini_weights, range(mini_weights.d_vocab))
+    spelt = cx.neurons.decode_tokens(mini_weights, range(mini_weights.d_vocab))
     ids = {named(token): i for i, token in enumerate(spelt)}
     near = WIDEST * float(column.max() - column.min())
     for i, ends in enumerate(("top tokens", "bottom tokens"), 1):
@@ -123,11 +123,11 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
     reader = page.locator(".ctx-token-reader input")
     said = reader.get_attribute("aria-valuetext")
     word = named(mini_weights.tokenizer.decode([read[2, most]]))
-    assert said.startswith(f"“{word}”, {circuit.at.n - most} back")
+    assert said.startswith(f"“{word}”, {circuit.fixed.n - most} back")
     check([said.split(": ")[1]], terms[most], 0.004)
     assert page.get_by_text(", with ␣the in place of its own token there: summary").count() == 1
     page.locator("[data-place='7']").first.hover()
-    expect(reader).to_have_attribute("aria-valuetext", re.compile(f"{circuit.at.n - 7} back"))
+    expect(reader).to_have_attribute("aria-valuetext", re.compile(f"{circuit.fixed.n - 7} back"))
     expect(reader).to_have_value("7")
     assert page.locator(".ctx-why table").count() == 0  # nothing is computed while it is shut
     page.locator("[data-place='7']").first.click()
@@ -183,7 +183,7 @@ def test_a_pinned_neuron_stands_beside_the_chosen_one(visit, circuit, read, mini
         assert abs(rank - 1 - found.index.get_loc(neuron)) <= 3  # near ties
         assert (top, z) == pytest.approx((usual["top"], usual["z"]), abs=0.15)
         assert mean == pytest.approx(usual["mean"], abs=0.06)
-    counted = ~circuit.at.split.untrained
+    counted = ~circuit.fixed.decomposition.untrained
     both = circuit.contribution[counted][:, [463, 77]], circuit.summary(read)[:, [463, 77]]
     said = re.findall(r"at ([−\d.]+\d)", compared.locator(".ctx-quiet").inner_text())
     truth = [float(torch.corrcoef(values.T)[0, 1]) for values in both]

@@ -51,10 +51,10 @@ def test_what_tokens_get_beyond_one_another_is_what_the_model_gives_them(views, 
 
 def test_the_record_refuses_what_cannot_be_shown_side_by_side(twins, mini_weights):
     texts = cx.texts.passages(mini_weights)[:2]
-    asked = {n: cx.decoders.two_means(twins["rotary"], texts, n, TOKEN) for n in (N, 100)}
+    asked = {n: cx.fit_additive(twins["rotary"], texts, n, TOKEN) for n in (N, 100)}
     for wrong in ({}, asked):
         with pytest.raises(ValueError, match="give one at least, all asked at one n"):
-            cx.widgets.Positions(wrong)
+            cv.Positions(wrong)
 
 
 def test_the_page_shows_the_record(visit, views):

@@ -30,8 +30,8 @@ def box(page, which):
 
 def summaries(circuit, tokens):
     """What neuron 648 is told, by both circuits and in truth."""
-    said = (circuit.summary, circuit.self_normalised().summary)
-    truth = circuit.at.truth(tokens, circuit.heads)[648].item()
+    said = (circuit.summary, circuit.self_normalized().summary)
+    truth = circuit.fixed.exact_summary(tokens, circuit.heads)[648].item()
     return [*(by(tokens)[648].item() for by in said), truth]
 
 
@@ -46,10 +46,10 @@ def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
         check(adds(titles(page.locator(".ctx-reader-text").nth(which))), terms, 0.01)
         walk = (("End", n), ("PageDown", n - 10))
         slider = page.get_by_role("slider").nth(which)
-        for (_, at), said in zip(walk, readings(slider, *dict(walk)), strict=True):
-            upto = n if at == n else int(re.search(r"Up to token (\d+)", said)[1])
+        for (_, fixed), said in zip(walk, readings(slider, *dict(walk)), strict=True):
+            upto = n if fixed == n else int(re.search(r"Up to token (\d+)", said)[1])
             figures = re.findall(r"[−+]?\d+\.\d+", said.rpartition("adds")[2])
-            check(figures, [terms[at].item(), *summaries(circuit_of(heads, upto), tokens)], 0.015)
+            check(figures, [terms[fixed].item(), *summaries(circuit_of(heads, upto), tokens)], 0.015)
         on_the_way = [summaries(circuit_of(heads, upto), tokens) for upto in range(8, n + 1)]
         paper, own, computed = np.array(on_the_way).T
         said = page.get_by_text("Off by").nth(which).text_content()

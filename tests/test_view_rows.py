@@ -26,7 +26,7 @@ def test_the_rows_and_their_distances_are_ctxlibs(visit, mini_weights, asked):
     passage, n, head, octaves = (state[trait] for trait in ("passage", "n", "head", "octaves"))
     tokens = cx.texts.passages(mini_weights)[passage].tokens
     C = mini_weights.typical_norm() * 2**octaves
-    rows = cx.attention_rows(mini_weights, tokens, n), cx.rebuilt_rows(mini_weights, tokens, n, C=C)
+    rows = cx.attention_rows(mini_weights, tokens, n), cx.approx_rows(mini_weights, tokens, n, C=C)
     apart = page.locator(".ctx-chip small").all_inner_texts()
     check(apart, cx.total_variation(*rows), 0.006)
     assert f"is {apart[head]}." in page.locator(".ctx-view > p").first.inner_text()

@@ -12,7 +12,7 @@ from viewing import PHONE, serious, settled, view_page, whole
 
 import ctxlib as cx
 from ctxlib.models import DATA
-from ctxlib.widgets.neuronfile import packed_neuron
+from ctxviews.neuronfile import packed_neuron
 
 TEXTS = [
     "The colour of the theatre is grey.",
@@ -24,21 +24,21 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def kept():
-    return json.loads((DATA / "evidence" / "welcome.json").read_text(encoding="utf-8"))
+    return json.loads((cb.evidence("welcome.json")).read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
-def at():
-    return cx.destination("qwen")
+def prepare():
+    return cx.fix_query("qwen")
 
 
-def told(at, kept, ids):
+def told(fixed, kept, ids):
     """What heads tell the neuron of the words so far, in float64 and by loops."""
     heads, J = kept["heads"], kept["neuron"]
-    kernels = at.split.kernels[heads].double()
-    likes = at.split.content[heads][:, ids].double().exp()
-    values = at.split.values(heads)[ids].double()  # source head d_head
-    into = at.readout.W_O[heads].double() @ at.readout.W_in[:, J].double() / kept["scale"]
+    kernels = fixed.decomposition.kernels[heads].double()
+    likes = fixed.decomposition.log_content[heads][:, ids].double().exp()
+    values = fixed.decomposition.values(heads)[ids].double()  # source head d_head
+    into = fixed.readout.W_O[heads].double() @ fixed.readout.W_in[:, J].double() / kept["scale"]
     adds = einsum(values, into, "source head d, head d -> head source")
     made = []
     for m in range(2, len(ids) + 1):
@@ -48,15 +48,15 @@ def told(at, kept, ids):
 
 
 @pytest.fixture(scope="module")
-def address(address, view_folder, at, kept):
+def address(address, view_folder, fixed, kept):
     """One view, told the British text twice."""
     ids, truth = kept["texts"][0]["ids"], kept["texts"][0]["model"][1:]
     neuron = kept["neuron"], kept["heads"], kept["scale"]
-    words, ours = [at.tokenizer.decode([t]) for t in ids[1:]], told(at, kept, ids)
+    words, ours = [fixed.tokenizer.decode([t]) for t in ids[1:]], told(fixed, kept, ids)
     two = [(name, words, truth, ours) for name in ("British", "American")]
-    place, data = view_folder / "spellings", packed_neuron(at, *neuron)
+    place, data = view_folder / "spellings", packed_neuron(fixed, *neuron)
     assert len(data) < 1.5e6
-    view_page(place, ("spellings", whole(cx.widgets.Spellings(at, *neuron, two, 0.5))))
+    view_page(place, ("spellings", whole(cv.Spellings(fixed, *neuron, two, 0.5))))
     (place / "data").mkdir()
     (place / "data" / "neuron.bin").write_bytes(data)
     return f"{address}/spellings"
@@ -71,15 +71,15 @@ READ = """async (text) => {
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=["British", "mixed", "one", "long"])
-def test_any_words_are_read_as_in_python(visit, at, kept, text):
+def test_any_words_are_read_as_in_python(visit, fixed, kept, text):
     ids, ours = visit().evaluate(READ, text)
-    expected = at.tokenizer.encode(text, add_special_tokens=False)
+    expected = fixed.tokenizer.encode(text, add_special_tokens=False)
     assert ids == expected
-    truth = told(at, kept, [kept["texts"][0]["ids"][0], *expected[: at.length - 1]])
+    truth = told(fixed, kept, [kept["texts"][0]["ids"][0], *expected[: fixed.length - 1]])
     np.testing.assert_allclose(ours, truth, atol=0.02)
 
 
-def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, at, kept):
+def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, fixed, kept):
     page = visit(fresh=True)
     assert loads(page, ".bin") == 0, "the picture needs no data"
     box, said = page.get_by_label("British"), page.locator("output").first
@@ -87,8 +87,8 @@ def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, at, kept):
     box.click()
     box.fill(TEXTS[0])
     expect(said).to_contain_text("model (above) –")  # no model runs in a page
-    ids = at.tokenizer.encode(TEXTS[0], add_special_tokens=False)
-    expected = told(at, kept, [kept["texts"][0]["ids"][0], *ids]).mean()
+    ids = fixed.tokenizer.encode(TEXTS[0], add_special_tokens=False)
+    expected = told(fixed, kept, [kept["texts"][0]["ids"][0], *ids]).mean()
     assert number(said.inner_text().split()[-1]) == pytest.approx(expected, abs=0.02)
     page.wait_for_url("**british=*")
     for _ in range(2):  # whatever it was emptied of

@@ -61,7 +61,7 @@ def saved_table(page, label):
 def test_a_ranking_and_a_column_are_files(visit, circuit_of):
     page, circuit = visit("#heads=3,4&neuron=648", "explorer"), circuit_of([3, 4])
     name, rows = saved_table(page, "Ranking as CSV")
-    assert name == f"mini-neurons-heads-3-4-n-{circuit.at.n}-token-{circuit.at.token}.csv"
+    assert name == f"mini-neurons-heads-3-4-n-{circuit.fixed.n}-token-{circuit.fixed.token}.csv"
     assert [*rows["rank"]] == [*range(1, len(rows) + 1)]
     tops = cx.find_neurons(circuit, threshold=-1e9)["top"]
     assert len(rows) == len(tops)

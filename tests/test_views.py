@@ -33,8 +33,8 @@ from viewing import (
 )
 
 import ctxlib as cx
-from ctxlib.widgets import packed_layer
-from ctxlib.widgets.views import LayerView, Whole, bundled, head_count
+from ctxviews import packed_layer
+from ctxviews.views import LayerView, Whole, bundled, head_count
 
 HOSTILE = '<img/src=x/onerror="document.title=1"></script><b>'
 LAYER = "This view's data (layer.bin) cannot be used"
@@ -57,7 +57,7 @@ def small(views, mini_weights):
     """One view of each kind, of few neurons: nothing takes long."""
     few = {name: getattr(mini_weights, name)[..., :128] for name in ("W_in", "b_in")}
     weights = replace(mini_weights, **few)
-    return views | {name: getattr(cx.widgets, kind)(weights) for name, kind in OF_LAYERS.items()}
+    return views | {name: getattr(cv, kind)(weights) for name, kind in OF_LAYERS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -495,8 +495,8 @@ def test_a_drawing_made_anew_keeps_the_keyboards_place(visit, view):
     page.focus(".ctx-readable")
     turned(page, "n=100")
     page.keyboard.press("End")
-    for at in ("aria-valuemax", "aria-valuenow"):
-        expect(page.locator(".ctx-readable")).to_have_attribute(at, "100")
+    for fixed in ("aria-valuemax", "aria-valuenow"):
+        expect(page.locator(".ctx-readable")).to_have_attribute(fixed, "100")
 
 
 def test_a_view_that_was_hidden_takes_the_width_it_gets(visit):

@@ -24,7 +24,7 @@ def test_both_ways_in_give_the_same_tensors(of_kind, kind, layer):
         ours, theirs = getattr(folded, name), getattr(loaded, name)
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5, msg=name)
     divided = layer + 1 if "by layer" in kind else 1
-    found = folded.attn_scale * divided, folded.layer, folded.eps
+    found = folded.attn_scale * divided, folded.exact, folded.eps
     assert found == (loaded.attn_scale, layer, 1e-5), "GPT-2 small's, where none is given"
 
 
@@ -52,24 +52,24 @@ def test_weights_without_embeddings_have_their_positional_half(make_state):
         cx.LayerWeights.from_state_dict(state, n_heads=2)
         for state in (without(make_state(), "wte.weight"), make_state())
     )
-    keys = cx.split.positional_keys
+    keys = cx.decompose.positional_keys
     assert torch.equal(keys(half, 5, C=2.0), keys(whole, 5, C=2.0))
-    at = cx.destination(half, n=5, token=None, C=2.0)
-    copies = cx.families(at)["nats for a copy"]
+    fixed = cx.fix_query(half, n=5, token=None, C=2.0)
+    copies = cx.families(fixed)["nats for a copy"]
     assert copies.isna().all(), "nothing is known of them"
     with pytest.raises(ValueError, match="without token embeddings"):
-        _ = at.split.untrained
+        _ = fixed.decomposition.untrained
 
 
 @pytest.mark.parametrize("absent", ["mlp.c_fc.weight", "mlp.c_fc.bias", "ln_2.weight", "ln_2.bias"])
 def test_weights_without_the_mlp_say_so_where_it_is_needed(make_state, absent):
     weights = cx.LayerWeights.from_state_dict(without(make_state(), f"h.0.{absent}"), 2)
     cx.attention_rows(weights, torch.tensor([0, 1, 2]), 2)
-    at = cx.destination(weights, n=2, token=1)
+    fixed = cx.fix_query(weights, n=2, token=1)
     for ask in (
         lambda: weights.pre_activations(torch.zeros(3, weights.d_model)),
-        lambda: at.truth(torch.tensor([0, 1, 2]), [0]),
-        lambda: cx.ContextualCircuit.calibrate(at, torch.tensor([0, 1, 2]), [0]),
+        lambda: fixed.exact_summary(torch.tensor([0, 1, 2]), [0]),
+        lambda: cx.ContextualCircuit.calibrate(fixed, torch.tensor([0, 1, 2]), [0]),
     ):
         with pytest.raises(ValueError, match="without the MLP"):
             ask()

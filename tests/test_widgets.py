@@ -14,9 +14,9 @@ from py_mini_racer import MiniRacer
 from viewing import MODULES, VIEWS, header, opened, tensors, whole
 
 import ctxlib as cx
-from ctxlib.widgets import askedfile, layerfile
-from ctxlib.widgets import bundle as in_bundles
-from ctxlib.widgets import views as in_python
+from ctxviews import askedfile, layerfile
+from ctxviews import bundle as in_bundles
+from ctxviews import views as in_python
 
 HOSTILE = "</div></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;\u2028\0"
 every_view = pytest.mark.parametrize("view", VIEWS)
@@ -57,7 +57,7 @@ def parsed(page):
 
 @every_view
 def test_a_notebook_gets_the_widget_and_a_page_its_state_and_a_still(views, view, monkeypatch):
-    picture = cx.plots.Picture("<svg></svg><figcaption>Two lines</figcaption>", "two lines")
+    picture = cb.figures.Picture("<svg></svg><figcaption>Two lines</figcaption>", "two lines")
     monkeypatch.setattr(views[view], "picture", picture)
     bundle, _ = views[view]._repr_mimebundle_()
     found = bundle["application/vnd.jupyter.widget-view+json"]["model_id"]
@@ -135,11 +135,11 @@ def test_a_view_is_refused_a_wrong_state_from_the_start(mini_view, look_ups):
     with pytest.raises(traitlets.TraitError, match="destination 512"):
         mini_view("Kernels", n=512)
     with pytest.raises(traitlets.TraitError, match=r"heads \[3\]: .* record has \[0, 1, 2\]"):
-        cx.widgets.LookUps(look_ups, neuron=1, heads=[3])
+        cv.LookUps(look_ups, neuron=1, heads=[3])
     with pytest.raises(TypeError, match="no setting neurn; there are heads, neuron"):
-        cx.widgets.LookUps(look_ups, neurn=1)
+        cv.LookUps(look_ups, neurn=1)
     with pytest.raises(traitlets.TraitError, match="look_up_record"):
-        cx.widgets.LookUps({"neurons": []})
+        cv.LookUps({"neurons": []})
 
 
 # ---------------------------------------------------------------- the packed layer
@@ -154,42 +154,42 @@ def asked(of_kind):
 @pytest.mark.parametrize("kind", ["NeuronExplorer", "LiveReader"])
 def test_a_view_of_anything_knows_what_is_there(asked, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(in_python, "study", partial(cx.study, texts=20))  # of what is no study yet
-    stored = cx.stored.keep(asked.at, tmp_path / "layer.safetensors")
-    for of in (asked, asked.at, stored, str(stored)):
-        view = getattr(cx.widgets, kind)(of, heads=[3], neuron=39)
+    stored = cx.store.keep(asked.fixed, tmp_path / "layer.safetensors")
+    for of in (asked, asked.fixed, stored, str(stored)):
+        view = getattr(cv, kind)(of, heads=[3], neuron=39)
         said = header(view.prepared.data)
-        assert (said["n"], said["heads"], said["neurons"]) == (asked.at.n, 4, 40)
+        assert (said["n"], said["heads"], said["neurons"]) == (asked.fixed.n, 4, 40)
         for trait, wrong in (("heads", [4]), ("neuron", 40)):
             with pytest.raises(traitlets.TraitError, match=r"4: there are 0 to 3|40: there are 0"):
                 setattr(view, trait, wrong)
         assert (view.heads, view.neuron) == ([3], 39)
-    assert cx.widgets.NeuronExplorer(asked).token == -1
-    with pytest.raises(traitlets.TraitError, match=f"that can ask are {asked.at.token}, and -1"):
-        cx.widgets.NeuronExplorer(asked, token=asked.at.token + 1)
-    assert header(cx.widgets.NeuronExplorer(asked).prepared.data)["stable"] == list(asked.heads)
+    assert cv.NeuronExplorer(asked).token == -1
+    with pytest.raises(traitlets.TraitError, match=f"that can ask are {asked.fixed.token}, and -1"):
+        cv.NeuronExplorer(asked, token=asked.fixed.token + 1)
+    assert header(cv.NeuronExplorer(asked).prepared.data)["stable"] == list(asked.heads)
 
 
 @pytest.mark.parametrize("kind", ["Rows", "Kernels"])
 def test_views_that_move_the_destination_want_learned_positions(asked, kind):
-    for of, called in ((asked, "Study"), (asked.at, "Destination"), ("mini", "str")):
+    for of, called in ((asked, "Study"), (asked.fixed, "Destination"), ("mini", "str")):
         with pytest.raises(ValueError, match=f"^{kind} of a {called}: give it LayerWeights of a d"):
-            getattr(cx.widgets, kind)(of)
+            getattr(cv, kind)(of)
     with pytest.raises(ValueError, match="NeuronExplorer of a dict: give it LayerWeights, a dest"):
-        cx.widgets.NeuronExplorer({})
+        cv.NeuronExplorer({})
 
 
 def test_the_tokens_of_a_large_vocabulary_that_a_page_knows(asked, monkeypatch):
-    monkeypatch.setattr(askedfile, "ROOM", 150 * asked.at.readout.W_O.shape[1] * 2)
+    monkeypatch.setattr(askedfile, "ROOM", 150 * asked.fixed.readout.W_O.shape[1] * 2)
     monkeypatch.setattr(layerfile, "RANKED", 0)
     known = tensors(askedfile.packed_destination(asked))["known"]
-    read = asked.at.placed(asked.passages).unique().numpy()
+    read = asked.fixed.prepare(asked.passages).unique().numpy()
     assert set(read) <= set(known) and len(known) == max(150, len(read))
     assert (known[1:] > known[:-1]).all()
 
 
 def test_the_parts_of_a_layer_hold_what_the_whole_does(asked, monkeypatch):
     """Those of all heads, whoever is asked first, and every token once."""
-    study = cx.study(asked.at, texts=20, heads=[1, 3])
+    study = cx.study(asked.fixed, texts=20, heads=[1, 3])
     whole = tensors(askedfile.packed_destination(study))
     monkeypatch.setattr(askedfile, "ROOM", 0)
     monkeypatch.setattr(askedfile, "SHARED", 64)
@@ -204,13 +204,13 @@ def test_the_parts_of_a_layer_hold_what_the_whole_does(asked, monkeypatch):
     )
     for name, table in readouts.items():
         np.testing.assert_array_equal(table, whole[name])
-    for head, W_O in enumerate(asked.at.readout.W_O):
+    for head, W_O in enumerate(asked.fixed.readout.W_O):
         levels, *of = (readouts[f"readout_{head}{p}"] for p in ("", "_step", "_spread", "_mean"))
-        again, said = levels * of[0][:, None] * of[1] + of[2], W_O @ asked.at.readout.W_in
+        again, said = levels * of[0][:, None] * of[1] + of[2], W_O @ asked.fixed.readout.W_in
         np.testing.assert_allclose(again, said.T, atol=0.02 * float(said.abs().max()))
     known = [part for part in held if "known" in part]
     ids = np.concatenate([part["known"] for part in known])
-    assert sorted(ids) == [*range(asked.at.d_vocab)] and len(known) > 1
+    assert sorted(ids) == [*range(asked.fixed.d_vocab)] and len(known) > 1
     content = np.concatenate([part["content"] for part in known], axis=1)
     in_order = content[:, ids.argsort()]
     np.testing.assert_array_equal(in_order[:, whole["known"]], whole["content"])
@@ -222,14 +222,14 @@ HOSTILE_NAME = "</title></script><script>alert(1)</script>"
 
 
 def test_a_page_alone_asks_nobody_and_shows_the_neurons(asked, browser, tmp_path):
-    view = cx.widgets.NeuronExplorer(asked, search=HOSTILE, neuron=7)
-    file = cx.widgets.page(view, tmp_path / "page.html", title=HOSTILE_NAME)
+    view = cv.NeuronExplorer(asked, search=HOSTILE, neuron=7)
+    file = cv.page(view, tmp_path / "page.html", title=HOSTILE_NAME)
     with opened(browser, offline=True) as page:
         page.goto(file.as_uri())
         page.locator(".ctx-neurons:not([aria-busy]) .ctx-neurons-list tbody tr").first.wait_for()
         assert page.title() == page.locator("h1").inner_text() == HOSTILE_NAME
         assert page.locator(".ctx-neurons-one h3").inner_text() == "Neuron 7"
-        assert page.get_by_text(f"n = {asked.at.n}, ").first.is_visible()
+        assert page.get_by_text(f"n = {asked.fixed.n}, ").first.is_visible()
         first = page.locator(".ctx-neurons-list tbody input").first.get_attribute("value")
         assert int(first) == cx.find_neurons(asked.circuit, threshold=-1e9).index[0]
         page.locator("[data-view=reader]").scroll_into_view_if_needed()

@@ -29,7 +29,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 import ctxlib as cx
-from ctxlib.widgets import look_up_record, looked_up
+from ctxviews import look_up_record, looked_up
 
 WIDGETS = Path(__file__).resolve().parent.parent / "ctxlib" / "widgets"
 MODULES = sorted(WIDGETS.rglob("*.js"))
@@ -147,7 +147,7 @@ def attributed(tiny, tiny_tokens):
 
     def of(layer, neuron):
         terms, usually = (
-            cx.decoders.attribution(tiny, layer, neuron, texts) for texts in (prompts, usual)
+            cx.lookups.attribution(tiny, layer, neuron, texts) for texts in (prompts, usual)
         )
         sizes = len(prompts), layer + 1, tiny.cfg.n_heads, 20
         return terms, usually, torch.randn(sizes, generator=source)
@@ -176,8 +176,8 @@ def circuits_of(weights, layer):
 
     @cache
     def calibrated(heads, n, token):
-        at = cx.destination(weights, n=n, token=token)
-        return cx.ContextualCircuit.calibrate(at, text, heads)
+        fixed = cx.fix_query(weights, n=n, token=token)
+        return cx.ContextualCircuit.calibrate(fixed, text, heads)
 
     return lambda heads, n=None, token=" the": calibrated(tuple(heads), n, token)
 
@@ -189,7 +189,7 @@ def circuit_of(mini_weights, packed_mini):
 
 def added(circuit, tokens, neuron):
     """What each source adds to a neuron: `pos_i contribution[x_i, j]`."""
-    return circuit.kernel * circuit.contribution[tokens[: circuit.at.length], neuron]
+    return circuit.kernel * circuit.contribution[tokens[: circuit.fixed.length], neuron]
 
 
 OF_LAYERS = {
@@ -212,9 +212,9 @@ def twins(mini):
 def views(mini_view, mini_weights, twins, look_ups):
     """One view of each kind, by its module's name."""
     texts, passages = cx.texts.collection(mini_weights, 300), cx.texts.passages(mini_weights)
-    of_texts = cx.widgets.Denominators(cx.destination(mini_weights, n=256), texts, passages)
-    splits = {name: cx.decoders.two_means(twin, passages).split for name, twin in twins.items()}
-    of_records = [of_texts, cx.widgets.Positions(splits), cx.widgets.LookUps(look_ups)]
+    of_texts = cv.Denominators(cx.fix_query(mini_weights, n=256), texts, passages)
+    splits = {name: cx.fit_additive(twin, passages).decomposition for name, twin in twins.items()}
+    of_records = [of_texts, cv.Positions(splits), cv.LookUps(look_ups)]
     made = [*map(mini_view, OF_LAYERS.values()), *of_records]
     return dict(zip(VIEWS, made, strict=True))
 
@@ -332,7 +332,7 @@ def blameless(page: Page) -> None:
     assert faults == []
 
 
-COLOURS = {"color-contrast": "[data-first]", "link-in-text-block": "a[data-first]"}
+COLORS = {"color-contrast": "[data-first]", "link-in-text-block": "a[data-first]"}
 # axe's rules of colours are asked of the first of all texts that look alike, and none that keep no
 # reader out
 CONFIGURE = """(colours) => axe.configure({ rules: [
@@ -371,9 +371,9 @@ def serious(page: Page) -> list[str]:
     """
     page.add_style_tag(content="* { transition: none !important }")
     page.evaluate(AXE_SCRIPT)
-    page.evaluate(CONFIGURE, COLOURS)
+    page.evaluate(CONFIGURE, COLORS)
     wrong: list[dict[str, Any]] = []
-    for scheme, only in (("dark", {"runOnly": [*COLOURS]}), ("light", {})):
+    for scheme, only in (("dark", {"runOnly": [*COLORS]}), ("light", {})):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         page.wait_for_function(  # the site follows with its theme
             "s => (document.documentElement.dataset.theme ?? s) === s", arg=scheme
@@ -404,12 +404,12 @@ def tensors(layer: bytes) -> dict[str, np.ndarray]:
     said, held = unpacked(layer)
 
     def read(told: dict[str, Any]) -> np.ndarray:
-        count, at = int(np.prod(told["shape"])), told["offset"]
+        count, fixed = int(np.prod(told["shape"])), told["offset"]
         if told["type"] == "float16":  # all low bytes, then all high ones
-            halves = np.frombuffer(held, np.uint8, 2 * count, at).reshape(2, count)
+            halves = np.frombuffer(held, np.uint8, 2 * count, fixed).reshape(2, count)
             flat = np.ascontiguousarray(halves.T).view("<f2")
         else:
-            flat = np.frombuffer(held, told["type"], count, at)
+            flat = np.frombuffer(held, told["type"], count, fixed)
         return flat.reshape(told["shape"]).copy()
 
     return {told["name"]: read(told) for told in said["tensors"]}

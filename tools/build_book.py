@@ -55,7 +55,7 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from tqdm import tqdm
 from traitlets.config import Config
 
-from ctxlib.widgets import bundle
+from ctxviews import bundle
 
 CHAPTERS = ROOT / "chapters"
 BUILD = ROOT / "_build"

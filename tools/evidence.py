@@ -5,7 +5,7 @@
 
 A chapter is run with its parameter RUNS naming the folder, and MODELS naming the real models that
 `make models` has fetched, as far as they are here, and writes what it finds to
-`ctxlib/data/evidence/`, which is committed. In the folder of runs every checkpoint that
+`data/evidence/`, which is committed. In the folder of runs every checkpoint that
 `tools/train_mini.py` kept is a model that `cx.load` reads: `seed-1-030` is seed 1 after 30% of its
 training.
 """

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 import ctxlib as cx
-from ctxlib.place import Destination
+from ctxlib.query import FixedQuery
 from ctxlib.studies import Study
-from ctxlib.widgets.askedfile import parts_of_destination
-from ctxlib.widgets.layerfile import parts_of_layer
-from ctxlib.widgets.neuronfile import packed_neuron
+from ctxviews.askedfile import parts_of_destination
+from ctxviews.layerfile import parts_of_layer
+from ctxviews.neuronfile import packed_neuron
 
 OPENING = (0, 6)  # labelled passages: those that the views of chapters 1 and 2 open with
 AT_ONCE = 256  # neurons whose columns are held
@@ -38,7 +38,7 @@ def packed(what: str, model: str, title: str) -> dict[str, bytes] | None:
 
 def of_edition(model: str, title: str) -> dict[str, bytes] | None:
     """What pages need to compute the contextual circuit of a model's first layer
-    (`ctxlib/widgets/layerfile.py`); None for a model without position embeddings.
+    (`ctxviews/layerfile.py`); None for a model without position embeddings.
     """
     try:
         weights = cx.LayerWeights.of(cx.load(model))
@@ -51,27 +51,27 @@ def of_edition(model: str, title: str) -> dict[str, bytes] | None:
 
 def heard() -> bytes:
     """What the title page's view computes with, from a stored layer (`neuronfile.py`)."""
-    kept = json.loads((cx.models.DATA / "evidence" / "welcome.json").read_text(encoding="utf-8"))
-    return packed_neuron(cx.destination("qwen"), kept["neuron"], kept["heads"], kept["scale"])
+    kept = json.loads((cb.evidence("welcome.json")).read_text(encoding="utf-8"))
+    return packed_neuron(cx.fix_query("qwen"), kept["neuron"], kept["heads"], kept["scale"])
 
 
 def of_real_model(name: str) -> dict[str, bytes]:
     """All files of a model. Texts that are too short for the destination of its stored layer are
     left out of its study.
     """
-    at = cx.destination(name)
-    texts = cx.texts.collection(cx.texts.Reader.of(at, at.length))
-    study = cx.study(at, [text for text in texts if len(text.tokens) >= at.length], or_all=True)
-    table = labelled(study).round(3).to_csv().encode()
+    fixed = cx.fix_query(name)
+    texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length))
+    study = cx.study(fixed, [text for text in texts if len(text.tokens) >= fixed.length], or_all=True)
+    table = labeled(study).round(3).to_csv().encode()
     return parts_of_destination(study, name) | {f"{name}.csv": table}
 
 
-def labelled(study: Study) -> pd.DataFrame:
+def labeled(study: Study) -> pd.DataFrame:
     """Every neuron's label, from half A of the texts, what it is worth on half B, what one in
     twenty mixtures with the same label exceeds (*null*), its top, and the tokens that drive it:
     chapter 8's table, with mixtures of what the neurons are told.
     """
-    circuit, tokens = study.circuit, study.at.placed(study.texts)
+    circuit, tokens = study.circuit, study.fixed.prepare(study.texts)
     domains = np.array([text.domain for text in study.texts])
     half = np.array([text.half for text in study.texts])
     names = np.unique(domains)
@@ -84,19 +84,19 @@ def labelled(study: Study) -> pd.DataFrame:
         return table.assign(auc=every[np.searchsorted(names, table["label"]), directions])
 
     told = circuit.summary(tokens)
-    neurons, mixed = judged(told), judged(cx.nulls.mixtures(told))
+    neurons, mixed = judged(told), judged(cb.nulls.mixtures(told))
     null = mixed.groupby("label")["auc"].quantile(0.95)
     found = cx.find_neurons(circuit, threshold=-np.inf).sort_index()
     drivers = driving(circuit, tokens[half == "A"], domains[half == "A"], neurons["label"])
     return neurons.assign(
         null=neurons["label"].map(null),
         top=found["top"],
-        by_drive=[" ".join(shown(study.at, ids)) for ids in drivers],
+        by_drive=[" ".join(shown(study.fixed, ids)) for ids in drivers],
     ).sort_values("top", ascending=False)
 
 
-def shown(at: Destination, ids: list[int]) -> list[str]:
-    return [cx.plots.visible(str(token)) for token in cx.neurons.spelled(at, ids)]
+def shown(fixed: FixedQuery, ids: list[int]) -> list[str]:
+    return [cb.figures.visible(str(token)) for token in cx.neurons.decode_tokens(fixed, ids)]
 
 
 def driving(
@@ -105,7 +105,7 @@ def driving(
     """The tokens that a neuron's label rests on most, as in chapter 8: what a token contributes,
     from what an average one does, times how much oftener texts of the label have it.
     """
-    counts = torch.stack([text.bincount(minlength=circuit.at.d_vocab) for text in tokens]).float()
+    counts = torch.stack([text.bincount(minlength=circuit.fixed.d_vocab) for text in tokens]).float()
     often = counts / counts.sum(1, keepdim=True)
     usual = often.mean(0)
     gaps = {

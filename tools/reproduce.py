@@ -4,10 +4,10 @@
     python tools/reproduce.py --page book/reproduction.md    # those of the book, as its page
     python tools/reproduce.py --kernels FILE     # writes the kernels of GPT-2 small for chapter 3
 
-The chapters measure, `ctxlib.claims.ledger` keeps what they found with their notebooks, and this
+The chapters measure, `ctxbook.ledger` keeps what they found with their notebooks, and this
 collects it: the notebooks of `book/` for `mini`, those of `_build/editions/` for another model.
 What is published, by whom, and the bound within which it counts as met stand in
-`ctxlib/data/published.toml`. Ends with 1 if the model is GPT-2 small and a figure is missed.
+`ctxbook/data/published.toml`. Ends with 1 if the model is GPT-2 small and a figure is missed.
 
 Kernels need position embeddings and the first attention alone. Chapter 3 has those of GPT-2 small
 in a file of the package, a result, and no weight with them.
@@ -36,17 +36,17 @@ from safetensors.torch import load_file
 
 import ctxlib as cx
 
-LEDGER = cx.claims.LEDGER
+LEDGER = cb.LEDGER
 WIDTH = 100
 REAL = ["Qwen", "SmolLM2", "MiniLM"]
-KERNELS = cx.models.DATA / "gpt2-kernels.npz"
+KERNELS = cx.models.cb.DATA / "gpt2-kernels.npz"
 N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token norm, is the book's
 HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was found on one model: its ledgers, as `ctxlib.claims.ledger` keeps them, and their
+    """What was found on one model: its ledgers, as `ctxbook.ledger` keeps them, and their
     rows, each with its chapter, in the order of the published figures.
     """
 
@@ -75,7 +75,7 @@ def collected(model: str) -> Run:
         if not file.exists():
             raise ValueError(f"the edition of {name} has no {file.name}: {again}")
         for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
-            if "cx.claims.ledger(" in "".join(cell["source"]) and cell.get("outputs"):
+            if "cb.ledger(" in "".join(cell["source"]) and cell.get("outputs"):
                 beside = [output.get("metadata", {}) for output in cell["outputs"]]
                 kept = [metadata[LEDGER] for metadata in beside if LEDGER in metadata]
                 if not kept:
@@ -85,7 +85,7 @@ def collected(model: str) -> Run:
         what = "are of different models" if ledgers else "hold no ledger"
         raise ValueError(f"the notebooks of the edition of {name} {what}: {again}")
     rows = [row | {"in": c} for c, kept in ledgers.items() for row in kept["rows"]]
-    rows.sort(key=lambda row: [*cx.claims.figures()].index(row["id"]))
+    rows.sort(key=lambda row: [*cb.published_figures()].index(row["id"]))
     run = Run(name, list(ledgers.values()), rows)
     return judged_on_its_texts(run, model) if run.studied else run
 
@@ -99,7 +99,7 @@ def judged_on_its_texts(run: Run, model: str) -> Run:
     shortest = min(len(text.tokens) for text in texts)
     there = len(texts) if shortest > weights.n_ctx // 2 else 0
     judged = [
-        row if cx.claims.published(row["id"]).texts <= there else row | {"verdict": "other texts"}
+        row if cb.published(row["id"]).texts <= there else row | {"verdict": "other texts"}
         for row in run.rows
     ]
     return replace(run, rows=judged)
@@ -132,7 +132,7 @@ def table(run: Run) -> str:
     """All rows on `WIDTH` columns, and how many have which verdict."""
     lines = []
     for row in run.rows:
-        figure = cx.claims.published(row["id"])
+        figure = cb.published(row["id"])
         told = f"{row['this run']}, {row['verdict'].upper()}. {figure.statement}; "
         why = figure.reason or "half a unit of the last digit printed"
         told += f"{row['claim']}; holds if {figure.condition} ({why}). {row['in']}."
@@ -143,7 +143,7 @@ def table(run: Run) -> str:
 
 def page(run: Run) -> str:
     """What was found on a model as a page of the book."""
-    figures, published = cx.claims.figures().values(), cx.claims.published
+    figures, published = cb.published_figures().values(), cb.published
     run = replace(run, rows=[row | {"apart": apart(row)} for row in run.rows])
     real, run = ([], run) if run.studied else (REAL, beside_real(run))
     return files.filled_in(
@@ -161,7 +161,7 @@ def beside_real(run: Run) -> Run:
     rows: list[dict[str, str]] = []
     asked = [row.copy() for row in run.rows if row["in"] != "06_real_model"]
     for row in asked:
-        row["number"] = cx.claims.published(row["id"]).value or row["claim"]
+        row["number"] = cb.published(row["id"]).value or row["claim"]
     for (id, *_), same in groupby(asked, itemgetter("id", "apart", "number")):
         row, *others = sorted(same, key=width, reverse=True)
         also = [
@@ -172,8 +172,8 @@ def beside_real(run: Run) -> Run:
             model, _, own = row["verdict"].rpartition("; ")
             row["claim"] += f": {own}"
             row |= {"verdict": f"{model}; hangs on the measure", "apart": "hanging on the measure"}
-        line = "" if rows and rows[-1]["id"] == id else cx.claims.published(id).real
-        kept = cx.claims.on_real(line).loc[line] if line else {}
+        line = "" if rows and rows[-1]["id"] == id else cb.published(id).real
+        kept = cb.on_real(line).loc[line] if line else {}
         row["claim"] = "; also ".join([row["claim"], *also])
         rows.append(row | {name: kept.get(name, "") for name in REAL})
     return replace(run, rows=rows)
@@ -193,7 +193,7 @@ def apart(row: dict[str, Any]) -> str:
     """Why a line is not counted with the others; nothing where it is."""
     marks = {"GPT-2 small:": "of GPT-2 small's own kernels", " twin": "of mini's twins"}
     other = next((why for mark, why in marks.items() if mark in row["claim"]), "")
-    return other or cx.claims.published(row["id"]).apart(row["verdict"])
+    return other or cb.published(row["id"]).apart(row["verdict"])
 
 
 def count(run: Run) -> str:

@@ -4,7 +4,7 @@
     python tools/store_layers.py smollm2      # of one
 
 Each is asked by " the", a decoder at 256 and an encoder in the middle of as many tokens, with the
-book's texts. What 8 bits cost is measured against the full weights and kept in `stored/costs.json`,
+book's texts. What 8 bits cost is measured against the full weights and kept in `data/stored/costs.json`,
 which `benchmarks/door.py` shows on a page of the book.
 """
 
@@ -23,7 +23,7 @@ from command import ROOT, command
 from files import digest, replace
 
 import ctxlib as cx
-from ctxlib import stored
+from ctxlib import store
 from ctxlib.evaluation import Moments
 from ctxlib.models import DATA, Encoder, kept_folder, real_models
 from ctxlib.studies import Study
@@ -59,10 +59,10 @@ def store(name: str) -> tuple[Path, dict[str, float]]:
     reader = cx.texts.Reader.of(model, min(2 * N, model.cfg.n_ctx))
     texts = cx.texts.collection(reader, TEXTS)
     n = N // 2 if isinstance(model, Encoder) else N  # the middle of as many tokens
-    at = cx.destination(model, texts, n)
-    study = cx.study(at, texts, or_all=True)
+    fixed = cx.fix_query(model, texts, n)
+    study = cx.study(fixed, texts, or_all=True)
     file = stored.keep(
-        at,
+        fixed,
         STORED / f"{name}.safetensors.zst",
         texts,
         gguf=place if place.suffix == ".gguf" else None,
@@ -79,8 +79,8 @@ def costs(study: Study, file: Path) -> dict[str, float]:
     neuron's summaries and of its column, the worst and the middle one, and how many of the first
     hundred neurons are found again, those apart that tie.
     """
-    kept = cx.study(cx.destination(file), study.texts, heads=study.heads)
-    x, circuits = study.at.placed(study.texts), (study.circuit, kept.circuit)
+    kept = cx.study(cx.fix_query(file), study.texts, heads=study.heads)
+    x, circuits = study.fixed.prepare(study.texts), (study.circuit, kept.circuit)
     summaries = alike(circuit.summary(x) for circuit in circuits)
     parts = [slice(start, start + 256) for start in range(0, len(summaries), 256)]
     columns = pd.concat(alike(c.contribution_to(part).T for c in circuits) for part in parts)

@@ -65,18 +65,18 @@ share = (score / weights.attn_scale).softmax(-1)[..., 0]  # text head
 even = 1 / (n + 1)
 
 # %% tags=["nbval-check-output"]
-true_share = cx.decoders.true_rows(model, tokens)[..., 0]  # off the model's own hooks
+true_share = cx.hooks.exact_rows(model, tokens)[..., 0]  # off the model's own hooks
 print(f"same as the model's: {torch.allclose(share, true_share, rtol=1e-2)}")
 
 # %% tags=["hide-input"]
 mean, low, high = share.mean(0), share.amin(0), share.amax(0)  # head
 heads = range(weights.n_heads)
-figure, ((axis,),) = cx.plots.panels(height=2.8, width=6.5)
+figure, ((axis,),) = cb.figures.panels(height=2.8, width=6.5)
 axis.bar(heads, mean)
-axis.vlines(heads, low, high, color=cx.plots.INK, lw=1)
-axis.axhline(even, color=cx.plots.INK, lw=1, ls=":")
+axis.vlines(heads, low, high, color=cb.figures.INK, lw=1)
+axis.axhline(even, color=cb.figures.INK, lw=1, ls=":")
 axis.set(xlabel="head", ylabel="share of the first token", xticks=heads)
-cx.plots.picture(
+cb.figures.picture(
     figure,
     "NN.1",
     f"What each head gives to the first token at position {n}: mean over {len(passages)} passages (bar) and their range (line). Dotted, an even share.",
@@ -87,7 +87,7 @@ cx.plots.picture(
 
 # %% tags=["hide-input", "nbval-check-output"]
 most = float(mean.max())
-cx.claims.finding(
+cb.finding(
     f"At position {n} it takes less than an eighth of every head's attention: {most:.1%} at most.",
     holds=most < 1 / 8,
 )
@@ -103,7 +103,7 @@ One row is the answer to one question, asked by the token that happens to stand 
 
 # %%
 along = torch.stack(
-    [cx.split.attention_pattern(weights, p.tokens[:LENGTH])[..., 0] for p in passages]
+    [cx.decompose.attention_pattern(weights, p.tokens[:LENGTH])[..., 0] for p in passages]
 ).mean(0)  # head dest
 more_than_half = (along[:, 1:] > 0.5).sum(1)  # head: at how many destinations after the first
 even_shares = (along * torch.arange(1, LENGTH + 1))[:, n:].mean(1)  # head
@@ -117,7 +117,7 @@ pd.DataFrame(table).rename_axis("head")
 
 # %% tags=["hide-input", "nbval-check-output"]
 largest, least = float(even_shares.max()), float(even_shares.min())
-cx.claims.finding(
+cb.finding(
     f"In the second half of the texts the head that favours the first token most gives it {largest:.0f} even shares, the one that favours it least {least:.1f}.",
     holds=largest > 10 > 2 > least,
 )
@@ -137,12 +137,12 @@ In Jupyter or Colab (the rocket above) the head can be chosen: see how its share
 def draw(head):
     """The first token's share at every destination, and an even one."""
     curve, places = along[int(head), 1:], torch.arange(1, LENGTH)
-    figure, ((axis,),) = cx.plots.panels(height=2.8, width=6.5)
+    figure, ((axis,),) = cb.figures.panels(height=2.8, width=6.5)
     axis.plot(places, curve, label=f"head {head}")
-    axis.plot(places, 1 / (places + 1), color=cx.plots.INK, lw=1, ls=":", label="even")
+    axis.plot(places, 1 / (places + 1), color=cb.figures.INK, lw=1, ls=":", label="even")
     axis.set(xscale="log", yscale="log", xlabel="position n", ylabel="share of the first token")
     axis.legend()
-    return cx.plots.picture(
+    return cb.figures.picture(
         figure,
         "NN.2",
         f"Head {head}: mean share of the first token over {len(passages)} passages, by destination.",
@@ -150,8 +150,8 @@ def draw(head):
     )
 
 
-cx.widgets.Turnable(
-    draw, head=cx.widgets.choice("head", [str(h) for h in heads], str(int(even_shares.argmax())))
+cv.Turnable(
+    draw, head=cv.choice("head", [str(h) for h in heads], str(int(even_shares.argmax())))
 )
 
 # %% [markdown]
@@ -162,9 +162,9 @@ The numbers in the third column were computed above, in this run.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-cx.claims.ledger(
+cb.ledger(
     model,
-    cx.claims.Claim(
+    cb.Claim(
         "inflated",
         "destinations at which the first token gets more than a tenth, middle head",
         float((along[:, 1:] > 0.1).sum(1).float().quantile(0.5)),

@@ -1,5 +1,5 @@
 from .batching import (
-    at,
+    fixed,
     batches,
     progress,
 )
@@ -10,7 +10,7 @@ from .sources import (
     PASSAGES,
     collection,
     held_out_stream,
-    labelled,
+    labeled,
     passages,
     stream,
 )

@@ -13,7 +13,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ctxlib.texts.text import AnyText, Reads, Text, token_ids
-from ctxlib.weights import check_ids, check_there, token_id
+from ctxlib.weights import check_ids, check_index, token_id
 
 T = TypeVar("T")
 BATCH = 64  # texts at a time: bounds the memory, changes no result
@@ -33,12 +33,12 @@ def batches(
     Any iterable will do, and memory does not grow with its length. Raises ValueError for one text
     in place of many, for a text that is too short and for ids outside the vocabulary.
 
-    >>> found = cx.texts.batches(weights, passages, n=99, token=" the", doing="reading")
+    >>> found = cx.texts.prepare_batches(weights, passages, n=99, token=" the", doing="reading")
     >>> [batch.shape for batch in found]
     [torch.Size([64, 100]), torch.Size([8, 100])]
     """
-    check_listed(texts)
-    check_there("position", n, reader.n_ctx)
+    check_texts(texts)
+    check_index("position", n, reader.n_ctx)
     put = None if token is None else token_id(token, reader.tokenizer, reader.d_vocab)
     length = n + 1 if length is None else length
     needed = n if put is not None and length == n + 1 else length
@@ -55,13 +55,13 @@ def batches(
         yield check_ids(tokens, reader.d_vocab)
 
 
-def at(
+def prepare(
     reader: Reads, texts: Iterable[AnyText], n: int, token: str | int = " the"
 ) -> Int[Tensor, "text source"]:
     """Every text with `token` at the destination: its first n tokens and then that one. For texts
     that fit in memory together. Raises ValueError for no text at all, and as `batches` does.
 
-    >>> x = cx.texts.at(weights, passages, n=99)
+    >>> x = cx.texts.prepare(weights, passages, n=99)
     >>> x.shape, set(x[:, 99].tolist()) == {weights.token_id(" the")}
     (torch.Size([72, 100]), True)
     """
@@ -81,7 +81,7 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
     return iter(lambda: list(islice(rest, size)), [])
 
 
-def check_listed(texts: Any) -> None:
+def check_texts(texts: Any) -> None:
     """Nothing, or a ValueError for one text in place of several, or for what holds no texts."""
     if isinstance(texts, (Text, str)) or (isinstance(texts, Tensor) and texts.ndim < 2):
         raise ValueError("one text where a list of texts is expected: put it in brackets")

@@ -19,7 +19,7 @@ import torch
 from ctxlib.models import DATA
 from ctxlib.texts.documents import PLAIN, Documents, document_hash, file_documents, in_files, on_hub
 from ctxlib.texts.streams import START, Spot, Spotted, Stream
-from ctxlib.texts.text import Reads, Text, all_tokens, spoken_by, windows
+from ctxlib.texts.text import Reads, Text, all_tokens, vocab_fingerprint, windows
 
 PASSAGES = DATA / "passages"
 HELD_OUT = DATA / "texts"
@@ -60,7 +60,7 @@ def read_passage(reader: Reads, file: Path) -> Text:
         source=source,
         tokens=tokens,
         document=document_hash(source),
-        vocabulary=spoken_by(reader.tokenizer),
+        vocabulary=vocab_fingerprint(reader.tokenizer),
     )
 
 
@@ -142,13 +142,13 @@ def stream(
     return Stream(reader, count, name, sources, half)
 
 
-def labelled(reader: Reads, folder: str | os.PathLike) -> list[Text]:
+def labeled(reader: Reads, folder: str | os.PathLike) -> list[Text]:
     """All of the .txt files in a folder and its subfolders, in windows as long as the reader's
     context. The label of a text, its domain, is the subfolder that it lies in, or the file's name.
 
     Raises ValueError for a folder without such files, and where none of them fills a window.
 
-    >>> texts = cx.texts.labelled(cx.texts.Reader.of(model, 64), cx.texts.PASSAGES)
+    >>> texts = cx.texts.labeled(cx.texts.Reader.of(model, 64), cx.texts.PASSAGES)
     >>> len(texts) > 300, texts[0].domain
     (True, 'american-1')
     """
@@ -178,7 +178,7 @@ def document_texts(
         for place, tokens in enumerate(windows(reader, source)[before:], before):
             what = f"{domain}-{number:04d}", domain, "", ""
             words = reader.tokenizer.decode(tokens[1:].tolist())
-            of = digest, half, spoken_by(reader.tokenizer)
+            of = digest, half, vocab_fingerprint(reader.tokenizer)
             yield Text(*what, words, tokens, *of), (where, place, number)
             number += 1
         before = 0
@@ -220,5 +220,5 @@ def held_out(reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = STA
         name = f"{domain}-{row['document']:02d}.{row['window']}"
         what = name, domain, facts["dialect"], document["title"], source
         tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])
-        of = document["sha256"], document["half"], spoken_by(reader.tokenizer)
+        of = document["sha256"], document["half"], vocab_fingerprint(reader.tokenizer)
         yield Text(*what, tokens, *of), (None, 0, number)

@@ -26,7 +26,7 @@ class Stream:
     read in turn.
 
     >>> texts = cx.texts.stream(weights, count=100)
-    >>> cx.softmax_denominators(at, texts).shape
+    >>> cx.softmax_denominators(fixed, texts).shape
     torch.Size([100, 8])
     """
 

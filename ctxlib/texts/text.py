@@ -47,7 +47,7 @@ AnyText = Text | str | Int[Tensor, " _pos"]  #: labelled, a plain string, or tok
 
 @runtime_checkable
 class Reads(Protocol):
-    """What is given texts: a `Reader`, `LayerWeights` or a `cx.destination`.
+    """What is given texts: a `Reader`, `LayerWeights` or a `cx.fix_query`.
 
     >>> for reader in (weights, cx.texts.Reader.of(model, 128)):
     ...     print(type(reader).__name__, reader.n_ctx)
@@ -66,7 +66,7 @@ class Reads(Protocol):
 @dataclass(frozen=True)
 class Reader:
     """What is given texts, for a model of any kind, with or without learned positions; so are
-    `LayerWeights` and `cx.destination`, which have the same three.
+    `LayerWeights` and `cx.fix_query`, which have the same three.
 
     `n_ctx` is how many tokens of a text it is given, BOS included.
 
@@ -109,7 +109,7 @@ def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
     torch.Size([7])
     """
     if isinstance(text, Text):
-        if text.vocabulary and reader.tokenizer and text.vocabulary != spoken_by(reader.tokenizer):
+        if text.vocabulary and reader.tokenizer and text.vocabulary != vocab_fingerprint(reader.tokenizer):
             raise ValueError(
                 f"{text.name} is in the tokens of another model: read the texts with this one's "
                 "reader, cx.texts.Reader.of(model)"
@@ -131,7 +131,7 @@ def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
 
 
 @lru_cache(maxsize=8)
-def spoken_by(tokenizer: Any) -> str:
+def vocab_fingerprint(tokenizer: Any) -> str:
     """What tells a vocabulary from another: a digest of how it spells a line."""
     ids = tokenizer.encode(SPELT, add_special_tokens=False)
     return hashlib.sha256(f"{len(tokenizer)} {ids}".encode()).hexdigest()[:16]
@@ -142,7 +142,7 @@ def encode(reader: Reads, source: str) -> Int[Tensor, " pos"]:
     a longer text is cut there and a warning says how. Raises ValueError for an empty text.
 
     >>> ids = cx.texts.encode(weights, "The moon is far away.")
-    >>> cx.neurons.spelled(weights, ids.tolist())
+    >>> cx.neurons.decode_tokens(weights, ids.tolist())
     ['<|endoftext|>', 'The', ' moon', ' is', ' far', ' away', '.']
     """
     if not source.strip():

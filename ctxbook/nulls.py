@@ -1,0 +1,106 @@
+"""Nulls: what would be found where there is nothing to find (chapter 8).
+
+A neuron sorts texts well. So does nearly any direction; so do neurons that are merely long; and so
+do weights that nobody trained. Each function here makes one of these, from a seed, to be judged as
+what was found was judged.
+
+    p = (1 + how many of the null reach what was found) / (1 + how many there are)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ctxlib.weights import LayerWeights, check_chosen
+
+Seed = int | np.random.Generator
+
+
+def mixtures(
+    W: Float[Tensor, "d neuron"], seed: Seed = 0, count: int | None = None
+) -> Float[Tensor, "d mixture"]:
+    """Random mixtures of neurons: combinations of all columns of W with normal factors, each as
+    long as a neuron's column; by default as many as there are neurons. A mixture looks at what the
+    neurons look at, along an axis that training never chose.
+
+    >>> W_in, _ = weights.mlp_input()
+    >>> mixed = cb.nulls.mixtures(W_in)
+    >>> torch.allclose(mixed.norm(dim=0), W_in.norm(dim=0), rtol=1e-4)
+    True
+    """
+    count = W.shape[1] if count is None else count
+    factors = np.random.default_rng(seed).standard_normal((W.shape[1], count))
+    lengths = W.norm(dim=0)
+    lengths = lengths.repeat(-(-count // len(lengths)))[:count]
+    return normalize(W @ torch.from_numpy(factors).to(W), dim=0) * lengths
+
+
+def random_sets(
+    chosen: Sequence[int],
+    count: int,
+    draws: int,
+    seed: Seed = 0,
+    like: ArrayLike | None = None,
+    nearest: int = 50,
+) -> Int[np.ndarray, "draw member"]:
+    """Random sets of as many of `count` neurons as were chosen, these among them, as if choosing
+    were chance. With `like`, a number for each neuron, they are alike in it: for each chosen neuron
+    one of the `nearest`, so that a set may hold one twice. Raises ValueError for neurons that do
+    not exist, where there are not so many, and for numbers that are not one a neuron.
+
+    >>> lengths = weights.mlp_input()[0].norm(dim=0)
+    >>> drawn = cb.nulls.random_sets([174, 849], 1024, draws=1000, like=lengths)
+    >>> drawn.shape
+    (1000, 2)
+    >>> [len(np.unique(drawn[:, k])) <= 50 for k in (0, 1)]  # the nearest in length
+    [True, True]
+    """
+    chosen, rng = check_chosen("neuron", chosen, count), np.random.default_rng(seed)
+    if like is None:
+        return np.stack([rng.choice(count, len(chosen), replace=False) for _ in range(draws)])
+    if count < nearest:
+        raise ValueError(f"{count} neurons, where {nearest} are needed to draw from")
+    values = np.asarray(like)
+    if values.shape != (count,) or not np.isfinite(values).all():
+        raise ValueError(f"like has shape {values.shape}: give a finite number for each of {count}")
+    far = np.abs(values - values[chosen, None])  # chosen, all
+    kin = far.argsort(1, kind="stable")[:, :nearest]
+    return kin[np.arange(len(chosen)), rng.integers(nearest, size=(draws, len(chosen)))]
+
+
+def untrained(weights: LayerWeights, seed: Seed = 0) -> LayerWeights:
+    """The same layer with random numbers for weights: each matrix and each bias normal, with the
+    mean and the standard deviation that training gave it. What such a layer shows too is due to its
+    shape and to the texts.
+
+    >>> blank = cb.nulls.untrained(weights)
+    >>> torch.allclose(blank.W_E.std(), weights.W_E.std(), rtol=1e-2)
+    True
+    """
+    rng = np.random.default_rng(seed)
+    blank: dict[str, Any] = {
+        name: torch.from_numpy(rng.standard_normal(W.shape)).to(W) * W.std(correction=0) + W.mean()
+        for name, W in weights.tensors().items()
+    }
+    return replace(weights, **blank)
+
+
+def p_value(found: float, null: ArrayLike) -> float:
+    """The chance of a number as large as what was found, by a null of random ones; never zero, for
+    what was found counts as one of them (Phipson and Smyth 2010). What is no number, found or in
+    the null, counts as reached.
+
+    >>> cb.nulls.p_value(5.0, [1.0, 2.0, 5.0, 3.0])
+    0.4
+    """
+    null = np.asarray(null)
+    return float((1 + (~(null < found)).sum()) / (1 + null.size))

@@ -1,0 +1,221 @@
+"""Does the model use it? The circuit in place of the heads in a real forward pass, and a text's
+summary added where no such text is (chapter 10).
+
+A circuit speaks about one destination. Here it is written down for every destination of a text at
+once, inside the heads (`z`, before W_O), where the model's hooks can take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ctxlib.circuit import ContextualCircuit, shared_kernel
+from ctxlib.query import FixedQuery
+from ctxlib.decompose import LayerNormDecomposition, causal_softmax, split_scores, split_values
+from ctxlib.texts.batching import batches
+from ctxlib.texts.text import AnyText, Reader, token_ids
+from ctxlib.weights import LayerWeights, check_chosen, layer_norm, project
+
+Hook = tuple[str, Callable[..., Tensor]]
+
+# ---------------------------------------------------------------- the circuits at every destination
+
+
+def equation_1(fixed: FixedQuery) -> LayerNormDecomposition:
+    """The split that knows every destination of a text, or a ValueError for another."""
+    if not isinstance(fixed.decomposition, LayerNormDecomposition) or fixed.decomposition.weights.both_sides:
+        raise ValueError(
+            "this split knows one destination, and the circuit at every one of a text needs a "
+            "decoder with learned positions in the residual stream: cx.fix_query of such a model"
+        )
+    return fixed.decomposition
+
+
+def denominators_along(fixed: FixedQuery, text: AnyText) -> Float[Tensor, "head pos"]:
+    """`softmax_denominators` of one text at all of its positions, the destination's token in place
+    of x_n at each.
+
+    Errors as there, and for a split that knows one destination only.
+
+    >>> denoms = cx.lookups.denominators_along(fixed, tokens)
+    >>> here = cx.softmax_denominators(fixed, [tokens])[0]
+    >>> denoms.shape, torch.allclose(denoms[:, 256], here, rtol=1e-2)
+    (torch.Size([8, 512]), True)
+    """
+    split = equation_1(fixed)
+    weights, x, t = split.weights, token_ids(text, fixed), fixed.token
+    weights.check_text(x)
+    q = queries_along(weights, t, len(x))
+    content, position = split_scores(weights, x, q, split.C)
+    # at the destination itself stands `token`
+    own = layer_norm(weights.embeddings()[t] + weights.W_pos[: len(x)], weights.eps)
+    at_n = (q * (own @ weights.W_K)).sum(-1) / weights.attn_scale  # head pos
+    content.diagonal(dim1=1, dim2=2).copy_(at_n)
+    return (causal_softmax(position) * content.exp().tril()).sum(-1)
+
+
+def circuit_z(
+    circuit: ContextualCircuit,
+    tokens: Int[Tensor, " pos"],
+    denominators: Float[Tensor, "head pos"],
+) -> Float[Tensor, "pos chosen d_head"]:
+    """What the paper's circuit puts inside its heads at every destination of a text: the query of
+    the circuit's token, one kernel for all heads, constant denominators, values as if every source
+    stood at the destination. At the circuit's own n it is what `circuit.summary` reads.
+
+    `denominators` come from `denominators_along` the calibration text, which must be at least as
+    long as this one; ValueError otherwise.
+
+    >>> along = cx.lookups.denominators_along(fixed, circuit.calibration)
+    >>> z = cx.lookups.circuit_z(circuit, tokens[:257], along)
+    >>> z.shape == (257, len(heads), weights.d_head)
+    True
+    """
+    split, heads = equation_1(circuit.fixed), list(circuit.heads)
+    weights, tokens = split.weights, split.weights.check_text(tokens)
+    if denominators.shape[-1] < len(tokens):
+        raise ValueError(
+            f"denominators at {denominators.shape[-1]} positions for a text of {len(tokens)}: "
+            "calibrate on a longer text"
+        )
+    q = queries_along(weights, circuit.fixed.token, len(tokens))
+    content, position = split_scores(weights, tokens, q, split.C)
+    kernel = shared_kernel(causal_softmax(position[heads]))
+    numerators = kernel * content[heads].exp().tril()
+    rows = numerators / denominators[heads, : len(tokens), None]
+    z, _ = split_values(weights, tokens, rows, heads)
+    return rearrange(z, "head dest d_head -> dest head d_head")
+
+
+def self_normalized_z(
+    circuit: ContextualCircuit, tokens: Int[Tensor, " pos"]
+) -> Float[Tensor, "pos chosen d_head"]:
+    """What the self-normalised circuit puts inside its heads at every destination of a text: rows
+    and values by Equation 1, the text's own tokens and denominators.
+
+    >>> short = tokens[:128]
+    >>> hook = cx.lookups.replace_z(0, heads, cx.lookups.self_normalized_z(circuit, short))
+    >>> own, ours = (cx.lookups.token_losses(model, short[None], h).mean() for h in ([], [hook]))
+    >>> bool((ours - own).abs() < 0.2)  # nats a token
+    True
+    """
+    split, heads = equation_1(circuit.fixed), list(circuit.heads)
+    weights, tokens = split.weights, split.weights.check_text(tokens)
+    content, position = split_scores(weights, tokens, weights.queries(tokens), split.C)
+    rows = causal_softmax((content + position)[heads])
+    here, moved = split_values(weights, tokens, rows, heads, split.C)
+    return rearrange(here + moved, "head dest d_head -> dest head d_head")
+
+
+def queries_along(
+    weights: LayerWeights, token: int, length: int
+) -> Float[Tensor, "head pos d_head"]:
+    """The query of one token at positions 0 to `length - 1`.
+
+    >>> q = cx.lookups.queries_along(weights, weights.token_id(" the"), length=300)
+    >>> here = cx.decompose.destination_query(weights, n=256, token=" the")
+    >>> torch.allclose(q[:, 256], here, atol=1e-3)
+    True
+    """
+    x = layer_norm(weights.embeddings()[token] + weights.W_pos[:length], weights.eps)
+    return project(x, weights.W_Q, weights.b_Q)
+
+
+# ---------------------------------------------------------------- in the model
+
+
+def replace_z(
+    layer: int, heads: Sequence[int], z: Float[Tensor, "*text pos chosen d_head"]
+) -> Hook:
+    """A hook that puts `z` inside the chosen heads of a layer: the same in all texts of the batch,
+    or for each its own.
+
+    When run, it raises ValueError for heads that the layer does not have, and for a z of another
+    number of heads or of texts, of another size, or shorter than the texts.
+
+    >>> short = tokens[None, :128]
+    >>> silence = cx.lookups.replace_z(0, heads, torch.zeros(128, len(heads), weights.d_head))
+    >>> own, without = (cx.lookups.token_losses(model, short, h).mean() for h in ([], [silence]))
+    >>> bool(without > own)
+    True
+    """
+
+    def hook(own: Float[Tensor, "text pos head d_head"], hook: Any) -> Tensor:
+        changed, chosen = own.clone(), check_chosen("head", heads, own.shape[2])
+        needed = (own.shape[1], len(chosen), own.shape[3])
+        there = z[..., : own.shape[1], :, :] if z.ndim > 2 else z
+        if there.shape[-3:] != needed or there.shape[:-3] not in ((), own.shape[:1]):
+            raise ValueError(f"z has shape {tuple(z.shape)}: these texts need {needed}")
+        changed[:, :, chosen] = there.to(own)
+        return changed
+
+    return f"blocks.{layer}.attn.hook_z", hook
+
+
+def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook:
+    """A hook that adds a direction to what a layer's attention writes, at every position: one
+    direction for all texts of the batch, or one for each.
+
+    The MLP of the layer and everything behind it see the direction. (At `hook_resid_mid` the
+    bridge would change what the MLP reads, and the stream would go on without it.) When run, it
+    raises ValueError for directions of another size, or of another number of texts.
+
+    >>> short = tokens[None, :128]
+    >>> push = cx.lookups.add_direction(0, weights.W_E[262])
+    >>> own, pushed = (cx.lookups.token_losses(model, short, h).mean() for h in ([], [push]))
+    >>> bool(pushed > own)
+    True
+    """
+
+    def hook(own: Float[Tensor, "text pos d_model"], hook: Any) -> Tensor:
+        size = own.shape[2:]
+        if direction.shape not in (size, own.shape[:1] + size):
+            given = tuple(direction.shape)
+            raise ValueError(f"the direction has shape {given}: these texts need {tuple(size)}")
+        return own + rearrange(direction, "... d_model -> ... 1 d_model").to(own)
+
+    return f"blocks.{layer}.hook_attn_out", hook
+
+
+def mean_z(model: Any, texts: Iterable[AnyText], length: int) -> Float[Tensor, "first head d_head"]:
+    """The mean over texts of what is inside the first layer's heads, position by position: what
+    mean-ablation puts in its place. Raises ValueError for no text, for one that is too short, for
+    a length that the model does not read, and for ids outside its vocabulary.
+
+    >>> cx.lookups.mean_z(model, passages[:4], length=64).shape
+    torch.Size([64, 8, 32])
+    """
+    if not 0 < length <= model.cfg.n_ctx:
+        raise ValueError(f"length={length}: choose 1 to {model.cfg.n_ctx}")
+    name, total, count = "blocks.0.attn.hook_z", torch.zeros(()), 0
+    read = batches(Reader.of(model), texts, length - 1, None, "mean of the heads")
+    for tokens in chain.from_iterable(read):
+        _, cache = model.run_with_cache(tokens[None], names_filter=name, stop_at_layer=1)
+        z = cache[name][0].cpu()  # float64 is not on every device
+        total, count = total + z.double(), count + 1
+    if not count:
+        raise ValueError("no texts: give at least one")
+    return (total / count).to(z.dtype)
+
+
+def token_losses(
+    model: Any, tokens: Int[Tensor, "text pos"], hooks: Sequence[Hook] = ()
+) -> Float[Tensor, "text pos-1"]:
+    """Cross-entropy of each next token in nats, with hooks in place.
+
+    >>> losses = cx.lookups.token_losses(model, tokens[None, :128])
+    >>> losses.shape
+    torch.Size([1, 127])
+    >>> losses.mean() < torch.tensor(model.cfg.d_vocab).log()  # better than by chance
+    tensor(True)
+    """
+    logits = model.run_with_hooks(tokens, fwd_hooks=list(hooks))
+    chosen = logits[:, :-1].gather(-1, tokens[:, 1:, None].to(logits.device))[..., 0]
+    return (logits[:, :-1].logsumexp(-1) - chosen).cpu()

@@ -1,0 +1,262 @@
+/** The contextual circuit at one destination (Gibson 2025; chapters 4 to 9). */
+
+import {
+  addScaled,
+  columnMajor,
+  equalParts,
+  rowProducts,
+  sharedKernel,
+  wholeBelow,
+} from "./linalg.js";
+import { Kept } from "./cache.js";
+import { Prefix } from "./prefix.js";
+import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
+import { doneAtOnce, doneInSlices } from "./slices.js";
+
+/** All heads at destination n with `token` there. Made by `layer.circuit`. */
+export class Circuit {
+  /** @type {Calibration | undefined} */ #calibration;
+  /** @type {Float64Array[] | undefined} of the known tokens */ #content;
+  /** By head, content_h(t) / (denom_h s) of the ranked tokens. @type {Float64Array[]} */
+  weights = [];
+  /** By head, what the average counted token puts into it. @type {Float64Array[]} */
+  means = [];
+  /** @type {Kept<Float64Array>} by heads; megabytes each */ #responses = new Kept(4);
+  /** @type {Kept<Float64Array>} by heads */ #shared = new Kept(64);
+
+  /** @param {Layer} layer @param {number} n @param {number} token */
+  constructor(layer, n, token) {
+    this.layer = layer;
+    this.n = n;
+    this.token = token;
+    this.split = layer.split(n, token);
+    this.reach = this.split.reach; // tokens of a text that are read
+    this.kernels = this.split.kernels; // one row a head over the sources
+    const asked = n === layer.n ? layer.destinations : [];
+    /** Which of those that the file says something about it is, or -1. */
+    this.packed = asked.findIndex(({ id }) => id === token);
+    this.#calibration = asked[this.packed];
+  }
+
+  /** One a head. @returns {Numbers} */
+  get denominators() {
+    return this.#read().denominators;
+  }
+
+  /** LayerNorm 2's. @returns {number} */
+  get scale() {
+    return this.#read().scale;
+  }
+
+  /** What the calibration text says; of a kernel alone it is not asked, which may be longer. */
+  #read() {
+    return (this.#calibration ??= this.split.calibrated());
+  }
+
+  /** The kernel that these heads share. @param {number[]} heads */
+  kernelOf(heads) {
+    return this.#shared.get(heads, () => sharedKernel(heads.map((h) => this.kernels[h])));
+  }
+
+  // -------------------------------------------------------------- tokens
+
+  /** log content_h of some tokens, in nats; a row a head. @param {Numbers} ids */
+  *#scores(ids) {
+    const { nHeads } = this.layer;
+    const out = new Float64Array(ids.length * nHeads);
+    yield* this.split.scores(ids, out);
+    return equalParts(columnMajor(out, nHeads), nHeads);
+  }
+
+  /** W_O W_in[:, j] / s: the direction inside each head that one neuron reads.
+   *  @param {number} neuron @param {number[]} heads */
+  directions(neuron, heads) {
+    wholeBelow(neuron, this.layer.nNeurons, "neuron");
+    return heads.map((h) => this.layer.readoutOf(h, neuron).map((value) => value / this.scale));
+  }
+
+  /** What each token of the vocabulary adds to a neuron's pre-activation, per unit of kernel; zero
+   *  for one that the page does not know.
+   *  @param {number} neuron @param {number[]} heads @returns {Float64Array} */
+  contribution(neuron, heads) {
+    return doneAtOnce(this.contributing(neuron, heads));
+  }
+
+  /** The same, some tokens at a time. @param {number} neuron @param {number[]} heads */
+  *contributing(neuron, heads) {
+    const { layer, split } = this;
+    const { known } = layer;
+    const chosen = layer.heads(heads);
+    const out = new Float64Array(layer.nVocab);
+    const through = new Float64Array(known.length * chosen.length);
+    const scores = (this.#content ??= yield* this.#scores(known));
+    yield* split.through(known, chosen, this.directions(neuron, chosen), through);
+    for (const [k, head] of chosen.entries()) {
+      const denominator = this.denominators[head];
+      for (let i = 0; i < known.length; i++)
+        out[known[i]] += (Math.exp(scores[head][i]) / denominator) * through[i * chosen.length + k];
+      yield;
+    }
+    return out;
+  }
+
+  /** What one token adds to every neuron's pre-activation, per unit of kernel.
+   *  @param {number} token @param {number[]} heads @returns {Float64Array} */
+  driven(token, heads) {
+    const { layer } = this;
+    const seen = this.split.seen([wholeBelow(token, layer.nVocab, "token")]);
+    const chosen = layer.heads(heads);
+    const contents = seen.contents(chosen);
+    const inside = chosen.map((head, k) =>
+      seen.inside(head, [contents[k][0] / this.denominators[head]]),
+    );
+    return layer.read(chosen, { inside, scale: this.scale });
+  }
+
+  // -------------------------------------------------------------- texts
+
+  /** This circuit, or for a shorter text the one whose destination is its last token.
+   *  @param {Numbers} ids @returns {Circuit} */
+  for(ids) {
+    if (!ids.length) throw new RangeError("no tokens: a text has at least one");
+    if (ids.length >= this.reach) return this;
+    return this.layer.circuit({ n: this.layer.placeIn(ids.length), token: this.token });
+  }
+
+  /** What is read of a text, with the destination token at the destination: what a passage is
+   *  compared by is what stands around it.
+   *  @param {Numbers} ids @returns {Int32Array} */
+  placed(ids) {
+    const { n, reach } = this.for(ids);
+    const read = Int32Array.from(ids).slice(0, reach);
+    read[n] = this.token;
+    return read;
+  }
+
+  /** A text up to n, or to its last token if that comes first. @param {Numbers} ids */
+  read(ids) {
+    return new Prefix(this.for(ids), ids);
+  }
+
+  /** The paper's circuit of a text for every neuron. @param {Numbers} ids @param {number[]} heads */
+  summary(ids, heads) {
+    return this.read(ids).summary(heads);
+  }
+
+  /** What the paper's circuit says of every labelled passage: of its own tokens, or with the
+   *  destination token at the end of what is read (`placed`).
+   *  @param {number[]} heads @param {boolean} [placed] @param {AbortSignal} [signal]
+   *  @returns {Promise<Float64Array>} for all neurons, passage after passage */
+  async responses(heads, placed = false, signal) {
+    const chosen = this.layer.heads(heads);
+    const key = `${chosen} ${placed}`;
+    const known = this.#responses.known(key);
+    if (known) return known;
+    const scaled = await doneInSlices(this.#readPassages(chosen, placed), signal);
+    const values = await doneInSlices(readOut(this.layer, chosen, scaled), signal);
+    return this.#responses.get(key, () => values);
+  }
+
+  /** What each head puts together, over LayerNorm 2's scale, passage after passage.
+   *  @param {number[]} heads @param {boolean} placed */
+  *#readPassages(heads, placed) {
+    const { dHead, passages } = this.layer;
+    const scaled = heads.map(() => new Float64Array(passages.length * dHead));
+    for (const [i, { ids }] of passages.entries()) {
+      const { inside, scale } = this.read(placed ? this.placed(ids) : ids).paper(heads);
+      inside.forEach((z, k) => addScaled(scaled[k], i * dHead, 1 / scale, z, 0, dHead));
+      yield;
+    }
+    return scaled;
+  }
+
+  // -------------------------------------------------------------- which neurons
+
+  /** Whether `top` is fast for these heads. @param {number[]} heads @returns {boolean} */
+  prepared(heads) {
+    if (this.layer.told(this, heads)) return true;
+    const ranking = this.layer.ranking(this.n);
+    return this.weights.length > 0 && heads.every((h) => ranking.head(h).share === 1);
+  }
+
+  /** Does beforehand what makes `top` slow, a few milliseconds at a time: for a head and n once, and
+   *  a little for a token. What is done stays done when a signal ends it.
+   *  @param {number[]} heads
+   *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
+  async prepare(heads, { onProgress = () => {}, signal } = {}) {
+    const chosen = this.layer.heads(heads);
+    const ranking = this.layer.ranking(this.n);
+    const tables = chosen.map((head) => ranking.head(head));
+    const tell = () => onProgress(tables.reduce((sum, t) => sum + t.share, 0) / tables.length);
+    for (const table of tables) await doneInSlices(table.fill(), signal, tell);
+    await doneInSlices(this.weigh(), signal);
+    onProgress(1);
+  }
+
+  /** The ranking of `cx.find_neurons`: for every neuron the mean of its largest contributions less
+   *  the mean over tokens, glitch tokens left out; which tokens those are, and which are smallest.
+   *  @param {number[]} heads @returns {Ranked} */
+  top(heads) {
+    const chosen = this.layer.heads(heads);
+    const told = this.layer.told(this, chosen);
+    if (told) return told;
+    doneAtOnce(this.weigh());
+    return doneAtOnce(this.layer.ranking(this.n).making(this, chosen));
+  }
+
+  /** Ranks all neurons while the page stays alive, whatever the file tells: a head more or less is quick
+   *  from then on.
+   *  @param {number[]} heads @param {AbortSignal} [signal] @returns {Promise<Ranked>} */
+  async rank(heads, signal) {
+    await doneInSlices(this.weigh(), signal);
+    const ranking = this.layer.ranking(this.n);
+    return ranking.inTurn(() => doneInSlices(ranking.making(this, heads), signal));
+  }
+
+  /** What a ranking needs of this circuit: `means`, then `weights`. */
+  *weigh() {
+    const { destinations, means, nHeads, ranked } = this.layer;
+    if (!this.means.length && this.packed < 0) this.means = yield* this.#averaged();
+    else if (!this.means.length)
+      this.means = equalParts(equalParts(means, destinations.length)[this.packed], nHeads);
+    if (this.weights.length) return;
+    const scores = yield* this.#scores(ranked);
+    this.weights = scores.map((row, h) =>
+      row.map((score) => Math.exp(score) / this.denominators[h] / this.scale),
+    );
+  }
+
+  /** The means of a destination that the file says nothing about. */
+  *#averaged() {
+    const { layer, split, denominators } = this;
+    const { counted, dHead, everyHead, nHeads } = layer;
+    const sums = equalParts(new Float64Array(nHeads * dHead), nHeads);
+    for (let from = 0; from < counted.length; from += TOKENS_AT_ONCE) {
+      const seen = split.seen(counted.subarray(from, from + TOKENS_AT_ONCE));
+      seen.contents(everyHead).forEach((row, h) => {
+        const share = 1 / (denominators[h] * counted.length);
+        addScaled(sums[h], 0, share, seen.inside(h, row), 0, dHead);
+      });
+      yield;
+    }
+    return sums;
+  }
+}
+
+/** sum over heads of rows W_O W_in, some neurons at a time.
+ *  @param {Layer} layer @param {number[]} heads @param {Float64Array[]} rows a head's each */
+function* readOut(layer, heads, rows) {
+  const { dHead, nNeurons } = layer;
+  const count = rows[0].length / dHead;
+  const out = new Float64Array(count * nNeurons);
+  for (let from = 0; from < nNeurons; from += NEURONS_AT_ONCE) {
+    const some = Math.min(NEURONS_AT_ONCE, nNeurons - from);
+    const part = new Float64Array(count * some);
+    for (const [k, head] of heads.entries()) {
+      rowProducts(rows[k], layer.readout(head, from / NEURONS_AT_ONCE), dHead, part);
+      for (let i = 0; i < count; i++) addScaled(out, i * nNeurons + from, 1, part, i * some, some);
+    }
+    yield;
+  }
+  return out;
+}

@@ -1,0 +1,258 @@
+/** The packed layer: what `layerfile.py` and `askedfile.py` write, read and checked. */
+
+import { AskedLayer } from "./fixedQuery.js";
+import { LearnedLayer } from "./absolutePositions.js";
+import { HeardNeuron } from "./neuron.js";
+
+/** @typedef {{sizes: string[], reals: string[], lists: string[],
+ *    tensors: (header: any) => string[]}} Kind what a header must give: whole numbers above 0, numbers
+ *    above 0, lists, and tensors by their names */
+
+const LAYER = {
+  sizes: ["vocab_size", "heads", "d_model", "d_head", "neurons", "positions", "n", "largest"],
+  lists: ["vocab", "stable", "destinations", "families", "passages", "untrained"],
+  tensors: ["ranked", "passage_ids", "passage_ends", "merges"],
+};
+/** The tensors of tables that are kept in levels. @param {string[]} names */
+function leveled(...names) {
+  return names.flatMap((name) => ["", "_step", "_spread", "_mean"].map((of) => name + of));
+}
+const OF_TOKENS = ["known", "content", ...leveled("of_token")];
+const OF_ROWS = ["here", "W_E", "W_E_step", "middle", "fine", "W_E_fine"];
+const RANKING = ["told_top", "told_mean", "told_tokens"];
+const OF_NEURONS = ["W_V", "W_O", "W_in", "b_V", "b_O", "means", ...RANKING];
+
+/** Of each kind of file what makes something of it, what it must hold, and what a part of it must, by
+ *  the part's name: `tokens`, `neurons`; `tokens-12`, `head-4`. */
+const KINDS = {
+  "ctxlib layer": {
+    Kind: LearnedLayer,
+    sizes: [...LAYER.sizes, "finer"],
+    reals: ["eps", "C", "attn_scale"],
+    lists: LAYER.lists,
+    /** @param {any} header */
+    tensors: ({ folder }) => [
+      ...["W_pos", "W_Q", "W_K", "b_Q", ...OF_ROWS],
+      ...(folder ? [] : OF_NEURONS),
+      ...LAYER.tensors,
+    ],
+    part: (/** @type {string} */ kind) => (kind === "tokens" ? OF_ROWS : OF_NEURONS),
+  },
+  "ctxlib asked layer": {
+    Kind: AskedLayer,
+    sizes: ["length", ...LAYER.sizes],
+    reals: ["eps"],
+    lists: LAYER.lists,
+    /** @param {any} header */
+    tensors: ({ folder, stable, heads }) => [
+      ...["kernels", "value_of", "moved", "beside", "means", ...RANKING],
+      ...OF_TOKENS,
+      ...leveled("W_O"),
+      ...(folder ? stable : Array.from({ length: heads }, (_, head) => head)).flatMap(
+        (/** @type {number} */ head) => leveled(`readout_${head}`),
+      ),
+      ...LAYER.tensors,
+    ],
+    part: (/** @type {string} */ kind, /** @type {string} */ number) =>
+      kind === "head" ? leveled(`readout_${number}`) : OF_TOKENS,
+  },
+  "ctxlib neuron": {
+    Kind: HeardNeuron,
+    sizes: ["vocab_size", "heads", "length", "first_merged"],
+    reals: [],
+    lists: ["vocab"],
+    tensors: () => ["kernels", "content", "adds", "left"],
+    part: () => [],
+  },
+};
+const PART = "ctxlib layer part";
+const LAYER_VERSION = 1;
+
+/** Fetches a packed layer, or whatever a file holds of one (`KINDS`).
+ *  @param {string | URL} url @param {Bringing} [how] `onProgress` is told 0 to 1
+ *  @returns {Promise<any>} or an Error with one sentence for the reader */
+export async function loadLayer(url, { onProgress = () => {}, signal } = {}) {
+  const place = new URL(url, globalThis.location?.href);
+  const unpacked = await opened(place, KINDS, fetchedBytes(place, onProgress, signal));
+  const { folder, format } = unpacked.header;
+  /** @type {FetchPart} */
+  const part = async (name, onProgress, signal) => {
+    const [kind, number] = name.split("-");
+    const tensors = KINDS[/** @type {keyof typeof KINDS} */ (format)].part(kind, number);
+    const kinds = { [PART]: { sizes: [], reals: [], lists: [], tensors: () => tensors } };
+    const file = new URL(`${folder}/${name}.bin`, place);
+    return (await opened(file, kinds, fetchedBytes(file, onProgress, signal))).tensors;
+  };
+  return made(unpacked, folder ? part : undefined);
+}
+
+/** The layer in bytes that are here already: a notebook sends them.
+ *  @param {ArrayBuffer | ArrayBufferView} bytes @returns {Promise<any>} or an Error as above */
+export async function readLayer(bytes) {
+  const whole = ArrayBuffer.isView(bytes)
+    ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    : new Uint8Array(bytes);
+  const parts = [/** @type {Uint8Array<ArrayBuffer>} */ (whole)];
+  return made(await opened(new URL("data:layer"), KINDS, parts));
+}
+
+/** @param {{header: any, tensors: Record<string, any>}} unpacked @param {FetchPart} [part] */
+function made({ header, tensors }, part) {
+  const { Kind } = KINDS[/** @type {keyof typeof KINDS} */ (header.format)];
+  return new Kind(header, tensors, part);
+}
+
+/** What is unpacked of a file of one of some kinds; an Error says in one sentence why it is not, but a
+ *  signal's own goes on as it is.
+ *  @param {URL} file @param {Record<string, Kind>} kinds
+ *  @param {Parameters<typeof unzippedBytes>[0]} bytes */
+async function opened(file, kinds, bytes) {
+  try {
+    return unpackedLayer(await unzippedBytes(bytes), kinds);
+  } catch (error) {
+    if (error instanceof DOMException) throw error;
+    const name = file.pathname.split("/").pop() || "layer";
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`This view's data (${name}) cannot be used: ${reason}.`);
+  }
+}
+
+/** The bytes of a file as they come. @param {URL} url @param {(share: number) => void} onProgress
+ *  @param {AbortSignal} [signal] @returns {AsyncGenerator<Uint8Array<ArrayBuffer>>} */
+async function* fetchedBytes(url, onProgress, signal) {
+  const response = await fetch(url, { signal }).catch(() => {
+    signal?.throwIfAborted();
+    throw new Error("the server does not answer");
+  });
+  if (!response.ok || !response.body) throw new Error(`the server answers ${response.status}`);
+  const size = Number(response.headers.get("Content-Length")) || Infinity;
+  const reader = response.body.getReader();
+  for (let received = 0; ;) {
+    const { done, value } = await reader.read().catch(() => {
+      signal?.throwIfAborted();
+      throw new Error("the connection broke off");
+    });
+    if (done) break;
+    yield value;
+    received += value.length;
+    onProgress(Math.min(received / size, 1));
+  }
+  onProgress(1);
+}
+
+/** What gzip packed, unpacked as it comes; its own checksum and length say whether all of it is there.
+ *  @param {AsyncIterable<Uint8Array<ArrayBuffer>> | Uint8Array<ArrayBuffer>[]} bytes */
+async function unzippedBytes(bytes) {
+  const { readable, writable } = new DecompressionStream("gzip");
+  const unzipped = new Response(readable).arrayBuffer();
+  const writer = writable.getWriter();
+  const unheard = () => {}; // of what is no gzip each promise tells: the last one is asked
+  unzipped.catch(unheard);
+  let begun = false;
+  for await (const part of bytes) {
+    if (!begun && part.length && part[0] !== 0x1f) throw new Error("it is another kind of file");
+    begun ||= part.length > 0;
+    writer.write(part).catch(unheard);
+  }
+  if (!begun) throw new Error("it is empty");
+  writer.close().catch(unheard);
+  return unzipped.catch(() => {
+    throw new Error("it is damaged or cut off");
+  });
+}
+
+/** @param {ArrayBuffer} buffer @param {Record<string, Kind>} among
+ *  @returns {{header: LayerHeader & AskedHeader, tensors: Record<string, any>}} tensors by name, float16 widened */
+function unpackedLayer(buffer, among) {
+  const { header, start } = layerHeader(buffer);
+  if (!Object.hasOwn(among, header.format)) throw new Error("it is another kind of file");
+  if (header.version !== LAYER_VERSION)
+    throw new Error(
+      `it has version ${header.version} and this page reads version ${LAYER_VERSION}`,
+    );
+  const malformed = malformedPart(header, among[header.format], buffer.byteLength - start);
+  if (malformed) throw new Error(`its header is damaged (${malformed})`);
+  const tensors = header.tensors.map(({ name, type, shape, offset }) => {
+    const [at, count] = [start + offset, entries(shape)];
+    if (type === "float16") return [name, halvesWidened(new Uint8Array(buffer, at, 2 * count))];
+    const held = new NUMBERS[type](buffer, at, count);
+    return [name, type === "float32" ? new Float64Array(held) : held];
+  });
+  return { header, tensors: Object.fromEntries(tensors) };
+}
+
+/** @type {Record<string, any>} */
+const NUMBERS = {
+  int8: Int8Array,
+  uint16: Uint16Array,
+  uint32: Uint32Array,
+  float16: Uint16Array, // its low bytes lie in front of all high ones
+  float32: Float32Array,
+};
+
+/** @param {number[]} shape */
+function entries(shape) {
+  return shape.reduce((a, b) => a * b, 1);
+}
+
+/** The first part of a header that is not what this page can work with. @param {any} header
+ *  @param {Kind} kind @param {number} room bytes of tensors @returns {string | undefined} */
+function malformedPart(header, kind, room) {
+  const isSize = (/** @type {any} */ v) => Number.isInteger(v) && v > 0;
+  const isTensor = (/** @type {any} */ t) =>
+    typeof t?.name === "string" &&
+    t.type in NUMBERS &&
+    Array.isArray(t.shape) &&
+    t.shape.every((/** @type {any} */ v) => v === 0 || isSize(v)) &&
+    Number.isInteger(t.offset);
+  const fits = (/** @type {TensorEntry} */ { type, shape, offset }) =>
+    offset >= 0 && offset + NUMBERS[type].BYTES_PER_ELEMENT * entries(shape) <= room;
+  const { vocab, tensors } = header;
+  return (
+    kind.sizes.find((name) => !isSize(header[name])) ??
+    kind.reals.find((name) => !(header[name] > 0)) ??
+    kind.lists.find((name) => !Array.isArray(header[name])) ??
+    (vocab?.length === header.vocab_size ? undefined : "vocab") ??
+    (kind.lists.includes("families") ? malformedLists(header) : undefined) ??
+    (Array.isArray(tensors) && tensors.every(isTensor) ? undefined : "tensors") ??
+    [
+      ...kind
+        .tensors(header)
+        .filter((name) => !tensors.some((/** @type {any} */ t) => t.name === name)),
+      ...tensors.flatMap((/** @type {any} */ t) => (fits(t) ? [] : [t.name])),
+    ].map((name) => `tensor ${name}`)[0]
+  );
+}
+
+/** Likewise of what layers hold and a neuron does not. @param {any} header */
+function malformedLists({ heads, families, destinations, calibration }) {
+  if (families.length !== heads) return "families";
+  if (!destinations.length) return "destinations";
+  return Array.isArray(calibration?.ids) ? undefined : "calibration";
+}
+
+/** @param {ArrayBuffer} buffer @returns {{header: LayerHeader & AskedHeader, start: number}} */
+function layerHeader(buffer) {
+  try {
+    const start = 4 + new DataView(buffer).getUint32(0, true);
+    const text = new TextDecoder().decode(new Uint8Array(buffer, 4, start - 4));
+    return { header: Object(JSON.parse(text)), start };
+  } catch {
+    throw new Error("it is another kind of file");
+  }
+}
+
+/** @type {Float64Array | undefined} for all files */ let halves;
+
+/** float16 to float64. @param {Uint8Array} bytes all low ones, then all high ones */
+function halvesWidened(bytes) {
+  // every float16, because not every browser has numbers of that kind
+  const table = (halves ??= new Float64Array(65536).map((_, i) => {
+    const [exponent, fraction] = [(i >> 10) & 31, i & 1023];
+    const size = exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
+    return i >> 15 ? -size : size;
+  }));
+  const out = new Float64Array(bytes.length / 2);
+  for (let i = 0; i < out.length; i++) out[i] = table[bytes[i] | (bytes[i + out.length] << 8)];
+  return out;
+}

@@ -1,0 +1,137 @@
+/** The state of the explorer, and all that its sections show of it. */
+
+import { Kept } from "../engine/cache.js";
+import { defaultThreshold, robustZ } from "../engine/ranking.js";
+import { doneInSlices } from "../engine/slices.js";
+import { headingsIn } from "../ui/dom.js";
+import { spelling } from "../ui/source.js";
+import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
+
+/** @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads and token are settled,
+ *    the others may still say "choose for me"
+ *  @typedef {ReturnType<typeof rankingOf>} Ranking
+ *  @typedef {ReturnType<typeof toolsOf>} Tools
+ *  @typedef {ReturnType<typeof sceneOf>} Scene `read` is the passage shown
+ *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
+
+export const LONGEST_SEARCH = 200; // characters
+
+/** What the view needs at every turn. @param {Model} model @param {Layer} layer @param {HTMLElement} el */
+export function toolsOf(model, layer, el) {
+  const { tokenizer, text, name, inText } = spelling(layer);
+  // without a tokenizer in the page a token can only be looked up as the vocabulary spells it
+  const spelt = (/** @type {string} */ typed) => {
+    const found = [typed, `▁${typed.trim()}`].map((word) => layer.vocab.indexOf(word));
+    return found.filter((id) => id >= 0).slice(0, 1);
+  };
+  return {
+    layer,
+    text,
+    name,
+    inText,
+    heading: headingsIn(el),
+    /** @param {string} typed */
+    read: (typed) => (tokenizer ? Array.from(tokenizer.encode(typed)) : spelt(typed)),
+    go: (/** @type {Record<string, any>} */ values) => turn(model, values),
+    again: () => {}, // before there is anything, as is what is shown
+    scene: () => /** @type {Scene} */ ({}),
+  };
+}
+
+/** The traits, where sound. No heads mean the layer's stable ones (all, if none is), token -1 the
+ *  usual destination. @param {Model} model @param {Layer} layer */
+export function turned(model, layer) {
+  const ids = layer.destinations.map(({ id }) => id);
+  const token = sound(model, "token", (v) => v === -1 || ids.includes(v), -1);
+  return {
+    heads: circuitHeads(model, layer),
+    token: token === -1 ? ids[0] : token,
+    threshold: sound(model, "threshold", (v) => Number.isFinite(v) && v >= 0, 0),
+    neuron: sound(model, "neuron", belowOrLeft(layer.nNeurons), -1),
+    pinned: sound(model, "pinned", belowOrLeft(layer.nNeurons), -1),
+    passage: sound(model, "passage", belowOrLeft(layer.passages.length), -1),
+    search: sound(model, "search", (v) => typeof v === "string", "").slice(0, LONGEST_SEARCH),
+  };
+}
+
+/** Everything the sections show, with all that was left to the view chosen.
+ *  @param {Turned & {width: number}} now @param {Ranking} ranking
+ *  @param {Float64Array | null} responses */
+export function sceneOf(now, ranking, responses) {
+  const { layer } = ranking.circuit;
+  const theta = now.threshold || ranking.rule;
+  const { order, top } = ranking;
+  let found = order.findIndex((j) => !(top[j] > theta));
+  if (found < 0) found = order.length;
+  const neuron = neuronOf(now, ranking);
+  /** A neuron's summaries, passage after passage. @param {number} neuron */
+  const told = (neuron) =>
+    layer.passages.map(
+      (_, i) => /** @type {Float64Array} */ (responses)[i * layer.nNeurons + neuron],
+    );
+  const summaries = now.passage === -1 && responses ? told(neuron) : null;
+  const read = summaries?.indexOf(Math.max(...summaries)) ?? now.passage; // the loudest, unless chosen
+  return { ...now, neuron, ranking, responses, told, theta, found, read };
+}
+
+/** @param {Circuit} circuit @param {number[]} heads */
+export function rankingOf(circuit, heads) {
+  const found = circuit.top(heads);
+  const { top } = found;
+  const order = Int32Array.from(top.keys()).sort((a, b) => top[b] - top[a] || a - b);
+  const places = new Int32Array(order.length);
+  order.forEach((j, place) => (places[j] = place));
+  const most = top[order[0]];
+  // a round step with fifty to five hundred of them on the slider, whatever the model's unit
+  const step = 10 ** (Math.floor(Math.log10(Math.max(most, 1e-9) / 5)) - 1);
+  const [z, rule, columns] = [robustZ(top), defaultThreshold(top), new Kept(2)];
+  return { ...found, circuit, heads, z, order, places, rule, most, step, columns };
+}
+
+/** Where else this neuron can be looked at. @param {Scene} scene @param {Tools} tools
+ *  @returns {Way[]} */
+export function waysFrom({ heads, token, threshold, neuron, read, ...now }, { layer, inText }) {
+  const [{ id }] = layer.destinations;
+  const { pinned, passage, search } = now;
+  const asked = { threshold, pinned, passage, search, token: token === id ? -1 : token };
+  const chosen = Object.entries(asked).filter(([, value]) => ![-1, 0, ""].includes(value));
+  const text = inText(layer.passages[read].ids.slice(1)).tokens.join("");
+  const explored = { heads, neuron, ...Object.fromEntries(chosen) };
+  const heard = { heads, neuron, text };
+  return [
+    { page: "explorer", label: "Open in the explorer", state: explored },
+    { page: "reader", label: "Read this passage in the live reader", state: heard },
+  ];
+}
+
+/** @param {number[]} heads */
+export function headsSaid(heads) {
+  return `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`;
+}
+
+/** What a file of a ranking is called. @param {Ranking} ranking @param {string} what */
+export function rankingName({ circuit, heads }, what) {
+  const { layer, n, token } = circuit;
+  return [layer.model, what, headsSaid(heads), `n-${n}`, `token-${token}`];
+}
+
+/** The neuron that is shown. @param {Turned} now @param {Ranking} ranking */
+function neuronOf({ neuron }, { order }) {
+  return neuron === -1 ? order[0] : neuron;
+}
+
+/** A neuron's contributions over the vocabulary, kept while it is looked at or pinned.
+ *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
+export function columnOf(ranking, neuron) {
+  const { circuit, heads, columns } = ranking;
+  return columns.get(neuron, () => circuit.contribution(neuron, heads));
+}
+
+/** Works out what `columnOf` will be asked first, while the page stays alive.
+ *  @param {Turned} now @param {Ranking} ranking @param {AbortSignal} signal */
+export async function firstColumn(now, ranking, signal) {
+  const { circuit, heads, columns } = ranking;
+  const neuron = neuronOf(now, ranking);
+  const column = await doneInSlices(circuit.contributing(neuron, heads), signal);
+  columns.get(neuron, () => column);
+}

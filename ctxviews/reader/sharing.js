@@ -1,0 +1,103 @@
+/** The opening texts, and what Python or an address is told of texts. */
+
+import { checkbox } from "../ui/controls.js";
+import { element, quiet } from "../ui/dom.js";
+import { sound, turn } from "../ui/state.js";
+import { stateButtons } from "../ui/links.js";
+import { OF_TEXTS } from "./scene.js";
+
+/** @import { Found } from "./scene.js"
+ *  @import { Side } from "./text.js" */
+
+/** One paragraph in two spellings, word for word the same otherwise. */
+const OPENING =
+  "My {neighbour|neighbor} {travelled|traveled} to the {harbour|harbor} in a {grey|gray} car with " +
+  "one tired {tyre|tire}. She had been asked to {organise|organize} the {programme|program} of a " +
+  "small {theatre|theater} in the {centre|center} of town, and she {realised|realized} at once " +
+  "that the {labour|labor} of many years lay behind its faded {colours|colors}. The manager, who " +
+  "was fond of {jewellery|jewelry} and good {humour|humor}, {apologised|apologized} for the smell " +
+  "of {mould|mold}, {analysed|analyzed} the {catalogue|catalog} with her, and offered a " +
+  "{licence|license}, a {cheque|check} and a cup of something whose {flavour|flavor} she never " +
+  "{recognised|recognized}. It was an {honour|honor}, she said, but she would have to " +
+  "{practise|practice}. By evening they had {labelled|labeled} every {plough|plow} and every " +
+  "{sceptre|scepter} in the store, and {rumours|rumors} of a new season had {travelled|traveled} " +
+  "as far as the pier, where sailors in {pyjamas|pajamas} {marvelled|marveled} at them.";
+
+export const QUIET = 300; // milliseconds without a keystroke until Python, or the address, is told
+
+/** @param {0 | 1} spelling British, American @returns {string} */
+function openingText(spelling) {
+  return OPENING.replace(/\{(.*?)\|(.*?)\}/g, (_, ...both) => both[spelling]);
+}
+
+/** What a page with an address offers: to put the texts into it, which it does not do unasked; and what
+ *  Python, or the address, is told of them. @param {Model} model @param {Side[]} sides @param {Found} found */
+export function sharingSection(model, sides, found) {
+  let [telling, waiting] = [false, 0];
+  const unkept = element("span", { role: "status" });
+  const addressed = "text" in (model.first ?? {}); // beside another view, it is that one's
+  const keep = addressed ? checkbox(null, () => tell()) : null;
+  // lone surrogates fit in neither
+  const tell = () => {
+    const [text, other] = sides.map(({ box }) => box.value.toWellFormed());
+    const opening = text === openingText(0) && other === openingText(1);
+    const shared = !keep || keep.checked;
+    telling = true;
+    turn(model, {
+      text: shared ? (opening ? "" : text) : model.first?.text,
+      other: shared ? (opening ? "" : other) : model.first?.other,
+      ...(model.get("neuron") === -1 && found.auto !== null ? { neuron: found.auto } : {}),
+    });
+    telling = false;
+    const none = shared && !text && !other ? "Two empty boxes are no text to keep." : "";
+    if (keep) textsLost(model).then((said) => (unkept.textContent = said || none));
+  };
+  const asked = " Put both texts into the address of the page, to keep or to share them";
+  const promise =
+    "Nothing you type leaves the page. The address holds the texts only while the box is ticked. ";
+  const parts = keep && [
+    element("p", {}, element("label", {}, keep, asked)),
+    quiet(promise, unkept),
+    stateButtons(model) ?? "",
+  ];
+  return {
+    parts: parts ?? [],
+    later() {
+      clearTimeout(waiting);
+      waiting = window.setTimeout(tell, QUIET);
+    },
+    end: () => clearTimeout(waiting),
+    /** Texts that come from Python, or with an address. @returns {boolean} whether there were others */
+    fill() {
+      if (telling) return false;
+      const isText = (/** @type {any} */ value) => typeof value === "string";
+      const said = OF_TEXTS.map(({ text }) => sound(model, text, isText, ""));
+      const opening = said.every((text) => text === "");
+      if (keep) keep.checked = OF_TEXTS.some(({ text }, i) => said[i] !== model.first?.[text]);
+      return sides
+        .map((side, i) => side.fill(opening ? openingText(/** @type {0 | 1} */ (i)) : said[i]))
+        .includes(true);
+    },
+    /** The texts that may stand in an address: those that the page gave, or all where a reader asked. */
+    given() {
+      const texts = OF_TEXTS.map(({ text }, i) => [text, sides[i].box.value]);
+      return Object.fromEntries(
+        texts.filter(([name, value]) => keep?.checked || model.first?.[name] === value),
+      );
+    },
+  };
+}
+
+/** Which texts an address does not hold though it should, as a sentence. @param {Model} model */
+async function textsLost(model) {
+  const address = (await model.address?.()) ?? "";
+  const names = { text: "first", other: "second" };
+  const lost = Object.entries(names).flatMap(([name, which]) =>
+    model.get(name) !== model.first?.[name] && !RegExp(`[#&]${name}(\\.z)?=`).test(address)
+      ? [which]
+      : [],
+  );
+  if (!lost.length) return "";
+  const many = lost.length > 1 ? "texts are" : "text is";
+  return `The ${lost.join(" and the ")} ${many} too long for an address and left out of it.`;
+}

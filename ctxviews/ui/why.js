@@ -1,0 +1,126 @@
+/** Why a token adds what it does to a neuron: the path that it takes, and the book's equation with one
+ *  row per head. What is pointed at lights up in drawing, equation and sentence. */
+
+import { largest } from "../engine/linalg.js";
+import { element, numberCell, quiet, row, scrolling, table } from "./dom.js";
+import { byHand } from "./pointer.js";
+import { headStyle, lineMark } from "./marks.js";
+import { lighting, pathDrawing } from "./path.js";
+import { UNIT, digitsFor, signed, threeDigits, tokenMark } from "./words.js";
+
+/** @typedef {{name: string, away: string, neuron: number}} Source a token, where it stands, and whom it
+ *    tells */
+
+const EQUATION = /** @type {const} */ ([
+  ["kernel", "kernel"],
+  ["content", "×\u00a0content"],
+  ["denominator", "/\u00a0denominator"],
+  ["value", "×\u00a0value"],
+]);
+
+/** In braces the words that light up, behind the part that they stand for where it has another name. */
+const SENTENCE =
+  "The {kernel} is one for all chosen heads, at this {place:distance}. {content:Content} over " +
+  "{denominator} is how much more {row:attention} the {token} draws than its place alone would give " +
+  `it. The {value} is what it brings the {neuron}, in ${UNIT}, for each unit of attention.`;
+
+/** Opens into path and equation; nothing is computed while it is shut.
+ *  @param {{open?: boolean}} [options] */
+export function whyHere({ open = false } = {}) {
+  const said = element("summary");
+  const held = element("div");
+  let explain = () => {};
+  const ways = { class: "ctx-why", open, ontoggle: () => explain() };
+  const root = element("details", ways, said, held);
+  lighting(held);
+  const show = (/** @type {Source} */ source, /** @type {() => Part[]} */ of) => {
+    said.replaceChildren("Why here: what ", tokenMark(source.name), " adds, head by head");
+    explain = () => {
+      if (!root.open) return;
+      const width = held.clientWidth || root.clientWidth;
+      held.replaceChildren(...explained(source, of(), width));
+    };
+    explain();
+  };
+  return { root, show };
+}
+
+/** @param {Source} source @param {Part[]} parts @param {number} width */
+function explained(source, parts, width) {
+  const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 1; // so that the rows add up
+  const sizes = parts.map(({ adds }) => Math.abs(adds));
+  const most = sizes.indexOf(Math.max(...sizes));
+  const drawing = element("div");
+  const rows = parts.map((part, k) => {
+    const factors = EQUATION.map(([name]) => lightCell(name, threeDigits(part[name])));
+    const adds = lightCell("neuron", signed(part.adds, digits));
+    const made = row([lineMark(headStyle(part.head)), String(part.head)], [...factors, adds]);
+    made.dataset.row = String(k);
+    return made;
+  });
+  const show = (/** @type {number} */ k) => {
+    drawing.replaceChildren(pathOf(source, parts[k], digits, width));
+    rows.forEach((row, i) => row.classList.toggle("ctx-chosen", i === k));
+  };
+  let kept = most;
+  const hold = (/** @type {number | null} */ k) => show((kept = k ?? most));
+  const at = (/** @type {MouseEvent} */ event) => {
+    const row = /** @type {Element} */ (event.target).closest("[data-row]");
+    return row && Number(row.getAttribute("data-row"));
+  };
+  const whole = parts.reduce((sum, { adds }) => sum + adds, 0);
+  const sum = [...EQUATION.map(() => element("td")), lightCell("neuron", signed(whole, digits))];
+  const equation = table({
+    kind: "ctx-figures",
+    columns: [
+      "head",
+      ...EQUATION.map(([name, said]) => [lightWord(name, said)]),
+      [lightWord("neuron", "=\u00a0adds")],
+    ],
+    rows: [...rows, row("all", sum, "ctx-why-sum")],
+  });
+  byHand(equation, { at, held: () => kept, show, hold });
+  show(most);
+  const sentence = SENTENCE.split(/[{}]/).map((piece, i) => {
+    const [part, word = part] = piece.split(":");
+    return i % 2 ? lightWord(part, word) : piece;
+  });
+  return [drawing, scrolling("Why here, head by head", equation), quiet(sentence)];
+}
+
+/** @param {string} part @param {string} said */
+function lightCell(part, said) {
+  const cell = numberCell(said);
+  cell.dataset.part = part;
+  return cell;
+}
+
+/** @param {string} part @param {string} said */
+function lightWord(part, said) {
+  return element("span", { "data-part": part, tabindex: 0 }, said);
+}
+
+/** @param {Source} source @param {Part} part @param {number} digits @param {number} width */
+function pathOf({ name, away, neuron }, { head, adds, ...part }, digits, width) {
+  const row = (part.kernel * part.content) / part.denominator;
+  const said = {
+    token: name,
+    place: away,
+    kernel: threeDigits(part.kernel),
+    content: threeDigits(part.content),
+    denominator: threeDigits(part.denominator),
+    row: threeDigits(row),
+    value: threeDigits(part.value),
+    neuron: `${neuron}: ${signed(adds, digits)}`,
+  };
+  const alt =
+    `The path of ${name}, ${away}, through head ${head}: kernel ${said.kernel} times content ` +
+    `${said.content} over denominator ${said.denominator} is attention ${said.row}; times value ` +
+    `${said.value} it adds ${signed(adds, digits)} to neuron ${neuron}.`;
+  const caption = `Through head ${head}; point at another in the table.`;
+  const made = [
+    pathDrawing(said, alt, width),
+    element("figcaption", { class: "ctx-quiet" }, caption),
+  ];
+  return element("figure", { class: "ctx-path-figure" }, made);
+}

@@ -1,0 +1,339 @@
+/** How far denominators stray: what theory allows, and where texts fall (chapter 4).
+ *
+ *  No layer is needed: Python has measured, and all that is worked out here are bounds and shares.
+ *  Everything in a record is in units of the head's expected denominator, so that 1 is the mean. */
+
+import { controlRow, either, headChoice, passageChoice, slider } from "../ui/controls.js";
+import { drawn, element, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
+import { COLOURS, lineMark } from "../ui/marks.js";
+import { binAt, readableBars } from "../ui/distributions.js";
+import { byDomain, spots } from "../ui/domains.js";
+import { chart, digitsOfStep, linearTicks, rule, wash } from "../ui/plot.js";
+import { each, isSize, isText, list, object, recordOf } from "../ui/record.js";
+import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
+import { stateButtons, waysOn } from "../ui/links.js";
+import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
+
+/** @import { Told } from "../ui/record.js"
+ *  @typedef {Told<typeof RECORD>} Measured
+ *  @typedef {{domain: [number, number], ticks: number[]}} Axis that both pictures share
+ *  @typedef {{head: number, text: number, bound: string, level: number}} Turned
+ *  @typedef {Turned & {record: Measured, texts: number[], values: number[], epsilon: number,
+ *    edges: number[], width: number}} Scene of one head its texts, its passages' values, how far off the
+ *    mean is allowed, and the edges of bins */
+
+const TEXT_BINS = 45;
+const DOMAIN_LINE = 17; // pixels between two domains
+const LETTER = 7; // pixels that a letter takes, about
+const WIDEST = 15; // letters of a domain's name that fit beside the picture
+const MARGIN = 58; // pixels that a chart leaves for its own labels
+
+/** P(off by epsilon or more) at most, for tokens drawn independently, as in ctxlib.denominators;
+ *  the last is no bound: it is what the normal curve of that variance has.
+ *  @type {Record<string, (epsilon: number, facts: Measured["heads"][0]) => number>} */
+const TAILS = {
+  Chebyshev: (epsilon, { variance, squares }) => (variance * squares) / epsilon ** 2,
+  Hoeffding: (epsilon, { width, squares }) =>
+    2 * Math.exp((-2 * epsilon ** 2) / (width ** 2 * squares)),
+  Bernstein: (epsilon, { variance, squares, heaviest, largest }) => {
+    const steps = (2 / 3) * heaviest * largest * epsilon;
+    return 2 * Math.exp(-(epsilon ** 2) / (2 * variance * squares + steps));
+  },
+  "normal, i.i.d.": (epsilon, { variance, squares }) =>
+    normalTails(epsilon / Math.sqrt(variance * squares)),
+};
+
+/** @type {Record<string, Record<string, any>>} as chapter 4 draws them */
+const STYLES = {
+  Chebyshev: { stroke: COLOURS[0], "stroke-dasharray": "7 4" },
+  Hoeffding: { stroke: COLOURS[1], "stroke-dasharray": "2 3" },
+  Bernstein: { stroke: COLOURS[2], "stroke-dasharray": "8 3 2 3" },
+  "normal, i.i.d.": { stroke: COLOURS[3] },
+};
+
+// ---------------------------------------------------------------- what theory allows
+
+/** P(|Z| >= z) for a standard normal Z, by the series of the error function all of whose terms are
+ *  positive. @param {number} z @returns {number} */
+function normalTails(z) {
+  if (!(z < 9)) return 0;
+  let [term, sum] = [z, z];
+  for (let odd = 3; term > 1e-17 * sum; odd += 2) sum += term *= (z * z) / odd;
+  return 1 - Math.sqrt(2 / Math.PI) * Math.exp((-z * z) / 2) * sum;
+}
+
+/** The epsilon for which a tail is 1 - level: by halving, since each of them falls as epsilon
+ *  grows. @param {string} bound @param {Measured["heads"][0]} facts @param {number} level @returns {number} */
+function halfWidth(bound, facts, level) {
+  const beyond = (/** @type {number} */ epsilon) => TAILS[bound](epsilon, facts) > 1 - level;
+  let [low, high] = [0, 1];
+  while (beyond(high)) [low, high] = [high, 2 * high];
+  for (let step = 0; step < 60; step++) {
+    const middle = (low + high) / 2;
+    if (beyond(middle)) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+/** The share of denominators that are off their mean by less than epsilon.
+ *  @param {number[]} values @param {number} epsilon @returns {number} */
+function shareInside(values, epsilon) {
+  return values.filter((value) => Math.abs(value - 1) < epsilon).length / values.length;
+}
+
+// ---------------------------------------------------------------- what was measured
+
+/** Of a head what bounds are made of: the variance of a token's content, its interval's width and its
+ *  largest distance from the mean; of the kernel the sum of squares and the largest weight. */
+const FACTS = object(each(["variance", "width", "largest", "squares", "heaviest"], isSize));
+const RECORD = object({
+  n: isSize,
+  token: isText,
+  heads: list(FACTS, "head"),
+  texts: list(list(isSize, "text"), "head"),
+  passages: list(object({ name: isText, domain: isText }), "passage", 0),
+  ofPassages: list(list(isSize, "passage", 0), "head"),
+});
+
+// ---------------------------------------------------------------- the view
+
+/** @param {{model: Model, el: HTMLElement}} view traits: record, head, text, bound, level */
+async function render({ model, el }) {
+  const record = recordOf(model, el, RECORD);
+  if (!record) return undefined;
+  const { heads, passages } = record;
+  /** @returns {Turned} */
+  const chosen = () => ({
+    head: sound(model, "head", below(heads.length), 0),
+    text: sound(model, "text", belowOrLeft(passages.length), -1),
+    bound: sound(model, "bound", (v) => Object.hasOwn(TAILS, v), "Chebyshev"),
+    level: sound(model, "level", (v) => v >= 0.5 && v <= 0.999, 0.95),
+  });
+  const controls = controlRow({
+    head: headChoice({ count: heads.length, onChange: (head) => turn(model, { head }) }),
+    text: passageChoice({
+      passages,
+      first: "none marked",
+      onChange: (text) => turn(model, { text }),
+    }),
+    level: slider({
+      label: "Confidence level",
+      min: 0.5,
+      max: 0.999,
+      step: 0.001,
+      format: inPercent,
+      onInput: (level) => turn(model, { level }),
+    }),
+    bound: either({
+      label: "Band by",
+      options: Object.keys(TAILS).map((label) => ({ value: label, label })),
+      onChange: (bound) => turn(model, { bound }),
+    }),
+  });
+  const picture = element("div", { class: "ctx-denominators" });
+  const words = element("div");
+  const ways = waysOn(model, stateButtons(model));
+  el.replaceChildren(controls, picture, words, ways.root);
+  let place = 1; // the denominator at which a reader last looked
+  /** @param {Turned & {width: number}} now */
+  const update = (now) => {
+    controls.update(now);
+    const [texts, values] = [record.texts[now.head], record.ofPassages[now.head]];
+    const epsilon = halfWidth(now.bound, heads[now.head], now.level);
+    // bins between round numbers from 0 on, which hold nearly all texts and every passage of a head
+    const most = texts.toSorted((a, b) => a - b)[Math.ceil(0.995 * texts.length) - 1];
+    const ticks = linearTicks([0, Math.max(2, most, ...values)], TEXT_BINS);
+    const edges = [...ticks, 2 * ticks[ticks.length - 1] - ticks[ticks.length - 2]];
+    const scene = { ...now, record, texts, values, epsilon, edges };
+    const onMove = (/** @type {number} */ to) => (place = to);
+    const onPick = (/** @type {number} */ text) =>
+      turn(model, { text: text === now.text ? -1 : text });
+    renewed(picture, textsAndPassages(scene, place, onMove, onPick));
+    words.replaceChildren(shareAccount(scene), boundsTable(scene));
+    const state = { heads: [now.head] };
+    ways.update([{ page: "explorer", label: "What this head tells neurons: the explorer", state }]);
+  };
+  return kept({ model, place: el, state: chosen, update });
+}
+
+/** @param {number} share */
+function inPercent(share) {
+  return `${figure(100 * share, 1)}%`;
+}
+
+/** How far off the mean, as readers say it. @param {number} epsilon */
+function offMean(epsilon) {
+  return `±\u00a0${figure(100 * epsilon, epsilon < 0.1 ? 1 : 0)}%`;
+}
+
+// ---------------------------------------------------------------- pictures
+
+/** All texts as a histogram and the passages below, over one axis.
+ *  @param {Scene} scene @param {number} place where it is read
+ *  @param {(place: number) => void} onMove @param {(text: number) => void} onPick a passage */
+function textsAndPassages(scene, place, onMove, onPick) {
+  const rows = byDomain(scene.record.passages, scene.values);
+  const names = rows.map(({ domain }) => cutShort(domain, WIDEST));
+  const most = Math.max(0, ...names.map((name) => name.length));
+  const spare = Math.max(0, Math.round(most * LETTER) + 9 - MARGIN);
+  const [end, width] = [scene.edges[scene.edges.length - 1], scene.width - spare];
+  const ticks = linearTicks([0, end], Math.max(3, width / 110));
+  const narrow = {
+    ...scene,
+    width,
+    axis: { domain: /** @type {[number, number]} */ ([0, end]), ticks },
+  };
+  const made = [
+    textHistogram(narrow, place, onMove),
+    ...(rows.length ? [passageStrip(narrow, rows, names, onPick)] : []),
+  ];
+  // the names are wider than a chart's own labels: the histogram keeps room for them too
+  for (const { firstElementChild: drawing } of made)
+    /** @type {HTMLElement} */ (drawing).style.paddingLeft = `${spare}px`;
+  return made;
+}
+
+/** @param {Scene & {axis: Axis}} scene @param {number} place @param {(place: number) => void} onMove */
+function textHistogram(scene, place, onMove) {
+  const { head, texts, epsilon, edges, width } = scene;
+  const bins = edges.length - 1;
+  const counts = new Array(bins).fill(0);
+  for (const value of texts) if (binAt(edges, value) < bins) counts[binAt(edges, value)]++;
+  const most = 1.08 * Math.max(...counts);
+  const share = inPercent(shareInside(texts, epsilon));
+  const on = chart({
+    alt:
+      `Histogram of the denominators of head ${head} over their mean, ${several(texts.length, "text")}; ` +
+      `${share} lie within ${offMean(epsilon)}.`,
+    x: { label: "", ...scene.axis },
+    y: { label: "texts", domain: [0, most], ticks: linearTicks([0, most], 4) },
+    width,
+    height: 226,
+    title: `head ${head}: the mean ${offMean(epsilon)}`,
+  });
+  on.add(...allowedBand(on, scene));
+  return readableBars(on, {
+    edges,
+    heights: counts,
+    style: { fill: "var(--ctx-ink)", opacity: 0.62 },
+    over: passageMark(on, scene, true),
+    label: "Read the histogram at a denominator",
+    value: Math.min(binAt(edges, place), bins - 1),
+    digits: digitsOfStep(edges[1]),
+    said: (bin) => ` times the mean: ${counts[bin]} of ${several(texts.length, "text")}`,
+    onMove: (bin) => onMove((bin + 0.5) * edges[1]),
+  });
+}
+
+/** The band that theory allows, as far as the picture goes, and the mean.
+ *  @param {Chart} on @param {Scene} scene */
+function allowedBand(on, { bound, epsilon }) {
+  const { left, right } = on.area;
+  const style = STYLES[bound];
+  /** @type {[number, number]} */ const ends = [1 - epsilon, 1 + epsilon];
+  const seen = ends.filter((x) => on.X(x) >= left && on.X(x) <= right);
+  const lines = seen.map((x) => rule(on, { x }, { class: null, "stroke-width": 1.6, ...style }));
+  return [
+    wash(on, { x: ends }, { fill: style.stroke, opacity: 0.13 }),
+    ...lines,
+    rule(on, { x: 1 }),
+  ];
+}
+
+/** The chosen passage: a line, and its name where there is room for it.
+ *  @param {Chart} on @param {Scene} scene @param {boolean} named */
+function passageMark(on, { record, values, text }, named) {
+  if (text < 0) return [];
+  const x = on.X(values[text]);
+  const mark = rule(on, { x: values[text] }, { class: "ctx-denominators-mark" });
+  if (!named) return [mark];
+  const rightwards = x < (on.area.left + on.area.right) / 2;
+  const at = {
+    x: x + (rightwards ? 6 : -6),
+    y: on.area.top + 11,
+    "text-anchor": rightwards ? "start" : "end",
+  };
+  const said = `${record.passages[text].name}, ${figure(values[text])}`;
+  return [mark, drawn("text", { ...at, class: "ctx-denominators-name" }, said)];
+}
+
+/** The passages, a line for each domain; hollow where they lie outside the band.
+ *  @param {Scene & {axis: Axis}} scene @param {DomainResponse[]} rows @param {string[]} names
+ *  @param {(text: number) => void} onPick */
+function passageStrip(scene, rows, names, onPick) {
+  const { record, values, epsilon, width } = scene;
+  const means = rows.map(({ domain, mean }) => `${domain} ${figure(mean)}`);
+  const on = chart({
+    alt: `Denominators of the passages, over the mean, by domain. Averages: ${means.join(", ")}.`,
+    x: { label: "denominator, over its mean", ...scene.axis },
+    y: {
+      label: "",
+      domain: [rows.length - 0.4, -0.6],
+      ticks: [...rows.keys()],
+      format: (row) => names[row],
+    },
+    width,
+    height: rows.length * DOMAIN_LINE + 54,
+  });
+  on.add(...allowedBand(on, scene), ...passageMark(on, scene, false));
+  rows.forEach(({ passages, mean }, row) => {
+    const [x, y] = [on.X(mean), on.Y(row)];
+    on.add(drawn("line", { class: "ctx-denominators-mean", x1: x, x2: x, y1: y - 6, y2: y + 6 }));
+    const dots = passages.map((i) => ({
+      x: on.X(values[i]),
+      y,
+      said: `${record.passages[i].name}: ${figure(values[i], 3)}`,
+      chosen: i === scene.text,
+      kind: Math.abs(values[i] - 1) < epsilon ? "ctx-denominators-in" : "ctx-denominators-out",
+    }));
+    on.add(...spots(dots, [3.6, 6], (i) => onPick(passages[i])));
+  });
+  const said =
+    "A dot is a labelled passage, hollow if outside the band; a row is a domain with its mean, " +
+    "upright, and the rows are in the order of these means.";
+  return element("div", {}, element("div", {}, on.root), quiet(said));
+}
+
+// ---------------------------------------------------------------- words
+
+/** What is promised and what is so. @param {Scene} scene */
+function shareAccount({ record, texts, bound, level, epsilon, edges }) {
+  const found = shareInside(texts, epsilon);
+  const isBound = !bound.startsWith("normal");
+  const fewer = isBound
+    ? "Fewer than promised: the bound assumes independence, and tokens of one text are alike"
+    : "Fewer than that: it assumes independence, and a normal curve on top of it";
+  const verdict = found < level ? `${fewer} (chapter 4).` : isBound ? "As promised." : "No fewer.";
+  const beyond = texts.filter((value) => value >= edges[edges.length - 1]).length;
+  const where = ` (n = ${record.n}, destination token `;
+  return element(
+    "p",
+    {},
+    `Were tokens drawn independently, ${isBound ? "at least" : "about"} ${inPercent(level)} of ` +
+      `texts would have a denominator within ${offMean(epsilon)} of the mean. `,
+    element("strong", {}, `${inPercent(found)} of ${several(texts.length, "text")} have.`),
+    ` ${verdict}`,
+    beyond ? ` To the right of the picture: ${beyond}.` : "",
+    element("span", { class: "ctx-quiet" }, where, tokenMark(tokenName(record.token)), ")"),
+  );
+}
+
+/** All four at this level. @param {Scene} scene */
+function boundsTable({ record, head, texts, values, bound, level }) {
+  const rows = Object.keys(TAILS).map((name) => {
+    const epsilon = halfWidth(name, record.heads[head], level);
+    const inside = [
+      inPercent(shareInside(texts, epsilon)),
+      values.length ? inPercent(shareInside(values, epsilon)) : "–",
+    ];
+    const title = [lineMark(STYLES[name]), name];
+    return row(title, [offMean(epsilon), ...inside], name === bound && "ctx-chosen");
+  });
+  const band = `band at ${inPercent(level)}`;
+  const columns = [band, ["allows"], ["texts inside"], ["passages inside"]];
+  const kind = "ctx-figures ctx-denominators-bounds";
+  return scrolling("All four bands", table({ kind, columns, rows }));
+}
+
+export default { render };

@@ -1,0 +1,241 @@
+/** How far back every head looks: positional kernels over the distance (chapter 3). */
+
+import {
+  choice,
+  controlRow,
+  destinationChoice,
+  destinationSlider,
+  headChooser,
+  scaleChoice,
+} from "../ui/controls.js";
+import { drawn, element, numberCell, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
+import { headStyle, lineMark } from "../ui/marks.js";
+import { TOKENS_BACK, chart, line, readable, rule } from "../ui/plot.js";
+import { downloaded, layerOf, spelling } from "../ui/source.js";
+import { below, kept, listBelow, sound, turn } from "../ui/state.js";
+import { stateButtons, waysOn } from "../ui/links.js";
+import { figure, several } from "../ui/words.js";
+
+/** @typedef {{heads: number[], n: number, scale: string, family: string, token: number}} Shown */
+
+const FAINTEST = 1e-6; // smaller weights are not drawn
+const WINDOWS = 40; // stretches over which a line is averaged
+const LINES =
+  "Thin: the kernel; thick: its mean over stretches of tokens that widen with the distance.";
+
+/** @param {{model: Model, el: HTMLElement}} view traits: heads, n, scale, family, token; no heads
+ *  means all, and -1 the destination and the token of the layer's own denominators */
+async function render({ model, el }) {
+  const layer = await layerOf(model, el);
+  if (!layer) return undefined;
+  const families = layer.families.map(({ family }) => family);
+  const { name } = spelling(layer);
+  const isPlace = (/** @type {any} */ v) => v !== 0 && below(layer.positions)(v);
+  const isDestination = (/** @type {any} */ v) => layer.destinations.some(({ id }) => id === v);
+  /** @returns {Shown} */
+  const chosen = () => {
+    const heads = sound(model, "heads", listBelow(layer.nHeads), /** @type {number[]} */ ([]));
+    const n = sound(model, "n", (v) => v === -1 || isPlace(v), -1);
+    const token = sound(model, "token", (v) => v === -1 || isDestination(v), -1);
+    const family = sound(model, "family", (v) => v === "all" || families.includes(v), "all");
+    const isShown = (/** @type {number} */ head) =>
+      family === "all" ? !heads.length || heads.includes(head) : families[head] === family;
+    return {
+      heads: [...families.keys()].filter(isShown),
+      n: n === -1 ? layer.n : n,
+      scale: sound(model, "scale", (v) => v === "log" || v === "linear", "log"),
+      family,
+      token: token === -1 ? layer.destinations[0].id : token,
+    };
+  };
+  const any = [{ value: "all", label: "any" }];
+  const usual = [...new Set(families)].map((value) => ({ value, label: value }));
+  const controls = controlRow({
+    heads: headChooser(layer, (heads) => turn(model, { heads, family: "all" })),
+    family: choice({
+      label: "Family",
+      options: [...any, ...usual],
+      onChange: (family) => turn(model, { family, heads: [] }),
+    }),
+    token: destinationChoice(layer, name, (token) => turn(model, { token })),
+    n: destinationSlider(layer.positions - 1, (n) => turn(model, { n })),
+    scale: scaleChoice("Axes", ["log", "linear"], (scale) => turn(model, { scale })),
+  });
+  const picture = element("div", { class: "ctx-kernels" });
+  const numbers = scrolling("The kernels in numbers");
+  const caption = quiet();
+  const ways = waysOn(model, stateButtons(model));
+  el.replaceChildren(controls, picture, numbers, caption, ways.root);
+  let distance = 10; // where a reader last looked
+  /** @param {Shown & {width: number}} now */
+  const update = ({ width, ...now }) => {
+    controls.update(now);
+    const all = layer.kernels(now.n, now.token);
+    const kernels = now.heads.map((head) => Float64Array.from(all[head]).reverse());
+    const title = `n = ${now.n}, destination token ${name(now.token)}`;
+    const figures = numbersOf(kernels, now, families);
+    numbers.replaceChildren(figures.root);
+    const lines = now.scale === "log" ? LINES : "";
+    caption.textContent =
+      `${lines} Cross: position 0, where every text begins. Half within: how many tokens back half of ` +
+      "the weight is reached. Families: by the rule of chapter 3, at " +
+      `n = ${layer.n}, destination token ${name(layer.destinations[0].id)}.`;
+    const read = (/** @type {number} */ at) => figures.at((distance = at));
+    renewed(picture, kernelDrawing(kernels, now, title, { width, distance, read }));
+    const state = { heads: now.heads, token: now.token };
+    ways.update([
+      { page: "explorer", label: "What these heads tell neurons: the explorer", state },
+    ]);
+  };
+  return kept({ model, place: el, state: chosen, update });
+}
+
+// ---------------------------------------------------------------- a kernel's numbers
+
+/** Over how many tokens a kernel is spread, as `cx.effective_tokens`.
+ *  @param {Float64Array} kernel */
+function effectiveTokens(kernel) {
+  return 1 / kernel.reduce((sum, weight) => sum + weight ** 2, 0);
+}
+
+/** Within how many tokens of the destination half of a kernel lies, as `cx.heads.half_mass`.
+ *  @param {Float64Array} kernel by distance */
+function halfMass(kernel) {
+  let [mass, back] = [kernel[0], 0];
+  while (mass < 0.5 && back + 1 < kernel.length) mass += kernel[(back += 1)];
+  return back;
+}
+
+/** A table of the heads with one column for the place that is read, and what says that place.
+ *  @param {Float64Array[]} kernels by distance @param {Shown} now @param {string[]} families */
+function numbersOf(kernels, { heads, n }, families) {
+  const digits = Math.ceil(Math.log10(n + 1)) + 2; // an even row keeps three of them
+  const least = 10 ** -digits;
+  const weight = (/** @type {number} */ w) =>
+    w < least ? `< ${figure(least, digits)}` : figure(w, digits);
+  const weights = heads.map(() => numberCell(""));
+  const place = document.createTextNode("");
+  const rows = heads.map((head, k) => {
+    const facts = [figure(effectiveTokens(kernels[k]), 1), String(halfMass(kernels[k]))];
+    const title = [lineMark(headStyle(head)), String(head)];
+    return row(title, [weights[k], ...facts, element("td", {}, families[head])]);
+  });
+  const even = [weight(1 / (n + 1)), figure(n + 1, 1), String(Math.ceil((n + 1) / 2) - 1)];
+  const root = table({
+    kind: "ctx-figures ctx-kernels-numbers",
+    columns: ["head", [place], ["effective tokens"], ["half within"], "family"],
+    rows: [...rows, row([lineMark({ class: "ctx-rule" }), "even"], [...even, element("td")])],
+  });
+  const at = (/** @type {number} */ distance) => {
+    place.textContent = `weight ${distance} back`;
+    const said = heads.map((head, k) => {
+      weights[k].textContent = weight(kernels[k][distance]);
+      return `head ${head} ${weights[k].textContent}`;
+    });
+    return `${several(distance, "token")} back: ${said.join(", ")}`;
+  };
+  return { root, at };
+}
+
+// ---------------------------------------------------------------- the picture
+
+/** @param {Float64Array[]} kernels by distance @param {Shown} now @param {string} title
+ *  @param {{width: number, distance: number, read: (distance: number) => string}} options */
+function kernelDrawing(kernels, { heads, n, scale }, title, { width, distance, read }) {
+  const spread = heads.map((head, k) => `head ${head} ${figure(effectiveTokens(kernels[k]), 1)}`);
+  const weights = weightAxis(kernels, scale);
+  const on = byDistance(n, scale, {
+    alt: `Positional kernels over the distance, ${title}. Effective tokens: ${spread.join(", ")}.`,
+    y: { label: "weight in the kernel", ...weights },
+    width,
+    height: 330,
+    title,
+  });
+  const { left, right, top, bottom } = on.area;
+  // a drawing inside the drawing, so that lines end where the axes do
+  const frame = { x: left, y: top, width: right - left, height: bottom - top };
+  const plane = drawn("svg", { ...frame, viewBox: Object.values(frame).join(" ") });
+  plane.append(rule(on, { y: 1 / (n + 1) }));
+  kernels.forEach((kernel, k) =>
+    plane.append(...kernelStrokes(on, kernel, scale, headStyle(heads[k]))),
+  );
+  on.add(plane);
+  kernels.forEach((kernel, k) => {
+    if (kernel[n] < weights.domain[0]) return;
+    const d = `M${on.X(n) - 3.5} ${on.Y(kernel[n]) - 3.5}l7 7m0 -7l-7 7`;
+    const { stroke } = headStyle(heads[k]);
+    on.add(drawn("path", { d, stroke, "stroke-width": 1.6, fill: "none" }));
+  });
+  return readable(on, {
+    label: "Read the kernels at a distance",
+    max: n,
+    value: Math.min(distance, n),
+    read,
+  });
+}
+
+/** From the faintest weight worth drawing to the largest. @param {Float64Array[]} kernels
+ *  @param {string} scale @returns {{domain: [number, number], log: boolean}} */
+function weightAxis(kernels, scale) {
+  const largest = Math.max(...kernels.map((kernel) => kernel.reduce((a, b) => Math.max(a, b))));
+  if (scale === "linear") return { domain: [0, 1.05 * largest], log: false };
+  const faint = Math.min(...kernels.map((kernel) => kernel.reduce((a, b) => Math.min(a, b))));
+  const low = Math.max(FAINTEST, Math.min(faint, 0.5 / kernels[0].length));
+  const decade = 10 ** Math.floor(Math.log10(low) + 1e-9);
+  return { domain: [decade, Math.max(1.3 * largest, 10 * decade)], log: true };
+}
+
+/** A chart over the distance from the destination, which is at the right. On a logarithmic axis
+ *  stands the distance plus one, so that the destination itself has a place on it.
+ *  @param {number} n @param {string} scale
+ *  @param {Omit<Parameters<typeof chart>[0], "x">} options @returns {Chart} */
+function byDistance(n, scale, options) {
+  const label = TOKENS_BACK;
+  if (scale === "linear") return chart({ ...options, x: { label, domain: [0, n], flip: true } });
+  const tens = [0, 1, 10, 100, 1000, 10000].filter((d) => d <= n);
+  const on = chart({
+    ...options,
+    x: {
+      label,
+      domain: [1, n + 1],
+      log: true,
+      flip: true,
+      ticks: tens.map((d) => d + 1),
+      format: (place) => String(place - 1),
+    },
+  });
+  return { ...on, X: (distance) => on.X(distance + 1), from: (pixel) => on.from(pixel) - 1 };
+}
+
+/** A kernel without position 0: on logarithmic axes thin, with its mean over stretches, since what
+ *  is far away is crowded there. @param {Chart} on @param {Float64Array} kernel by distance
+ *  @param {string} scale @param {Record<string, any>} style */
+function kernelStrokes(on, kernel, scale, style) {
+  const near = kernel.slice(0, -1).map((weight) => Math.max(weight, FAINTEST / 100)); // has a log
+  const places = near.map((_, distance) => distance);
+  if (scale === "linear") return [line(on, places, near, { ...style, "stroke-width": 1.3 })];
+  const [middles, means] = averaged(near, stretches(near.length));
+  const thin = { ...style, "stroke-width": 0.6, "stroke-dasharray": null, opacity: 0.4 };
+  return [
+    line(on, places, near, thin),
+    line(on, middles, means, { ...style, "stroke-width": 1.8 }),
+  ];
+}
+
+/** Where stretches of tokens begin that are alike in width on a logarithmic axis.
+ *  @param {number} length @returns {number[]} the last is the end */
+function stretches(length) {
+  const ends = Array.from({ length: WINDOWS }, (_, i) =>
+    Math.round((length + 1) ** (i / (WINDOWS - 1)) - 1),
+  );
+  return [...new Set(ends)];
+}
+
+/** @param {Float64Array} values @param {number[]} ends @returns {[number[], number[]]} */
+function averaged(values, ends) {
+  const parts = ends.slice(1).map((end, k) => values.subarray(ends[k], end));
+  const middles = parts.map(({ length }, k) => ends[k] + (length - 1) / 2);
+  return [middles, parts.map((part) => part.reduce((a, b) => a + b, 0) / part.length)];
+}
+
+export default { render, downloaded };

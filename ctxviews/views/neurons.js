@@ -1,0 +1,204 @@
+/** The neuron explorer (chapter 8): which neurons the context can move far, and what moves one.
+ *
+ *  What waits is asked for in the order in which a reader needs it: the ranking of the chosen heads,
+ *  the neuron, its passages; then, unseen, the tables of the other heads, so that to toggle one
+ *  later is a matter of milliseconds. */
+
+import { firstTokens } from "../engine/ranking.js";
+import { latest } from "../engine/slices.js";
+import { comparedSection } from "../explorer/compared.js";
+import { controlsSection } from "../explorer/controls.js";
+import { histogramSection } from "../explorer/histogram.js";
+import { listSection } from "../explorer/list.js";
+import { neuronSection } from "../explorer/neuron.js";
+import { domainsSection, passageSection } from "../explorer/passages.js";
+import {
+  firstColumn,
+  headsSaid,
+  rankingOf,
+  sceneOf,
+  toolsOf,
+  turned,
+  waysFrom,
+} from "../explorer/scene.js";
+import { searchSection } from "../explorer/search.js";
+import { eachFrame, element, failed, quiet } from "../ui/dom.js";
+import { labelTable } from "../ui/labels.js";
+import { ofModels } from "../ui/models.js";
+import { downloaded, layerOf } from "../ui/source.js";
+import { heard, kept } from "../ui/state.js";
+import { brought, waitingLine } from "../ui/waiting.js";
+import { stateButtons, waysOn } from "../ui/links.js";
+import { several } from "../ui/words.js";
+
+/** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js" */
+
+const LABELLED = 5; // tokens of a neuron in the table of labels
+const IDLE = 50; // milliseconds after which a browser that does not tell may have nothing to do
+
+/** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, token, neuron, pinned,
+ *  passage, search */
+async function render({ model, el }) {
+  const layer = await layerOf(model, el);
+  if (!layer) return undefined;
+  const tools = toolsOf(model, layer, el);
+  const controls = controlsSection(tools, stateButtons(model));
+  const histogram = histogramSection(tools);
+  const one = neuronSection(tools, histogram.file);
+  /** @type {Record<string, Section>} */
+  const sections = {
+    list: listSection(tools),
+    search: searchSection(tools),
+    neuron: one,
+    histogram,
+    compared: comparedSection(tools, one.root),
+    domains: domainsSection(tools),
+    passage: passageSection(tools),
+  };
+  const waiting = waitingLine();
+  const ways = waysOn(model);
+  // list and search on the left, the neuron on the right, its passages below; where there is no room, one
+  // after the other, the neuron right behind the list
+  const { list, neuron, search, domains, passage } = sections;
+  const columns = [
+    [[list], [neuron, histogram], [search]],
+    [[domains], [passage]],
+  ].map((row) => {
+    const parts = row.map((held) => element("div", {}, ...held.map(({ root }) => root)));
+    // until there is something in it
+    return element("div", { class: "ctx-neurons-columns", hidden: true }, parts);
+  });
+  const firstOf = (/** @type {number} */ neuron) =>
+    ranking ? firstTokens(ranking, neuron, LABELLED).map(tools.name).join("  ") : "";
+  const labels = labelTable(model.get("labels"), firstOf, (neuron) => tools.go({ neuron }));
+  const below = [sections.compared.root, labels.root, ways.root];
+  const caption = "Heads, destination and θ rank every neuron of the layer anew.";
+  const above = [controls.root, quiet(caption), waiting.root];
+  const body = element("div", { class: "ctx-neurons" }, above, columns, below);
+  el.replaceChildren(body);
+
+  /** @type {Ranking | null} */ let ranking = null;
+  /** @type {Float64Array | null} */ let responses = null;
+  /** @type {Map<string, Ranking>} */ let near = new Map(); // and what a click would make of it
+  let ranked = ""; // the heads and the token that the ranking is of, or will be
+  const task = latest();
+
+  /** @type {Scene | null} */ let scene = null;
+  /** @type {(Turned & {width: number}) | null} */ let last = null;
+  const paintSections = (/** @type {string[]} */ ...painted) => {
+    if (scene) for (const section of painted) sections[section].paint(scene);
+  };
+  // a picture each: what was turned follows the hand at once, what it means a moment later
+  const third = eachFrame(body, () => {
+    columns[1].hidden &&= !scene?.responses;
+    if (!scene?.responses) return;
+    paintSections("domains", "passage", "compared");
+    ways.update(waysFrom(scene, tools));
+  });
+  const second = eachFrame(body, () => {
+    paintSections("search", "neuron", "histogram");
+    if (scene) labels.update(scene.neuron);
+    third();
+  });
+  const follow = (/** @type {Turned} */ now) => {
+    const wanted = keyOf(now);
+    if (wanted === ranked) return;
+    ranked = wanted;
+    body.setAttribute("aria-busy", "true"); // from now on: the last task has to let go first
+    task((signal) => rank(now, signal)).catch((error) => failed(el, error));
+  };
+  const paint = (/** @type {Turned & {width: number}} */ now) => {
+    last = now;
+    follow(now);
+    scene = ranking && sceneOf(now, ranking, responses);
+    controls.paint(now, scene);
+    if (!scene) return;
+    columns[0].hidden = false;
+    paintSections("list");
+    second();
+  };
+  // a ranking is mostly there when the picture of the turn is painted, which then is of it
+  const repaint = eachFrame(body, () => {
+    if (last && (scene?.ranking !== ranking || scene?.responses !== responses)) paint(last);
+  });
+
+  /** The ranking of these heads, then what takes longer. @param {Turned} now
+   *  @param {AbortSignal} signal */
+  const rank = async (now, signal) => {
+    const { heads, token } = now;
+    const circuit = layer.circuit({ token });
+    const unread = heads.filter((head) => layer.lacks([head], []).length);
+    const what = unread.length ? `the readout of ${headsSaid(unread)}` : "the vocabulary";
+    if (!(await brought(waiting, layer, layer.lacks(unread, layer.known), what, signal))) {
+      tools.go({ heads: ranking?.heads ?? [] });
+      return;
+    }
+    if (!circuit.prepared(heads)) {
+      waiting.show(`Ranking ${several(layer.nNeurons, "neuron")} by ${headsSaid(heads)}`);
+      await circuit.prepare(heads, { signal, onProgress: waiting.share });
+    }
+    signal.throwIfAborted();
+    if (!roomy() && !layer.told(circuit, heads)) await circuit.rank(heads, signal); // a hand is not to wait for it
+    const found = near.get(ranked) ?? rankingOf(circuit, heads);
+    if (!ranking) await firstColumn(now, found, signal); // later the list follows a turn at once
+    ranking = found;
+    responses = null;
+    waiting.end();
+    repaint();
+    const answers = await circuit.responses(heads, true, signal);
+    signal.throwIfAborted(); // what was cached comes in spite of a signal
+    responses = answers;
+    body.removeAttribute("aria-busy");
+    repaint();
+    if (!roomy() && layer.fixed) return;
+    await circuit.rank(heads, signal); // where the file told it, too: a turn starts from it
+    if (!roomy()) return;
+    const here = layer.everyHead.filter((head) => !layer.lacks([head], []).length);
+    for (const head of here) await circuit.prepare([head], { signal });
+    near = new Map([[keyOf({ heads, token }), found]]);
+    for (const head of here) {
+      const others = heads.includes(head)
+        ? heads.filter((h) => h !== head)
+        : [...heads, head].sort((a, b) => a - b);
+      if (!others.length) continue;
+      await idle(signal);
+      signal.throwIfAborted();
+      await circuit.rank(others); // to its end: one that is broken off has to begin anew
+      near.set(keyOf({ heads: others, token }), rankingOf(circuit, others));
+    }
+  };
+
+  const state = () => turned(model, layer);
+  const end = kept({ model, place: body, state, update: paint });
+  tools.again = second;
+  tools.scene = () => /** @type {Scene} */ (scene);
+  // a ranking begins with the hand, not with the picture after it
+  const hear = () => follow(state());
+  const deaf = heard(model, ["heads", "token"], hear);
+  return () => {
+    end();
+    deaf();
+    task(async () => {});
+  };
+}
+
+/** What a ranking is of, in words. @param {{heads: number[], token: number}} turned */
+const keyOf = ({ heads, token }) => `${heads} ${token}`;
+
+/** Whether tables may be made that nobody has asked for: they cost a phone its battery and up to some
+ *  hundred megabytes. @returns {boolean} */
+function roomy() {
+  return matchMedia("(hover: hover) and (min-width: 40rem)").matches;
+}
+
+/** When the browser has nothing else to do, or nobody waits for that any more: a busy browser can keep
+ *  a turn waiting for seconds. @param {AbortSignal} signal */
+function idle(signal) {
+  return new Promise((done) => {
+    signal.addEventListener("abort", done, { once: true });
+    if ("requestIdleCallback" in globalThis) requestIdleCallback(done);
+    else setTimeout(done, IDLE);
+  });
+}
+
+export default { render: ofModels(render), downloaded };

@@ -1,0 +1,216 @@
+/** What a head's scores depend on, wherever a model keeps its positions: where, what, and both
+ *  (chapter 11).
+ *
+ *  No layer is needed: Python has asked each model's first layer. Scores are in nats, distances in
+ *  tokens back from the destination. */
+
+import { either, headChoice } from "../ui/controls.js";
+import { element, numberCell, renewed, row, scrolling, table } from "../ui/dom.js";
+import { COLOURS } from "../ui/marks.js";
+import { TOKENS_BACK, chart, line, namedLines, readable, rule } from "../ui/plot.js";
+import { each, isNumber, isSize, isText, list, object, recordOf } from "../ui/record.js";
+import { below, kept, sound, turn } from "../ui/state.js";
+import { stateButtons, waysOn } from "../ui/links.js";
+import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.js";
+
+/** @import { Test, Told } from "../ui/record.js"
+ *  @typedef {Told<typeof RECORD>} Asked
+ *  @typedef {Told<typeof HEAD>} Head
+ *  @typedef {{kind: number, head: number}} Turned */
+
+const TOKENS = [
+  { stroke: COLOURS[0] },
+  { stroke: COLOURS[1], "stroke-dasharray": "6 4" },
+  { stroke: COLOURS[2], "stroke-dasharray": "2 3" },
+];
+
+/** @type {Test<number>} */ const isPlace = Number.isInteger;
+const LIKED = list(object({ token: isText, content: isNumber }), "", 0);
+/** A head: over how many tokens its kernel is spread; how far its scores vary with the place, with
+ *  the token, and with both in a way that no sum can follow; the log of its kernel at the record's
+ *  distances; of some tokens, their log content and how much more than the average token they get
+ *  there. */
+const HEAD = object({
+  ...each(["effective", "where", "what", "interaction"], isSize),
+  kernel: list(isNumber, "distance"),
+  most: LIKED,
+  least: LIKED,
+  tokens: list(object({ token: isText, more: list(isNumber, "distance") })),
+});
+const RECORD = object({
+  n: isPlace,
+  distances: list(isPlace, "distance"),
+  kinds: list(object({ name: isText, heads: list(HEAD) })),
+});
+
+// ---------------------------------------------------------------- the view
+
+/** @param {{model: any, el: HTMLElement}} view traits: record, kind, head */
+async function render({ model, el }) {
+  const record = recordOf(model, el, RECORD);
+  if (!record) return undefined;
+  const { kinds } = record;
+  /** @returns {Turned} */
+  const state = () => {
+    const kind = sound(model, "kind", below(kinds.length), 0);
+    return { kind, head: sound(model, "head", below(kinds[kind].heads.length), 0) };
+  };
+  const kindControl = either({
+    label: "Positions",
+    options: kinds.map(({ name }) => ({ label: name })),
+    onChange: (kind) => turn(model, { kind }),
+  });
+  const headPlace = element("div");
+  const [headline, where, both] = [element("p"), element("div"), element("div")];
+  const [tastes, account] = [element("div"), element("div")];
+  el.replaceChildren(
+    element("div", { class: "ctx-controls" }, kindControl, headPlace),
+    headline,
+    element("div", { class: "ctx-positions-pair" }, where, both),
+    element("div", { class: "ctx-positions-pair" }, tastes, account),
+    waysOn(model, stateButtons(model)).root,
+  );
+  /** @type {ReturnType<typeof headChoice> | null} */ let headControl = null;
+  let place = Math.floor(record.distances.length / 2); // where a reader last looked
+  /** @param {Turned & {width: number}} now @param {Changed} changed */
+  const update = ({ kind, head, width }, changed) => {
+    const { name, heads } = kinds[kind];
+    const pick = (/** @type {number} */ head) => turn(model, { head });
+    kindControl.update(kind);
+    if (changed("kind") && headPlace.querySelectorAll("input").length !== heads.length) {
+      headControl = headChoice({ count: heads.length, onChange: pick });
+      headPlace.replaceChildren(headControl);
+    }
+    headControl?.update(head);
+    const { effective, where: byPlace, what, interaction } = heads[head];
+    const share =
+      what > 0 ? `, ${figure(interaction / what)} of what it varies with the token` : "";
+    headline.textContent =
+      `Head ${head}, positions ${name}: its kernel covers ${figure(effective, 0)} tokens. Its scores ` +
+      `vary by ${figure(byPlace)} nats with the place, by ${figure(what)} with the token, and by ` +
+      `${figure(interaction)} with both${share}.`;
+    const room = width < 700 ? width : (width - 24) / 2;
+    const above = whereDrawing(record, heads[head], room, place, (to) => {
+      place = to;
+      beside.update(to);
+    });
+    const beside = bothDrawing(record, heads[head], room, place, (to) => {
+      place = to;
+      above.update(to);
+    });
+    renewed(where, above);
+    renewed(both, beside);
+    tastes.replaceChildren(tastesTable(heads[head]));
+    if (changed("kind", "head")) account.replaceChildren(accountTable(name, heads, head));
+  };
+  return kept({ model, place: el, state, update });
+}
+
+// ---------------------------------------------------------------- where
+
+/** @param {Asked} record @param {Head} head @param {number} width @param {number} place
+ *  @param {(place: number) => void} onMove */
+function whereDrawing({ n, distances }, { kernel, effective }, width, place, onMove) {
+  const weights = kernel.map(Math.exp);
+  const [least, most] = [Math.min(...weights), Math.max(...weights)];
+  const on = chart({
+    alt: `Kernel over the distance: ${figure(effective, 0)} effective tokens of ${n + 1}.`,
+    title: "where: the kernel",
+    x: { label: TOKENS_BACK, domain: [0, n], flip: true },
+    y: { label: "weight in the kernel", domain: [decade(least, -1), decade(most, 1)], log: true },
+    width,
+  });
+  on.add(rule(on, { y: 1 / (n + 1) }), line(on, distances, weights, { stroke: COLOURS[0] }));
+  const read = (/** @type {number} */ i) =>
+    `${distances[i]} back: ${threeDigits(weights[i])}, in an even row ${threeDigits(1 / (n + 1))}`;
+  return readAlong(on, distances, {
+    label: "Read the kernel at a distance",
+    value: place,
+    read,
+    onMove,
+  });
+}
+
+/** The next power of ten, down or up. @param {number} value @param {1 | -1} way */
+function decade(value, way) {
+  return 10 ** (way * Math.ceil(way * Math.log10(value) - 1e-9));
+}
+
+/** Lets a reader ask a chart for one of the record's distances.
+ *  @param {Chart} on @param {number[]} distances
+ *  @param {Omit<Parameters<typeof readable>[1], "max">} reader */
+function readAlong(on, distances, reader) {
+  const far = (/** @type {number} */ i, /** @type {number} */ from) =>
+    Math.abs(distances[i] - from);
+  const nearest = (/** @type {number} */ from) =>
+    distances.reduce((best, _, i) => (far(i, from) < far(best, from) ? i : best), 0);
+  const byPlace = {
+    ...on,
+    X: (/** @type {number} */ i) => on.X(distances[i]),
+    from: (/** @type {number} */ pixel) => nearest(on.from(pixel)),
+  };
+  return readable(byPlace, { max: distances.length - 1, ...reader });
+}
+
+// ---------------------------------------------------------------- what, and both
+
+/** @param {Asked} record @param {Head} head @param {number} width @param {number} place
+ *  @param {(place: number) => void} onMove */
+function bothDrawing({ n, distances }, { tokens }, width, place, onMove) {
+  const all = tokens.flatMap(({ more }) => more);
+  const [low, high] = [Math.min(0, ...all), Math.max(0, ...all)];
+  const room = 0.06 * (high - low || 1);
+  const names = tokens.map(({ token }) => tokenName(token));
+  const on = chart({
+    alt: `How much more than the average token ${names.join(", ")} get, over the distance.`,
+    title: "what, and both (level: no interaction)",
+    x: { label: TOKENS_BACK, domain: [0, n], flip: true },
+    y: { label: "nats more than the average token", domain: [low - room, high + room] },
+    width,
+    names,
+  });
+  on.add(rule(on, { y: 0 }));
+  namedLines(
+    on,
+    tokens.map(({ more }, k) => ({
+      label: names[k],
+      style: TOKENS[k % 3],
+      xs: distances,
+      ys: more,
+    })),
+  );
+  const read = (/** @type {number} */ i) =>
+    `${distances[i]} back: ` +
+    tokens.map(({ more }, k) => `“${names[k]}” ${signed(more[i])}`).join(", ");
+  const label = "Read the tokens at a distance";
+  return readAlong(on, distances, { label, value: place, read, onMove });
+}
+
+/** @param {Head} head */
+function tastesTable({ most, least }) {
+  const rows = most.map((liked, i) => {
+    const cells = [liked, least[i]].map((liked) => [
+      element("td", {}, liked && tokenMark(tokenName(liked.token))),
+      liked ? numberCell(signed(liked.content)) : element("td"),
+    ]);
+    return element("tr", {}, cells);
+  });
+  const columns = ["likes most", ["log content"], "likes least", ["log content"]];
+  return scrolling("Tokens", table({ kind: "ctx-figures ctx-positions-tokens", columns, rows }));
+}
+
+// ---------------------------------------------------------------- all heads
+
+/** @param {string} kind @param {Head[]} heads @param {number} chosen */
+function accountTable(kind, heads, chosen) {
+  const rows = heads.map(({ effective, where, what, interaction }, head) => {
+    const figures = [figure(effective, 0), ...[where, what, interaction].map((v) => figure(v))];
+    return row(String(head), figures, head === chosen && "ctx-chosen");
+  });
+  const columns = ["head", ["effective tokens"], ["where"], ["what"], ["both"]];
+  const name = `All heads, positions ${kind}`;
+  const kinds = "ctx-figures ctx-positions-heads";
+  return scrolling(name, table({ kind: kinds, columns, rows, caption: `${name}, in nats` }));
+}
+
+export default { render };

@@ -1,0 +1,119 @@
+"""The one door: that a destination is what was asked for, and that what is true of it is what
+transformers computes, of decoders of every kind and an encoder. Against loops encoders are held
+wherever decoders are: half of the cases of `by_hand` are encoders.
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from by_hand import draw_texts
+from kinds import KINDS, VARIANTS, matrix
+from test_lookups import near
+
+import ctxlib as cx
+from ctxlib.exact import ExactFromWeights
+from ctxlib.decompose import LayerNormDecomposition
+
+TEXTS = draw_texts(9, 32, 300, seed=4)
+N, THE = 20, 262
+
+
+# ---------------------------------------------------------------- the door
+
+
+def test_a_destination_is_of_a_model_or_of_its_weights(tiny, tiny_weights):
+    fixed, same = cx.fix_query(tiny, n=N), cx.fix_query(tiny_weights, n=N)
+    assert isinstance(fixed.decomposition, LayerNormDecomposition) and isinstance(fixed.exact, ExactFromWeights)
+    the = tiny_weights.token_id(" the")
+    for known in (fixed, same):
+        assert (known.n, known.token, known.length, known.n_ctx) == (N, the, N + 1, 32)
+        assert (known.n_heads, known.n_neurons, known.d_vocab) == (3, 40, 300)
+    assert torch.equal(fixed.decomposition.kernels, same.decomposition.kernels)
+    assert tiny_weights.typical_norm() == fixed.decomposition.C
+
+
+@pytest.mark.parametrize("of_library", [np.int64, np.array, torch.tensor])
+def test_numbers_of_any_library_are_plain_ones(of_kind, tiny_weights, here, of_library):
+    """Positions, tokens, and heads: one or several."""
+    for of, more in ((tiny_weights, ()), (of_kind("Llama").model, (TEXTS,))):
+        fixed = cx.fix_query(of, *more, n=of_library(N), token=of_library(THE))
+        assert {*map(type, (fixed.n, fixed.token))} == {int} and (fixed.n, fixed.token) == (N, THE)
+    calibrate = partial(cx.ContextualCircuit.calibrate, here, TEXTS[0])
+    for heads in ([of_library(2), 0], of_library([2, 0])):
+        assert repr(calibrate(heads).heads) == "(2, 0)"
+    for head in (1, np.int64(1)):
+        assert repr(calibrate(head).heads) == "(1,)"
+
+
+def test_what_is_asked_for_is_what_it_has(precise, of_kind):
+    fixed = cx.fix_query(precise, n=9, token=5, C=2.0)
+    assert (fixed.n, fixed.token, fixed.decomposition.C, fixed.exact.n) == (9, 5, 2.0, 9)
+    assert cx.fix_query(precise, n=9, token=5).decomposition.C == precise.typical_norm() != 2.0
+    by_means = cx.fix_query(of_kind("Llama").model, TEXTS, n=9, token=5)
+    assert (by_means.n, by_means.token, by_means.exact.n) == (9, 5, 9)
+    shorter = [TEXTS[0], TEXTS[1, :13]]  # of which it is the end
+    assert cx.fix_query(precise, shorter).n == 12
+    assert cx.fix_query(of_kind("Llama").model, shorter, token=THE).n == 12
+    assert cx.fix_query(of_kind("Llama").model, draw_texts(9, 40, 300), token=THE).n == 31
+    encoder = of_kind("BERT").model  # of which it is the middle
+    for texts, n in ((None, 16), (TEXTS, 16), ([TEXTS[0], TEXTS[1, :20]], 10)):
+        assert cx.fix_query(encoder, texts, token=THE).n == n
+
+
+# ---------------------------------------------------------------- as transformers runs it
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *VARIANTS])
+def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
+    """In float64, unfolded, of texts that were not asked about: rows, what is inside the heads and
+    what they write, the stream that the MLP reads, and what it makes of it. The first of its inputs
+    is what circuits speak of.
+    """
+    case = of_kind(kind)
+    fixed = cx.fix_query(case.model, TEXTS[:5], n=15, token=THE)
+    learned = isinstance(fixed.decomposition, LayerNormDecomposition)  # there any token may stand at n
+    x = TEXTS[5:, : fixed.length] if learned else fixed.prepare(TEXTS[5:])
+    held, out = case.run(x)
+    rows, reads = out.attentions[0], getattr(fixed.exact, "reads", 0)
+    near(fixed.exact.rows(x), rows[:, :, fixed.n], atol=1e-5)
+    if learned:
+        weights = fixed.decomposition.weights
+        near(cx.decompose.attention_pattern(weights, x[1]), rows[1], atol=1e-5)
+        for n in (0, 5, fixed.n):
+            sources = weights.reach(n, fixed.length)
+            near(cx.attention_rows(weights, x, n), rows[:, :, n, :sources], atol=1e-5)
+    else:
+        near(cx.hooks.exact_rows(case.model, x), rows[:, :, fixed.n], atol=1e-5)
+    z = held["out_of_heads", 0][0][:, fixed.n].unflatten(-1, (fixed.n_heads, -1))
+    near(fixed.exact.z(x), z)
+    W_O = matrix(case.parts(0).out_of_heads).unflatten(0, (fixed.n_heads, -1))
+    outputs = fixed.head_outputs(x)
+    near(outputs, case.centered(torch.einsum("thd,hdm->thm", z, W_O)))
+    near(fixed.resid_mid(x, outputs), case.centered(held["norm", reads][0][:, fixed.n]))
+    said, gated = fixed.mlp(x), "gate" in case.places.into
+    assert [*said] == (["gate", "up", "product"] if gated else ["pre", "post"])
+    first, *_, last = said.values()
+    near(first, held["into", reads][1][:, fixed.n])
+    near(last, held["out_of", reads][0][:, fixed.n])
+    beside = fixed.readout.resid_without_heads(x[:, fixed.n]) @ fixed.readout.W_in / fixed.scale(x, outputs)
+    near(fixed.exact_summary(x, range(fixed.n_heads)) + beside + fixed.readout.b_in, first)
+
+
+# ---------------------------------------------------------------- two means all the way
+
+
+def test_circuits_of_the_split_by_two_means_are_evaluated_whole(of_kind):
+    """None of the approximations is the truth, and all of them are the circuit, of heads that share
+    their values as well.
+    """
+    fixed = cx.fix_query(of_kind("Llama").model, TEXTS, n=N, token=THE)
+    circuit, x = cx.ContextualCircuit.calibrate(fixed, TEXTS[0], [0, 2]), fixed.prepare(TEXTS)
+    truth, approximated = fixed.exact_summary(x, circuit.heads), cx.evaluation.approximated
+    near(approximated(circuit, x, ()), truth)
+    near(approximated(circuit, x, cx.evaluation.APPROXIMATIONS), circuit.summary(x))
+    budget = cx.evaluation.error_budget(circuit, TEXTS, [3, 4, 5])
+    assert budget.loc[("none", ""), "fvu"] < 1e-6 < budget.loc[("all", ""), "fvu"]
+    table = cx.evaluate(circuit, TEXTS, [3, 4, 5])
+    assert budget.loc[("all", ""), "fvu"] == pytest.approx(table["fvu"].median(), rel=1e-4)
