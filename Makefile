@@ -46,8 +46,8 @@ test: $(READY) lint book ## everything that must hold: lint, types, notebooks, s
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # What computes, each held against loops by hand: it needs no book, no site, no browser and no model but mini.
-METHOD := causal circuit command denominators destination device evaluation explain families lookups models neurons \
-	nulls reading refused split stored studies weights
+METHOD := causal circuit command decompose denominators device evaluation explain families lookups models neurons \
+	nulls query reading refused store studies weights
 quick: $(READY) ## the method's own tests, in under a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(METHOD:%=tests/test_%.py)
 
@@ -76,14 +76,14 @@ lint: $(READY) types
 
 # Compiler and formatter come by npm; where that is missing or offline, this check is left out and says so.
 types: ## types and layout of the JavaScript in ctxviews
-	@if [ -x node_modules/.bin/prettier ] || npm ci --no-audit --no-fund --silent; \
+	@cd ctxviews && if [ -x node_modules/.bin/prettier ] || npm ci --no-audit --no-fund --silent; \
 	then node_modules/.bin/tsc -p jsconfig.json && npm run --silent lint && echo "JavaScript: types hold"; \
 	else echo "JavaScript: not checked, for lack of npm and a registry"; fi
 
 format: $(READY) ## lay the code out in house style
 	$(BIN)/ruff check --fix --exit-zero .
 	$(BIN)/ruff format .
-	@if [ -x node_modules/.bin/prettier ]; then npm run --silent format; fi
+	@cd ctxviews && if [ -x node_modules/.bin/prettier ]; then npm run --silent format; fi
 
 serve: ## read the built site at http://localhost:8000
 	$(PYTHON) -m http.server --directory _build/html 8000
@@ -106,7 +106,7 @@ reproduce: $(READY) ## the published figures beside what the chapters find: make
 # It fails where a cell does; checked outputs that come out otherwise at these versions are shown.
 COLAB := build/colab
 colab: $(READY) ## run every notebook on a fresh environment as Colab's: make colab PYTHON=python3.12
-	rm -rf $(COLAB) && mkdir -p $(COLAB)/source $(COLAB)/hub && cp -r twins $(COLAB)/hub/ctxlib
+	rm -rf $(COLAB) && mkdir -p $(COLAB)/source $(COLAB)/hub/ctxlib && cp -r data $(COLAB)/hub/ctxlib
 	git ls-files -z | tar -cf - --null -T - | tar -xf - -C $(COLAB)/source
 	$(PYTHON) -m venv $(COLAB)/runtime && $(COLAB)/runtime/bin/pip install --quiet --upgrade pip
 	$(COLAB)/runtime/bin/pip install --quiet --no-compile -r tools/colab.txt "$$($(BIN)/pip freeze | grep ^nbval==)"
@@ -138,7 +138,7 @@ endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:
 	-DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF \
 	&& cmake --build $(LLAMA)/made --target llama-server --parallel 2; }
 	@$(LLAMA)/made/bin/llama-server --alias qwen --host 127.0.0.1 --port 8081 -c 8192 -np 1 -n 160 \
-	-m "$$($(BIN)/python -c 'from ctxlib.models import kept_folder as at; print(next(at("qwen").glob("*.gguf")))')"
+	-m "$$($(BIN)/python -c 'from ctxlib.models import kept_folder; print(next(kept_folder("qwen").glob("*.gguf")))')"
 
 # The layers of real models that are fetched, and what chapters show of runs, where there are any.
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=07_british

@@ -17,8 +17,9 @@ from jaxtyping import jaxtyped
 ROOT = Path(__file__).parent
 PAGE = ROOT / "book" / "api.md"
 COMPUTE = {  # where, and in which modules
-    "ctxlib": "weights split layer place denominators circuit neurons evaluation",
-    "ctxlib.lookups": "causal lookups from_model",
+    "ctxlib": "weights decompose exact additive query store fix heads denominators circuit neurons "
+    "evaluation hooks adapter",
+    "ctxlib.lookups": "causal attribution congruence",
 }
 checker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int will do for a float
 checked = cache(partial(jaxtyped, typechecker=checker))
@@ -27,7 +28,7 @@ checked = cache(partial(jaxtyped, typechecker=checker))
 def pytest_configure(config):
     """What is deprecated, or will change, is an error where our own code calls it."""
     files = [*ROOT.glob("tools/*.py"), *ROOT.glob("benchmarks/*.py")]
-    ours = "|".join(["ctxlib", *sorted(file.stem for file in files)])
+    ours = "|".join(["ctxlib", "ctxviews", "ctxbook", *sorted(file.stem for file in files)])
     for kind in ("DeprecationWarning", "FutureWarning"):
         config.addinivalue_line("filterwarnings", rf"error::{kind}:({ours})\b")
 

@@ -37,8 +37,9 @@ from html import escape
 import pandas as pd
 import torch
 
+import ctxbook as cb
 import ctxlib as cx
-from ctxlib.models import DATA
+import ctxviews as cv
 
 KEPT = cb.evidence("welcome.json")
 # Written for this page before the neuron was asked about it, with words of the table of spellings.
@@ -153,7 +154,7 @@ alt = "The same paragraph in two spellings. " + "; ".join(
     f"{name}: the model adds {truth.mean():+.2f} on average, the prediction is {ours.mean():+.2f}"
     for name, _, truth, ours, _ in both
 )
-picture = cb.figures.Picture(
+picture = cv.picture.Picture(
     f'<figure style="margin:0"><p style="margin:0">Shades: {scale}</p>'
     f'<div style="display:flex;flex-wrap:wrap;gap:0 1.5em">{"".join(ribbons(*side) for side in both)}</div></figure>',
     alt,
@@ -182,7 +183,9 @@ r = float(
 )
 differ = [a != b for a, b in zip(*(decode_tokens(k).split() for k in (0, 1)), strict=True)]
 texts = [
-    t for t in cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), 250) if t.dialect[:2] == "en"
+    t
+    for t in cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), 250)
+    if t.dialect[:2] == "en"
 ]
 ends = torch.stack([told_at_end(x) for x in fixed.prepare(texts)])
 places = {d: torch.tensor([t.dialect == d for t in texts]) for d in ("en-GB", "en-US")}

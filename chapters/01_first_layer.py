@@ -42,7 +42,9 @@ import pandas as pd
 import torch
 from transformers import AutoModelForCausalLM
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 
 ROUNDING = 1e-4  # of float32, over a layer
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
@@ -75,7 +77,9 @@ pd.DataFrame(
     {
         "ends": ["".join(map(str, decode_tokens(page[-9:]))) for page in pages],
         "expected next": [
-            ", ".join(f"{t!r} {v:.2f}" for t, v in zip(decode_tokens(p.indices), p.values, strict=True))
+            ", ".join(
+                f"{t!r} {v:.2f}" for t, v in zip(decode_tokens(p.indices), p.values, strict=True)
+            )
             for p in (e.topk(4) for e in expected)
         ],
     },
@@ -403,7 +407,9 @@ cb.figures.picture(
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-speak = sorted(study.head_variance_share.nlargest(2).index)  # who these are comes with the roster below
+speak = sorted(
+    study.head_variance_share.nlargest(2).index
+)  # who these are comes with the roster below
 english = np.array([p.dialect.startswith("en") for p in study.passages])
 within_english = np.median(
     gap(written(passages[torch.from_numpy(english)]), study.domains[english])
@@ -528,9 +534,7 @@ cb.ledger(
     cb.Claim(
         "heads_add", "heads plus bias minus the layer's output, largest difference", off, digits=4
     ),
-    cb.Claim(
-        "layernorm_length", "length after LayerNorm over sqrt(d_model), smallest", shortest
-    ),
+    cb.Claim("layernorm_length", "length after LayerNorm over sqrt(d_model), smallest", shortest),
 )
 
 # %% [markdown]

@@ -39,7 +39,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 from ctxlib.weights import layer_norm_scale
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
@@ -254,7 +256,9 @@ def with_own_bos(scores):
 
 
 kernel = cx.positional_kernels(weights, n, TOKEN)  # head source: softmax of p
-of_token = cx.decompose.content_scores(weights, n, TOKEN)[:, X].transpose(0, 1)  # text head source: c
+of_token = cx.decompose.content_scores(weights, n, TOKEN)[:, X].transpose(
+    0, 1
+)  # text head source: c
 rows = {
     "even row": torch.full_like(kernel, 1 / (n + 1)),
     "by place alone": kernel,
@@ -462,7 +466,9 @@ The distances are over all positions of the book's passages, as in the paper's f
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-broad = [h for h in study.head_table.index if study.head_table["effective tokens"][h] > cx.heads.BROAD]
+broad = [
+    h for h in study.head_table.index if study.head_table["effective tokens"][h] > cx.heads.BROAD
+]
 everywhere = torch.stack(
     [
         cx.total_variation(
@@ -522,9 +528,7 @@ cb.ledger(
         cosine * d_model**0.5,
         digits=1,
     ),
-    cb.Claim(
-        "typical_norm", "best C over the median token norm, middle head", float(2**best)
-    ),
+    cb.Claim("typical_norm", "best C over the median token norm, middle head", float(2**best)),
     *[inside] * (H == 12),  # a range of GPT-2 small's own
 )
 

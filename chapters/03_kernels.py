@@ -36,8 +36,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+import ctxbook as cb
 import ctxlib as cx
-from ctxlib.models import DATA
+import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
@@ -576,7 +577,9 @@ if finds.any():  # attention on x_n and its earlier copies, where there are any
     for tokens in (p.tokens[: n + 1] for p in study.passages[::3]):
         alike = (tokens[:, None] == tokens).tril()
         late_copies = (alike.sum(-1) > 1) & (torch.arange(n + 1) >= n // 4)
-        found.append((cx.decompose.attention_pattern(weights, tokens) * alike).sum(-1)[:, late_copies])
+        found.append(
+            (cx.decompose.attention_pattern(weights, tokens) * alike).sum(-1)[:, late_copies]
+        )
     on_copies = torch.cat(found, -1).mean(-1)
 by_name = []
 if weights.n_heads == len(gpt2):  # the source names heads of GPT-2 small

@@ -42,7 +42,9 @@ import torch
 from einops import einsum
 from scipy.stats import norm
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
@@ -439,8 +441,12 @@ its_page = cx.softmax_denominators(real, [there.calibration_text])[0]
 
 # %% tags=["hide-input", "nbval-check-output"]
 its = there.head_table.assign(**{"who speaks": there.head_variance_share})
-its["coefficient of variation"] = cx.denominators.head_table(real, there.texts)["coefficient of variation"]
-its_terms = account(*moments(real.decomposition.content[:, real.prepare(fresh)], real.decomposition.kernels))
+its["coefficient of variation"] = cx.denominators.head_table(real, there.texts)[
+    "coefficient of variation"
+]
+its_terms = account(
+    *moments(real.decomposition.content[:, real.prepare(fresh)], real.decomposition.kernels)
+)
 its["topic"] = (its_terms["topic"] / sum(its_terms.values())).tolist()
 judging = torch.tensor([text.half == "B" for text in fresh])
 its["error of its page"] = (its_denom[judging] / its_page - 1).abs().mean(0).tolist()
@@ -452,7 +458,9 @@ off_there, off_all = (
     for some in (calm, its)
 )
 ends = real.prepare(fresh)[0, [0, -1]]
-held = (real.decomposition.kernels[:, [0, -1]] * real.decomposition.content[:, ends]).sum(-1) / its_denom.mean(0)
+held = (real.decomposition.kernels[:, [0, -1]] * real.decomposition.content[:, ends]).sum(
+    -1
+) / its_denom.mean(0)
 display(
     its.assign(
         **{c: its[c].map("{:.0%}".format) for c in ("who speaks", "error of its page", "topic")},

@@ -40,7 +40,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
@@ -52,7 +54,9 @@ half_A = [text for text in study.texts if text.half == "A"] or study.texts
 half_B = [text for text in study.texts if text.half == "B"] or study.texts
 J = cx.find_neurons(circuit, threshold=-np.inf).index[:NEURONS].tolist()
 kind = np.array([text.domain for text in half_B])
-print(f"{study}\ncalibrated on {calibration_text.name}; judged on the {len(half_B)} texts of half B")
+print(
+    f"{study}\ncalibrated on {calibration_text.name}; judged on the {len(half_B)} texts of half B"
+)
 
 # %% tags=["hide-input"]
 cb.figures.path(
@@ -271,7 +275,9 @@ Beside the circuit stand simpler guesses: its contributions averaged evenly; the
 # %%
 contribution = circuit.contribution[:, J]  # vocab neuron
 of_values = einops.einsum(  # the same with content / denominator = 1
-    circuit.fixed.decomposition.values(heads), circuit.readout[..., J], "t h d_head, h d_head j -> t j"
+    circuit.fixed.decomposition.values(heads),
+    circuit.readout[..., J],
+    "t h d_head, h d_head j -> t j",
 )
 even = torch.full_like(circuit.kernel, 1 / (n + 1))
 
@@ -443,13 +449,17 @@ VO = (weights.W_V[heads] @ weights.W_O[heads]).flatten(1)  # head, d_model d_mod
 unit = torch.nn.functional.normalize(VO, dim=1)
 cosines = (unit @ unit.T)[~torch.eye(len(heads), dtype=bool)]
 
-content = circuit.fixed.decomposition.content[heads][:, x_B[:, 1:n].flatten()]  # head, token of half B
+content = circuit.fixed.decomposition.content[heads][
+    :, x_B[:, 1:n].flatten()
+]  # head, token of half B
 content_spread = content.std(1) / content.mean(1)
 apart = cx.total_variation(pos, circuit.kernel)  # head
 pd.DataFrame(
     {
         "who speaks": [f"{v:.0%}" for v in who],
-        "spread of the denominator": [f"{v:.0%}" for v in study.head_table["coefficient of variation"][heads]],
+        "spread of the denominator": [
+            f"{v:.0%}" for v in study.head_table["coefficient of variation"][heads]
+        ],
         "spread of content over its mean": [f"{v:.1f}" for v in content_spread.tolist()],
         "written too long by, median text": [
             f"{v:+.0%}" for v in errors.quantile(0.5, dim=0).tolist()
@@ -461,7 +471,8 @@ pd.DataFrame(
 
 # %% tags=["hide-input", "nbval-check-output"]
 speak, restless = (
-    sorted(of.nlargest(2).index) for of in (who, study.head_table["coefficient of variation"][heads])
+    sorted(of.nlargest(2).index)
+    for of in (who, study.head_table["coefficient of variation"][heads])
 )
 cb.finding(
     f"The two heads that say {who[speak].sum():.0%}, {cb.listed(speak)}, are the two with the least steady denominators.",
@@ -608,7 +619,9 @@ def beyond_chance(drawn):
 
 
 fires, says = (v.numpy() > 0 for v in (whole_own, both_own))
-shared_only = [cx.evaluation.approximated(circuit, few, ["kernel"])[:, J] for few in x_B.split(32)]
+shared_only = [
+    cx.evaluation.approx_summary(circuit, few, ["kernel"])[:, J] for few in x_B.split(32)
+]
 worst = true_asked[int(np.argmin(asked_r))]
 r_all, ends_all = measured(median_r(summary_B, truth))
 

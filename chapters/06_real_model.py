@@ -60,6 +60,7 @@ import torch
 from einops import einsum
 from safetensors.torch import load_file, save_file
 
+import ctxbook as cb
 import ctxlib as cx
 from ctxbook import keep_rows
 
@@ -116,7 +117,7 @@ def truth_of(name):
         how: cx.evaluate(one, on_B)[["r", "fvu"]].median().round(4).to_dict()
         for how, one in {"one page": circuit, "own": circuit.self_normalized()}.items()
     }
-    VO = fixed.require_exact().value_map()[0][study.heads] @ fixed.readout.W_O[study.heads]
+    VO = fixed.require_exact().value_weights()[0][study.heads] @ fixed.readout.W_O[study.heads]
     unit = torch.nn.functional.normalize(VO.flatten(1), dim=1)  # head, d_model d_model
     cosines = (unit @ unit.T)[~torch.eye(len(unit), dtype=bool)]
     real = cx.models.real_models()[name]
@@ -174,7 +175,10 @@ class First:
         if held is None:  # the model itself is at hand
             parts = []
             for x in self.x.split(64):
-                out, rows = fixed.head_outputs(x), (fixed.require_exact().rows(x), fixed.decomposition.rows(x))
+                out, rows = (
+                    fixed.head_outputs(x),
+                    (fixed.require_exact().rows(x), fixed.decomposition.rows(x)),
+                )
                 truth = fixed.to_neurons(x, out, self.heads)
                 parts.append((truth, fixed.scale(x, out)[:, 0], cx.total_variation(*rows)))
             self.truth, self.scale, tv = map(torch.cat, zip(*parts, strict=True))
@@ -189,10 +193,14 @@ class First:
         self.J = self.top.argsort(descending=True, stable=True)[:MANY].tolist()
         self.denominators = fixed.denominators(self.x)[:, self.heads]  # text head
         by_token = self.circuit.weighted_values.flatten(1)
-        gathered = cx.decompose.weighted_sum(by_token, self.x, self.circuit.kernel.expand(self.x.shape))
+        gathered = cx.decompose.weighted_sum(
+            by_token, self.x, self.circuit.kernel.expand(self.x.shape)
+        )
         self.z = gathered.unflatten(1, (len(self.heads), -1))  # text head d_head, one page's
         even = torch.full(self.x.shape, 1 / self.x.shape[1])  # no kernel, and no content
-        bare = cx.decompose.weighted_sum(fixed.decomposition.values(self.heads).flatten(1), self.x, even)
+        bare = cx.decompose.weighted_sum(
+            fixed.decomposition.values(self.heads).flatten(1), self.x, even
+        )
         self.even = bare.unflatten(1, (len(self.heads), -1))
         better = self.circuit.self_normalized()
         self.own = better.summary(self.x[self.B])
@@ -346,9 +354,7 @@ def shown(value, ends=(), digits=2):
 
 q = held["qwen"]
 r, fvu = q["r"][0], q["FVU"][0]
-published_r, published_fvu = (
-    float(cb.published(f"median_{of}").value) for of in ("r", "fvu")
-)
+published_r, published_fvu = (float(cb.published(f"median_{of}").value) for of in ("r", "fvu"))
 own_r, own_fvu = q["own r"][0], q["own FVU"][0]
 compared = pd.DataFrame(
     {
@@ -500,10 +506,14 @@ Are these twenty better than what is no shelf? Three nulls, a thousand sets of t
 # %% tags=["hide-input", "nbval-check-output"]
 mixed = cb.nulls.mixtures(torch.cat([summary_A, true_B]), SEED, 2000)  # of what neurons are told
 label_mixed, _, auc_mixed = judged(mixed[: len(summary_A)], mixed[len(summary_A) :], qwen)
-alike = cb.nulls.random_sets(J[:FEW], fixed.n_neurons, DRAWS, SEED, like=fixed.readout.W_in.norm(dim=0))
+alike = cb.nulls.random_sets(
+    J[:FEW], fixed.n_neurons, DRAWS, SEED, like=fixed.readout.W_in.norm(dim=0)
+)
 some_mixtures = cb.nulls.random_sets(range(FEW), len(auc_mixed), DRAWS, SEED)
 nulls = {
-    "any twenty": np.median(auc[cb.nulls.random_sets(J[:FEW], fixed.n_neurons, DRAWS, SEED)], axis=1),
+    "any twenty": np.median(
+        auc[cb.nulls.random_sets(J[:FEW], fixed.n_neurons, DRAWS, SEED)], axis=1
+    ),
     "of like norm": np.median(auc[alike], axis=1),
     "mixtures": np.median(auc_mixed[some_mixtures], axis=1),
 }
@@ -759,7 +769,9 @@ the error $\epsilon$ meets the constant part as well: $\epsilon \bar v$ says not
 def constant_from_page(first):
     """What heads gather when the constant is the page's, not the circuit's: text head d_head."""
     made, page = first.circuit, first.fixed.prepare([first.study.calibration_text])[0]
-    likes = first.fixed.decomposition.content[first.heads] / made.denominators[:, None]  # head vocab
+    likes = (
+        first.fixed.decomposition.content[first.heads] / made.denominators[:, None]
+    )  # head vocab
     lengths = (likes.T[first.x] * made.kernel[:, None]).sum(1)  # text head: 1 + epsilon
     gathered = (made.kernel @ made.weighted_values[page].flatten(1)).unflatten(0, (len(likes), -1))
     always = gathered / (likes[:, page] @ made.kernel)[:, None]  # head d_head
@@ -963,9 +975,7 @@ here = {id: math.nan if known else float(value) for id, value in here.items()}
 cb.ledger(
     model,
     cb.Claim("tv", "Qwen: TV of the stable heads, weighted by who speaks", here["tv"]),
-    cb.Claim(
-        "share_stable", "Qwen: share of its heads that is stable", here["share_stable"]
-    ),
+    cb.Claim("share_stable", "Qwen: share of its heads that is stable", here["share_stable"]),
     cb.Claim(
         "median_r",
         f"Qwen: r over half B, median of {MANY} neurons",
@@ -1013,9 +1023,7 @@ r"""
 # %% tags=["nbval-check-output"]
 passages = qwen.study.passages
 by_page = [
-    r_and_fvu(qwen.told(qwen.z[qwen.B] * page[:, None], J), true_B[:, J])(
-        np.arange(len(true_B))
-    )
+    r_and_fvu(qwen.told(qwen.z[qwen.B] * page[:, None], J), true_B[:, J])(np.arange(len(true_B)))
     for page in qwen.on_pages(fixed.prepare(passages))
 ]
 by_kind = pd.DataFrame(by_page, columns=["r", "FVU"]).groupby(qwen.study.domains).median()

@@ -46,9 +46,9 @@ import pandas as pd
 import torch
 from torch.nn.functional import embedding_bag
 
+import ctxbook as cb
 import ctxlib as cx
 from ctxbook import keep_rows
-from ctxlib.models import DATA
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 REAL = ["qwen", "smollm2"]  # their stored layers
@@ -287,7 +287,9 @@ for name, pair in found.items():
             "families that agree": f"{agree(name, 'judging', j):.0%}, {agree(name, 'judging, more pieces', j):.0%}"
         }
         rows[NAMES[name], j] = (
-            zs | share | {"its tokens": ", ".join(cx.neurons.decode_tokens(studies[name].fixed, pushing))}
+            zs
+            | share
+            | {"its tokens": ", ".join(cx.neurons.decode_tokens(studies[name].fixed, pushing))}
         )
 pd.DataFrame(rows).T.rename_axis(["model", "neuron"])
 
@@ -296,7 +298,9 @@ Q = "qwen"
 J = found[Q][0]
 most = {group: float(np.abs(columns[Q][group][3]).max()) for group in GROUPS}
 z = {name: {g: float(c[2][found[name][0]]) for g, c in columns[name].items()} for name in NAMES}
-mixed = torch.randn(studies[Q].fixed.n_neurons, len(ears[Q].values.T), generator=torch.manual_seed(0))
+mixed = torch.randn(
+    studies[Q].fixed.n_neurons, len(ears[Q].values.T), generator=torch.manual_seed(0)
+)
 spread = torch.linalg.cholesky(ears[Q].readout.double() @ ears[Q].readout.double().T).float()
 discovered = columns[Q]["discovery"][0].values()
 z_mixed = float(np.abs(ears[Q].told(discovered, spread @ mixed.T)[1]).max())
@@ -1004,9 +1008,7 @@ if NAMED:
     claims += [
         cb.Claim("neuron_300", f"neuron 300: {MORE}", float(share[300])),
         cb.Claim("neuron_704", f"neuron 704: {MORE}", float(share[704])),
-        cb.Claim(
-            "opposite", "neurons 300 and 704: cosine of what they write", float(cosine)
-        ),
+        cb.Claim("opposite", "neurons 300 and 704: cosine of what they write", float(cosine)),
     ]
 cb.ledger(model, *claims)
 

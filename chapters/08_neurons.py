@@ -49,7 +49,9 @@ import torch
 from scipy import stats
 from transformers.activations import ACT2FN
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
@@ -183,7 +185,10 @@ for k, values in enumerate([*tops_of_draws, tops]):
     if k < DRAWS:
         mark = {"color": cb.figures.COLORS[1], "lw": 1, "label": "" if k else "mixtures, each draw"}
     axis.step(values.sort().values, 1 - np.arange(len(values)) / len(values), **mark)
-for fixed, name, dash in (theta, f"top at z = 2 ({theta:.1f})", "-"), (far, "the paper's share", ":"):
+for fixed, name, dash in (
+    (theta, f"top at z = 2 ({theta:.1f})", "-"),
+    (far, "the paper's share", ":"),
+):
     axis.axvline(fixed, color=cb.figures.COLORS[2], lw=1.2, ls=dash, label=name)
 axis.set(yscale="log", xlabel="top", ylabel="share of directions above")
 axis.legend(fontsize=8)
@@ -789,9 +794,7 @@ def named():
     over = "AUC of passages over others"
     return [
         cb.Claim("neuron_1621", f"neuron 1621, war: {over}", float(war[1621])),
-        cb.Claim(
-            "war_tokens", "1621: vocabulary above the tokens named", float(above), digits=4
-        ),
+        cb.Claim("war_tokens", "1621: vocabulary above the tokens named", float(above), digits=4),
         cb.Claim("neuron_1710", f"neuron 1710, scripture: {over}", float(scripture[1710])),
     ]
 

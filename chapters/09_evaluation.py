@@ -51,7 +51,9 @@ import torch
 from einops import einsum
 from sklearn.cluster import KMeans
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 from ctxlib.weights import layer_norm_scale
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
@@ -112,8 +114,8 @@ def median_of(column, approx, true):
         often = torch.from_numpy(np.bincount(drawn, minlength=len(sums)) / len(drawn))
         a, t, aa, fixed, tt = (often @ sums.flatten(1)).unflatten(0, sums.shape[1:])
         var = tt - t * t
-        r = (at - a * t) / ((aa - a * a) * var).sqrt()
-        per_neuron = {"r": r, "fvu": (aa - 2 * at + tt) / var, "from shape": 1 - r**2}[column]
+        r = (fixed - a * t) / ((aa - a * a) * var).sqrt()
+        per_neuron = {"r": r, "fvu": (aa - 2 * fixed + tt) / var, "from shape": 1 - r**2}[column]
         return float(per_neuron.nanquantile(0.5))
 
     return of_drawn
@@ -284,7 +286,7 @@ REAL = {"qwen": "Qwen", "smollm2": "SmolLM2", "minilm": "MiniLM"}
 
 def approximated(circuit, x, made):
     """What the circuit's heads add with these approximations: `text neuron`, a few at a time."""
-    return torch.cat([cx.evaluation.approximated(circuit, few, made) for few in x.split(32)])
+    return torch.cat([cx.evaluation.approx_summary(circuit, few, made) for few in x.split(32)])
 
 
 def alone(circuit, x):
@@ -371,7 +373,9 @@ Read by $W_\text{in}$ and divided by the page's scale, it is one number per neur
 def positional_pattern(circuit):
     """What the heads' own positional patterns add by the positions of values: `neuron`."""
     split, heads, readout = circuit.fixed.decomposition, list(circuit.heads), circuit.fixed.readout
-    P_V = cx.decompose.positional_component(split.weights, split.weights.W_V, circuit.fixed.n, split.C)[heads]
+    P_V = cx.decompose.positional_component(
+        split.weights, split.weights.W_V, circuit.fixed.n, split.C
+    )[heads]
     z = einsum(split.kernels[heads], P_V, "h i, h i d -> h d")
     return einsum(z, readout.W_O[heads], "h d, h d m -> m") @ readout.W_in / circuit.scale
 
@@ -460,7 +464,9 @@ def asked_real(name):
     fixed = cx.fix_query(model, A, 128 if isinstance(model, cx.models.Encoder) else 256)
     one = cx.study(fixed, A, or_all=True).circuit
     J = cx.find_neurons(one, threshold=-math.inf).index[:100].tolist()
-    truth = torch.cat([fixed.exact_summary(few, one.heads)[:, J] for few in fixed.prepare(B).split(32)])
+    truth = torch.cat(
+        [fixed.exact_summary(few, one.heads)[:, J] for few in fixed.prepare(B).split(32)]
+    )
     files = cx.models.real_models()[name]["files"]
     return asked_three(one, A, B, J, truth) | {"sha256": [*files.values()]}
 
@@ -924,9 +930,7 @@ by_kind, by_name = matched_over_other(kind_of), matched_over_other(np.array(stud
 drawn_once = np.arange(len(passages))
 cb.ledger(
     model,
-    cb.Claim(
-        "median_r", f"paper's circuit, {TOKEN!r} at n: median r", medians["r"], ends_r, 4
-    ),
+    cb.Claim("median_r", f"paper's circuit, {TOKEN!r} at n: median r", medians["r"], ends_r, 4),
     cb.Claim("median_fvu", "the same: median FVU", medians["fvu"], of_pages, 4),
     cb.Claim("median_r", "paper's circuit, own token at n: median r", r_own, ends_own, 4),
     *(

@@ -52,7 +52,9 @@ import pandas as pd
 import torch
 from einops import einsum, rearrange
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
@@ -646,7 +648,9 @@ def on_real(name="smollm2"):
     return {
         "files": cx.models.real_models()[name]["files"],
         "texts": table[["document", "domain", "kind"]].to_numpy().tolist(),
-        "roster": head_table[["effective tokens", "coefficient of variation", "family", "stable"]].T.to_dict(),
+        "roster": head_table[
+            ["effective tokens", "coefficient of variation", "family", "stable"]
+        ].T.to_dict(),
         "weight": float(weight),
         "given": {k: v.tolist() for k, v in rises.items()},
         "silenced": {which: alone(hs) for which, hs in sets.items()},

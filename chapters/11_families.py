@@ -86,7 +86,9 @@ import pandas as pd
 import torch
 from einops import einsum
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 library = {}  # texts, once for each tokenizer
@@ -106,8 +108,12 @@ def asked(name, model=None):
     one_token = len(model.tokenizer.encode(TOKEN, add_special_tokens=False)) == 1
     fixed = cx.fit_additive(model, A, n, TOKEN if one_token else int(A[0].tokens[1]))
     head_table = cx.denominators.head_table(fixed, A)
-    order = head_table["coefficient of variation"].argsort().tolist()  # where none is stable, the steadiest
-    heads = head_table.index[head_table["stable"]].tolist() or sorted(order[: max(1, len(order) // 4)])
+    order = (
+        head_table["coefficient of variation"].argsort().tolist()
+    )  # where none is stable, the steadiest
+    heads = head_table.index[head_table["stable"]].tolist() or sorted(
+        order[: max(1, len(order) // 4)]
+    )
     account = cx.additive.anova(fixed.decomposition)
     leftover = (account["interaction"] / account["what"])[heads]
     return SimpleNamespace(
@@ -235,7 +241,9 @@ def factors(layer, mean):
 
 for one in decoders.values():
     kernels, content = factors(one.exact, one.decomposition.mean)
-    assert torch.allclose(kernels, one.decomposition.kernels, atol=1e-4)  # the package does the same
+    assert torch.allclose(
+        kernels, one.decomposition.kernels, atol=1e-4
+    )  # the package does the same
     assert torch.allclose(content, one.decomposition.log_content, atol=1e-2)
 
 
@@ -321,7 +329,10 @@ def span(values, form):
 middle_tv = {k: np.median(one.tv.mean(0)) for k, one in decoders.items()}
 bound = {k: one.account["interaction"][one.heads] / 2 for k, one in decoders.items()}
 used = {k: decoders[k].tv.mean(0) / bound[k] for k in ("learned", "rotary", yours)}
-later = distances(own.exact, own.decomposition, own.x, first=1)[:, own.heads].mean(0).numpy() / bound[yours]
+later = (
+    distances(own.exact, own.decomposition, own.x, first=1)[:, own.heads].mean(0).numpy()
+    / bound[yours]
+)
 cb.finding(
     f"So large is TV beside the bound: {span(used['rotary'], '{:.2f}')} of it in the rotary twin's stable heads, up to {used['learned'].max():.2f} with learned positions, and up to {used[yours].max():.1f} in {MODEL}, where the start token is to blame: without it {MODEL} has {later.max():.2f} at most.",
     holds=bool(used["rotary"].max() <= 1 < used[yours].max() and later.max() < 1.05),
@@ -412,7 +423,9 @@ def variances(g):
     return einsum(whole.kernels, said, "head i, head i -> head"), content
 
 
-g = torch.stack([keeping([k]).exact.qk_direction for k in range(width)])  # plane head source d_model
+g = torch.stack(
+    [keeping([k]).exact.qk_direction for k in range(width)]
+)  # plane head source d_model
 said, survives = map(torch.stack, zip(*(variances(g_k) for g_k in g), strict=True))  # plane head
 
 # %% tags=["hide-input"]
@@ -423,7 +436,9 @@ remains = (survives / said.sum(0))[:, rotary.heads]
 figure, ((left, right),) = cb.figures.panels(1, 2, height=3.0, width=9)
 fixed = np.arange(width)
 left.bar(fixed, remains.mean(1), label="content")
-left.bar(fixed, (by_plane - remains).mean(1), bottom=remains.mean(1), hatch="//", label="interaction")
+left.bar(
+    fixed, (by_plane - remains).mean(1), bottom=remains.mean(1), hatch="//", label="interaction"
+)
 left.axvline(len(fast) - 0.5, color=cb.figures.INK, lw=1, ls=":")
 left.set(xlabel="plane (fast to slow)", ylabel="share of the variance", title="What planes say")
 left.legend()
@@ -477,7 +492,9 @@ Each plane in $S$ costs two numbers per token and head, for the cosine of a dist
 def by_planes(fixed, W_K, x):
     """`text head source plane`: the interaction of each plane; its sum is all that is left over."""
     layer, split = fixed.exact, fixed.decomposition
-    u = einsum(layer.qk_direction, torch.linalg.pinv(W_K), "h i d, h e d -> h i e")  # the turned query
+    u = einsum(
+        layer.qk_direction, torch.linalg.pinv(W_K), "h i d, h e d -> h i e"
+    )  # the turned query
     u = u - einsum(split.kernels, u, "h i, h i e -> h e")[:, None]
     keys = einsum(layer.normalized_resid(x) - split.mean, W_K, "t i d, h d e -> t h i e")
     return (keys * u).unflatten(-1, (2, -1)).sum(-2)  # planes k and k + d_head / 2
@@ -500,7 +517,9 @@ def planes_of(name):
     W_K = W_K.repeat_interleave(fixed.n_heads // len(W_K), 0)
     J = cx.find_neurons(study.circuit, threshold=-np.inf)[:NEURONS].index.tolist()
     tell = einsum(readout.W_O[heads], readout.W_in[:, J], "h e d, d j -> h e j")
-    apart = sum(by_planes(fixed, W_K, few).square().sum((0, 2)) for few in fixed.prepare(A).split(4))
+    apart = sum(
+        by_planes(fixed, W_K, few).square().sum((0, 2)) for few in fixed.prepare(A).split(4)
+    )
     most = apart.argsort(-1, descending=True)  # head plane
     slow = torch.arange(W_K.shape[-1] // 2).flip(0).expand_as(most)
     orders, parts = {"most interaction": most, "slowest": slow}, []
@@ -516,7 +535,9 @@ def planes_of(name):
                 parts.append((how, count, cx.total_variation(rows, true)[:, heads], told, truth))
     facts = {"files": cx.models.real_models()[name]["files"], "heads": heads, "n": fixed.n}
     facts["planes"], facts["texts"] = most.shape[1], len(B)
-    facts["speaks"] = (study.head_variance_share[heads] / study.head_variance_share[heads].sum()).tolist()
+    facts["speaks"] = (
+        study.head_variance_share[heads] / study.head_variance_share[heads].sum()
+    ).tolist()
     sd = cx.additive.anova(split).loc[heads]
     facts |= {"interaction": sd["interaction"].tolist(), "what": sd["what"].tolist()}
     facts["chosen"] = most[heads, :PLANES].tolist()
@@ -632,7 +653,9 @@ pd.DataFrame(
         k: {
             "stable heads": f"{len(stable[k])} of {one.fixed.n_heads}",
             "effective tokens, all heads": span(one.head_table["effective tokens"], "{:.0f}"),
-            "relative spread, all heads": span(one.head_table["coefficient of variation"], "{:.0%}"),
+            "relative spread, all heads": span(
+                one.head_table["coefficient of variation"], "{:.0%}"
+            ),
             "error with one page, mean over heads": f"{one.cost.mean():.1%}",
             "TV, middle and worst head": f"{middle_tv[k]:.3f}, {one.tv.mean(0).max():.3f}",
         }
@@ -646,7 +669,8 @@ blanks = {
     for k, m in zip(labels[:4], names[:4], strict=True)
 }
 spread, blank_spread = (
-    [float(of[k].head_table["coefficient of variation"].max()) for k in blanks] for of in (decoders, blanks)
+    [float(of[k].head_table["coefficient of variation"].max()) for k in blanks]
+    for of in (decoders, blanks)
 )
 free = {k: int(one.head_table["stable"].sum()) for k, one in blanks.items()}
 in_qwen = json.loads(ON_REAL.with_name("local.json").read_text())["qwen"]["roster"]
@@ -749,7 +773,10 @@ def by_pages(one):
     """Summaries of the judged neurons with the constants of every page: `page text neuron`."""
     few = np.random.default_rng(0).choice(len(one.A), min(PAGES, len(one.A)), replace=False)
     x = one.fixed.prepare([one.A[i] for i in few])
-    constants = one.fixed.denominators(x)[:, one.heads], one.fixed.scale(x, one.fixed.head_outputs(x))
+    constants = (
+        one.fixed.denominators(x)[:, one.heads],
+        one.fixed.scale(x, one.fixed.head_outputs(x)),
+    )
     factors = one.circuit.denominators * one.circuit.scale / (constants[0] * constants[1])
     bags = torch.zeros(len(one.x), one.fixed.d_vocab)
     bags.scatter_add_(1, one.x, one.circuit.kernel.expand(one.x.shape))
@@ -795,7 +822,7 @@ made = set(cx.evaluation.APPROXIMATIONS)
 by_equation = cx.fix_query(cx.LayerWeights.of(learned.model), n=n, token=TOKEN)
 paper = cx.ContextualCircuit.calibrate(by_equation, learned.circuit.calibration, learned.heads)
 one_page, mended_fvu = (
-    score(torch.cat([cx.evaluation.approximated(paper, x, of) for x in learned.x.split(32)])[:, learned.J], learned.truth, "fvu")
+    score(torch.cat([cx.evaluation.approx_summary(paper, x, of) for x in learned.x.split(32)])[:, learned.J], learned.truth, "fvu")
     for of in (made, made - {"values"})
 )  # fmt: skip
 fvu = {k: v["fvu"][0] for k, v in results.items()}

@@ -45,7 +45,9 @@ import torch
 import torch.nn.functional as F
 from einops import einsum, rearrange
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 from ctxlib.adapter import input_weights, norm_scale
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
@@ -234,7 +236,10 @@ for layer, (pos, p, c) in enumerate(means):
     tv.append(cx.total_variation(row, pos))
     D = (pos[:, None] * c[:, x_A[:, 1:]].exp()).sum(-1)  # head text
     of = dict(zip(("where", "what", "rest"), shares(left[KNOWN][layer]), strict=True))
-    of |= {"effective tokens": cx.effective_tokens(pos), "coefficient of variation": D.std(1) / D.mean(1)}
+    of |= {
+        "effective tokens": cx.effective_tokens(pos),
+        "coefficient of variation": D.std(1) / D.mean(1),
+    }
     of |= {"to kernel": tv[-1].mean(0), "to both": cx.total_variation(row, both).mean(0)}
     accounts.append(pd.DataFrame({"layer": layer + 1, "head": range(len(pos))} | of))
 account = pd.concat(accounts, ignore_index=True).astype({"layer": int, "head": int})
@@ -737,7 +742,9 @@ The first is the published recipe, extended by us to every source; the last is E
 """
 
 # %% tags=["hide-input"]
-max_cv = second[(second["effective tokens"] > cx.heads.BROAD) & (second["coefficient of variation"] < 0.3)]
+max_cv = second[
+    (second["effective tokens"] > cx.heads.BROAD) & (second["coefficient of variation"] < 0.3)
+]
 chosen = [int(h) for h in max_cv["head"]] or list(range(len(second)))
 pos, p, c = (v[chosen] for v in means[SECOND])
 W_in, b_in = (v.cpu() for v in input_weights(model, SECOND))

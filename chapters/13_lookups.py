@@ -64,7 +64,9 @@ import pandas as pd
 import torch
 from transformers.activations import ACT2FN
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 torch.set_grad_enabled(False)
@@ -151,12 +153,16 @@ def chosen(model, halves, count):
     awake, rng = P["A"] > 0, np.random.default_rng(0)
     drawn = []
     for k in sorted({k for k, *_ in said}):
-        pool = [(k, *fixed) for fixed in torch.nonzero(awake[k]).tolist() if [k, *fixed] not in said]
+        pool = [
+            (k, *fixed) for fixed in torch.nonzero(awake[k]).tolist() if [k, *fixed] not in said
+        ]
         wanted = sum(layer == k for layer, *_ in said)
         drawn += [pool[i] for i in rng.choice(len(pool), wanted, replace=False)]
     alike, own = [], [int(tokens[tuple(fixed)]) for fixed in said]
     for t in sorted(set(own)):
-        pool = [fixed for fixed in torch.nonzero((tokens == t) & awake).tolist() if at not in said]
+        pool = [
+            fixed for fixed in torch.nonzero((tokens == t) & awake).tolist() if fixed not in said
+        ]
         alike += [pool[i] for i in rng.permutation(len(pool))[: own.count(t)]]
 
     def those(places, **facts):

@@ -61,7 +61,9 @@ import pandas as pd
 import torch
 from scipy import stats
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
@@ -378,9 +380,7 @@ by_neuron = [SimpleNamespace(document=str(place), name="") for place in table["n
 from_B, from_A = table["B to A"].to_numpy(), table["true, held out"].to_numpy()
 ends_of_r = (np.nan, np.nan)
 if len(neurons) > 1:
-    ends_of_r = cb.by_document(
-        lambda d: np.corrcoef(from_B[d], from_A[d])[0, 1], by_neuron, 299
-    )
+    ends_of_r = cb.by_document(lambda d: np.corrcoef(from_B[d], from_A[d])[0, 1], by_neuron, 299)
 names_length = np.array([" tokens" in s.explanation for s in scores.values()])
 others = table[~names_length].mean(numeric_only=True)
 display(
@@ -766,7 +766,9 @@ def told_by(explainer):
 
 
 if CHAT and splits:
-    told_by(cx.lookups.chat.ChatExplainer(CHAT, cache=CACHE, timeout=600, attempts=1, batch=8, keep=100))
+    told_by(
+        cx.lookups.chat.ChatExplainer(CHAT, cache=CACHE, timeout=600, attempts=1, batch=8, keep=100)
+    )
 
 # %% tags=["hide-input", "nbval-check-output"]
 answers = json.loads(KEPT.read_text())["cases"]
@@ -857,7 +859,7 @@ def draw(case, explainer, labels):
         rows.append(f'<tr>{cell}">{state}</td>{cell}">{right}</td>{line}</td></tr>')
     scored = f"TPR {s.tpr:.2f} of {s.active}, TNR {s.tnr:.2f} of {s.inactive}: score {s.score:.2f}"
     caption = f"{html.escape(case[:1].upper() + case[1:])}, {labels} labels. <i>{html.escape(s.explanation)}</i> {scored}."
-    return cb.figures.Picture(
+    return cv.picture.Picture(
         f'<figure class="picture" style="margin:0"><table>{"".join(rows)}</table>'
         f"<figcaption><b>Figure 14.4.</b> {caption}</figcaption></figure>",
         f"{s.explanation} {scored}. A list of {len(held)} held-out prompts.",

@@ -38,6 +38,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+import ctxbook as cb
 import ctxlib as cx
 from ctxlib.weights import layer_norm_scale
 
@@ -104,7 +105,9 @@ Does the scale hold still, as the earlier post assumes to begin with {cite}`gibs
 """
 
 # %%
-ask = cx.decompose.qk_direction_at(weights, X[:, n], n)  # text head d_model: what the query asks for
+ask = cx.decompose.qk_direction_at(
+    weights, X[:, n], n
+)  # text head d_model: what the query asks for
 total = ask @ (W_E[X] + W_pos[: n + 1]).mT  # the score before any length
 true_scale = layer_norm_scale(W_E[X] + W_pos[: n + 1], weights.eps)[..., 0]
 exact = total / true_scale[:, None]

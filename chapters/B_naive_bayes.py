@@ -41,6 +41,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+import ctxbook as cb
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole

@@ -42,6 +42,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+import ctxbook as cb
 import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
@@ -705,7 +706,10 @@ wide, local = effective > cx.heads.BROAD, effective < cx.heads.LOCAL
 def step():
     """`head`: the mean step from one destination to the next, over the mean; what all texts share
     is divided out."""
-    ends = (cx.fix_query(study.fixed.decomposition.weights, n=m, token=TOKEN) for m in range(n - 24, n + 1))
+    ends = (
+        cx.fix_query(study.fixed.decomposition.weights, n=m, token=TOKEN)
+        for m in range(n - 24, n + 1)
+    )
     runs = torch.stack([cx.softmax_denominators(fixed, study.texts[:100]) for fixed in ends])
     runs = runs / runs.mean(1, keepdim=True)  # destination text head
     return (runs.diff(dim=0).abs().mean(0) / runs.mean(0)).mean(0)

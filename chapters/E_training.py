@@ -42,6 +42,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+import ctxbook as cb
 import ctxlib as cx
 from ctxlib.weights import layer_norm_scale
 
@@ -107,9 +108,7 @@ cb.finding(
 # %% tags=["hide-input", "nbval-check-output"]
 again = describe(other)
 off = max(abs(again[k] - base[k]) for k in ("stable", "TV", "r"))
-cb.finding(
-    "Computed again on this page, base is what was kept of it.", holds=bool(off <= 0.002)
-)
+cb.finding("Computed again on this page, base is what was kept of it.", holds=bool(off <= 0.002))
 
 # %% [markdown]
 r"""
@@ -343,7 +342,9 @@ def blank(seed):
     """The map of base's layer, untrained; of our own where base has other words."""
     layer = cb.nulls.untrained(cx.LayerWeights.of(other if same_words else model), seed)
     fixed = cx.fix_query(layer, n=study.n, token=TOKEN)
-    return geometry(torch.cat([fixed.exact_summary(x, range(fixed.n_heads)) for x in x_texts.split(100)]))
+    return geometry(
+        torch.cat([fixed.exact_summary(x, range(fixed.n_heads)) for x in x_texts.split(100)])
+    )
 
 
 by_words = max(agreement(geometry(v), of_other) for v in (bags, bags.sqrt(), bags.log1p()))
@@ -645,7 +646,9 @@ for k, (name, (expected, found, _)) in enumerate(of_heads.items()):
     left.loglog(expected, found, "os^D"[k], ms=5, mfc=fill, mec=f"C{k}", label=name)
 corners = np.array([0.003, 0.12])
 left.plot(corners, corners, color=cb.figures.INK, lw=1)
-left.fill_between(corners, corners / FACTOR, corners * FACTOR, color=cb.figures.INK, alpha=0.1, lw=0)
+left.fill_between(
+    corners, corners / FACTOR, corners * FACTOR, color=cb.figures.INK, alpha=0.1, lw=0
+)
 left.set(xlabel="forecast TV", ylabel="TV of Equation 1", title="a head")
 left.legend(fontsize=8, loc="upper left")
 fvu.plot(ax=right, style=["s-", "^-", "x--"], ms=5, lw=1.2, legend=False)

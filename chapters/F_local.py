@@ -73,6 +73,7 @@ import torch
 from einops import einsum, rearrange, repeat
 from scipy import stats
 
+import ctxbook as cb
 import ctxlib as cx
 from ctxbook import keep_rows
 
@@ -128,7 +129,9 @@ def first_layer(model, texts):
     theta = model.original_model.model.rotary_emb.inv_freq.cpu() if rotary else None
 
     def read(tokens, distance):
-        return cx.layer_norm(layer.E[tokens] + layer.position_offset[n - distance], layer.readout.eps)
+        return cx.layer_norm(
+            layer.E[tokens] + layer.position_offset[n - distance], layer.readout.eps
+        )
 
     def queries(tokens):
         q = einsum(read(tokens, 0), W_Q, "t m, h m d -> h t d")
@@ -344,7 +347,10 @@ def suppressing(of, counts):
 def roughness(of, texts, steps=24):
     """`head`: the mean step of a denominator from one destination to the next, over its mean; a
     factor that all texts share is divided out (appendix C)."""
-    kernel, likes = of.fixed.decomposition.kernels.flip(-1), of.fixed.decomposition.content  # by distance
+    kernel, likes = (
+        of.fixed.decomposition.kernels.flip(-1),
+        of.fixed.decomposition.content,
+    )  # by distance
     x = torch.stack([text.tokens[1 : of.n + 1 + steps] for text in texts if len(text.tokens) > of.n + steps])  # fmt: skip
     windows = x.unfold(1, of.n, 1).flip(-1)  # text dest distance
     along = torch.stack(
@@ -361,7 +367,9 @@ def along(of, texts):
     x = torch.stack([text.tokens[1 : of.n + 1] for text in texts])
     told = {}
     for m in (2**k for k in range(3, 20) if 2**k <= of.n):
-        parts = of.fixed.decomposition.content[stable][:, x[:, :m]] * kernel[stable, None, :m].flip(-1)
+        parts = of.fixed.decomposition.content[stable][:, x[:, :m]] * kernel[stable, None, :m].flip(
+            -1
+        )
         denoms = parts.sum(-1)  # head text
         told[m] = float((denoms.std(1) / denoms.mean(1)).median())
     return told
@@ -373,7 +381,9 @@ def by_keywords(of, halves):
     x = {h: torch.stack([text.tokens[1 : of.n + 1] for text in some]) for h, some in halves.items()}
     common = x["A"].flatten().bincount().argsort(descending=True)[:50]
     share = {h: 1 - torch.isin(v, common).float().mean(1).numpy() for h, v in x.items()}
-    logs = {h: cx.softmax_denominators(of.fixed, some).log().numpy().T for h, some in halves.items()}
+    logs = {
+        h: cx.softmax_denominators(of.fixed, some).log().numpy().T for h, some in halves.items()
+    }
 
     def explained(half, head, drawn):
         return np.corrcoef(share[half][drawn], logs[half][head, drawn])[0, 1] ** 2
@@ -727,12 +737,12 @@ For a copy $a = b$, at any distance. The families of chapter 3 call a head a dup
 figure, axes = cb.figures.panels(1, len(REAL), height=2.5, width=9, sharey=True)
 for axis, name in zip(axes[0], REAL.values(), strict=True):
     for h, line in enumerate(kept[name]["copies"]):
-        fixed = DISTANCES[: len(line)]
+        distances = DISTANCES[: len(line)]
         style, lw, k = ("-", 1.4, 0) if h in kept[name]["local"] else (":", 1, 1)
-        axis.plot(fixed, line, style, lw=lw, color=cb.figures.COLORS[k])
+        axis.plot(distances, line, style, lw=lw, color=cb.figures.COLORS[k])
         if max(line) > COPY:
             beside = {"textcoords": "offset points", "va": "center", "fontsize": 8}
-            axis.annotate(f"head {h}", (at[-1], line[-1]), (3, 0), **beside)
+            axis.annotate(f"head {h}", (distances[-1], line[-1]), (3, 0), **beside)
     axis.axhline(COPY, color=cb.figures.INK, lw=1, ls="--")
     axis.set(xscale="log", title=name, xlabel="distance")
     axis.set_xticks(DISTANCES, map(str, DISTANCES))

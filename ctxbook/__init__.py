@@ -1,5 +1,6 @@
-"""What was published, what this run found, and whether it holds: the ledger at the end of a
-chapter, whose bounds are those of `data/published.toml`, and the findings in its prose.
+"""What the pages of the book share, and a user of the method does not need: published figures and
+their bounds, the ledger, sentences with conditions, intervals, nulls, the house style of figures,
+and the evidence that is kept of real models (`import ctxbook as cb`).
 """
 
 import lazy_loader as _lazy

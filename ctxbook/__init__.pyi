@@ -1,19 +1,27 @@
 from . import (
+    figures,
     ledgers,
+    nulls,
 )
 from .bounds import (
     Claim,
     Published,
-    figures,
     published,
+    published_figures,
 )
 from .findings import (
     Finding,
-    by_document,
     finding,
     listed,
     over,
+)
+from .intervals import (
+    by_document,
     widest,
+)
+from .kept import (
+    DATA,
+    evidence,
 )
 from .ledgers import (
     GPT2_SMALL,
@@ -26,12 +34,14 @@ from .ledgers import (
 )
 
 __all__ = [
+    "DATA",
     "GPT2_SMALL",
     "LEDGER",
     "Claim",
     "Finding",
     "Published",
     "by_document",
+    "evidence",
     "figures",
     "finding",
     "fingerprint",
@@ -40,8 +50,10 @@ __all__ = [
     "ledger",
     "ledgers",
     "listed",
+    "nulls",
     "on_real",
     "over",
     "published",
+    "published_figures",
     "widest",
 ]

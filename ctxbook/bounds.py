@@ -9,7 +9,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 
-from ctxlib.models import DATA
+from ctxbook.kept import DATA
 
 APART = ("decided by algebra", "deciding little", "untestable here")
 
@@ -90,13 +90,13 @@ class Published:
 
 
 @cache
-def figures() -> dict[str, Published]:
+def published_figures() -> dict[str, Published]:
     """Every published figure by its id, as `data/published.toml` has them.
 
     >>> cb.published_figures()["tv"].at_most
     0.075
     """
-    with (cb.DATA / "published.toml").open("rb") as file:
+    with (DATA / "published.toml").open("rb") as file:
         return {id: Published(id, **facts) for id, facts in tomllib.load(file).items()}
 
 
@@ -106,9 +106,9 @@ def published(id: str) -> Published:
     >>> cb.published("median_fvu").at_most
     0.14265
     """
-    if id not in figures():
+    if id not in published_figures():
         raise ValueError(f"no published figure {id!r} in ctxbook/data/published.toml")
-    return figures()[id]
+    return published_figures()[id]
 
 
 @dataclass(frozen=True)

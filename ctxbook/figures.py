@@ -10,7 +10,6 @@ import io
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from textwrap import fill
 from typing import Literal
@@ -24,7 +23,8 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from torch import Tensor
 
-from ctxlib.models import DATA
+from ctxbook.kept import DATA
+from ctxviews.picture import Picture
 
 #: what matplotlib is told, from `data/house.mplstyle`
 STYLE = rc_params_from_file(DATA / "house.mplstyle", use_default_template=False)
@@ -54,24 +54,6 @@ def panels(
     """
     plt.rcParams.update(STYLE)  # for what is drawn into the axes later, too
     return plt.subplots(rows, columns, figsize=(width, height * rows), squeeze=False, **options)
-
-
-@dataclass(frozen=True)
-class Picture:
-    """What a notebook shows, and the words for it where nothing can be seen.
-
-    >>> cb.figures.Picture("<svg></svg>", alt="a line that rises")
-    a line that rises
-    """
-
-    html: str
-    alt: str
-
-    def _repr_html_(self) -> str:
-        return self.html
-
-    def __repr__(self) -> str:
-        return self.alt
 
 
 def picture(figure: Figure, number: str, caption: str, alt: str) -> Picture:
@@ -230,7 +212,7 @@ def unwrapped(element: ElementTree.Element) -> None:
         if child.tag == "defs" and not {part.tag for part in child} & {"clipPath", "pattern"}:
             del element[fixed]
         elif child.tag == "g" and not child.attrib:
-            element[fixed : at + 1] = child
+            element[fixed : fixed + 1] = child
 
 
 # ---------------------------------------------------------------- one mark a head
@@ -334,9 +316,7 @@ def shaded_text(
 # ---------------------------------------------------------------- from a token to a neuron
 
 #: its parts, and where they stand in a wide page and in a narrow one: one drawing with the views'
-SHAPES = json.loads(
-    files("ctxlib").joinpath("widgets/ui/pathshape.js").read_text("utf-8").split("`")[-2]
-)
+SHAPES = json.loads(files("ctxviews").joinpath("ui/pathshape.js").read_text("utf-8").split("`")[-2])
 
 
 def path(lit: Iterable[str], caption: str) -> Picture:

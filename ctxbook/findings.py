@@ -1,21 +1,15 @@
-"""What this run found: sentences in a chapter's prose that are true of it, and how sure their
-numbers are.
-"""
+"""Sentences about a run, each with the condition under which it is true."""
 
 from __future__ import annotations
 
 import html
 import math
 import re
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import DegenerateDataWarning, bootstrap
-
-from ctxlib.texts.text import Text
 
 OTHERWISE = "Here it is otherwise: "  # how a finding begins that does not hold
 SPACED = re.compile(r"(?<!\w)' (?=[^\s']+')")  # in front of a quoted token that begins with one
@@ -71,9 +65,6 @@ def listed(items: Iterable[object]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-# ---------------------------------------------------------------- numbers, and their intervals
-
-
 def over(
     values: ArrayLike,
     chosen: Sequence[int] | Sequence[bool],
@@ -87,58 +78,3 @@ def over(
     """
     picked = np.asarray(values)[np.asarray(chosen, dtype=None if len(chosen) else int)]
     return float(summary(picked)) if len(picked) else math.nan
-
-
-def by_document(
-    statistic: Callable[[np.ndarray], float],
-    texts: Sequence[Text],
-    draws: int = 999,
-    unit: str = "document",
-) -> tuple[float, float]:
-    """The 95% interval of `statistic` when other documents had been read: documents are drawn with
-    replacement, each with all of its texts (percentile bootstrap, Efron and Tibshirani 1993).
-    `statistic` gets the indices of the texts drawn, with repeats, as an array. A text without a
-    document counts as one of its own. The same draws every time. Where a draw gives a statistic
-    that is not a number, or there are not two documents, the interval is not one either.
-    `unit="domain"` draws whole domains.
-
-    >>> texts = cx.texts.collection(weights, 100)
-    >>> of_python = np.array([text.domain == "python" for text in texts])
-    >>> low, high = cb.by_document(lambda drawn: of_python[drawn].mean(), texts)
-    >>> low < of_python.mean() < high
-    np.True_
-    """
-    units = [getattr(text, unit) or text.name for text in texts]
-    names, member = np.unique(units, return_inverse=True)
-    if len(names) < 2:
-        return math.nan, math.nan
-    of_unit = [np.flatnonzero(member == u) for u in range(len(names))]
-
-    def redrawn(chosen: np.ndarray) -> float:
-        return float(statistic(np.concatenate([of_unit[u] for u in chosen])))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegenerateDataWarning)
-        drawn = bootstrap(
-            (np.arange(len(of_unit)),), redrawn, n_resamples=draws,
-            vectorized=False, method="percentile", random_state=0,
-        )  # fmt: skip
-    low, high = drawn.confidence_interval
-    return float(low), float(high)
-
-
-def widest(
-    statistic: Callable[[np.ndarray], float], texts: Sequence[Text], draws: int = 999
-) -> tuple[float, float, str]:
-    """The wider of two 95% intervals, and what was drawn again for it: documents, or whole domains,
-    where texts of one domain are alike in what is measured. A domain alone cannot be drawn again.
-
-    >>> texts = cx.texts.collection(weights, 100)
-    >>> of_python = np.array([text.domain == "python" for text in texts])
-    >>> *_, unit = cb.widest(lambda drawn: of_python[drawn].mean(), texts)
-    >>> unit
-    'domain'
-    """
-    units = ["document", "domain"] if len({text.domain for text in texts}) > 1 else ["document"]
-    ends = [(*by_document(statistic, texts, draws, unit), unit) for unit in units]
-    return max(ends, key=lambda interval: interval[1] - interval[0])

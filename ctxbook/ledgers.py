@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ctxlib import __version__
 from ctxbook.bounds import APART, Claim, published
-from ctxlib.models import DATA, real_models
+from ctxbook.kept import evidence
+from ctxlib import __version__
+from ctxlib.models import real_models
 from ctxlib.weights import LayerWeights, has_positions
 
 #: How GPT-2 small (openai-community/gpt2) is known: `fingerprint` of its first layer, its layers,
@@ -120,8 +121,6 @@ def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
 
 # ---------------------------------------------------------------- real models beside the book's
 
-ROWS = cb.evidence("rows.json")
-
 
 def on_real(*lines: str) -> pd.DataFrame:
     """What chapters 6 and 7 and appendix F found of real models, line by line, as it is kept: other
@@ -132,7 +131,7 @@ def on_real(*lines: str) -> pd.DataFrame:
     >>> cb.on_real("TV").loc["TV", "GPT-2 small, published"]
     '~0.05'
     """
-    kept = json.loads(ROWS.read_text(encoding="utf-8"))["lines"]
+    kept = json.loads(evidence("rows.json").read_text(encoding="utf-8"))["lines"]
     known = {line: row for of_page in kept.values() for line, row in of_page.items()}
     return pd.DataFrame([known[line] for line in lines], index=list(lines)).fillna("")
 
@@ -141,8 +140,9 @@ def keep_rows(chapter: str, table: pd.DataFrame) -> None:
     """Keep a chapter's lines about real models, and whose weights they are about; for
     `make evidence`.
     """
-    kept = json.loads(ROWS.read_text(encoding="utf-8")) if ROWS.exists() else {"lines": {}}
+    file = evidence("rows.json")
+    kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"lines": {}}
     lines = {line: {k: v for k, v in row.items() if v} for line, row in table.T.items()}
     kept["lines"] = kept["lines"] | {chapter: lines}
     files = {name: [*model["files"].values()] for name, model in real_models().items()}
-    ROWS.write_text(json.dumps(kept | {"sha256": files}, indent=1) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(kept | {"sha256": files}, indent=1) + "\n", encoding="utf-8")

@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ctxlib.weights import LayerWeights, check_chosen
+from ctxlib.checks import check_chosen
+from ctxlib.weights import LayerWeights
 
 Seed = int | np.random.Generator
 

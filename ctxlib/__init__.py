@@ -1,12 +1,21 @@
-"""Context from Weights: find the neurons that react to what a text is about,
-from a model's weights.
+"""Context from Weights: find the neurons that respond to what a text is about, from a language
+model's weights and one calibration text (`import ctxlib as cx`).
 
-The package has two halves (ARCHITECTURE.md). What computes, in which data flow one way: models ->
-weights -> split and layer -> place -> denominators -> circuit -> neurons -> evaluation, with texts,
-nulls, scale, stored, and decoders for what takes any decoder: first layers with other positions,
-look-ups, what happens in the forward pass. And what makes pages of it, which the first half never
-imports: studies, claims, plots, decoders.explain, chat, widgets, the command in __main__.
-`import ctxlib as cx`; what the stub beside this file lists is loaded when it is first used.
+What to call, in order:
+
+    model = cx.load("mini")                   a model: a name, a folder, a GGUF file
+    texts = cx.texts.collection(model)        a thousand held-out texts; or your own, cx.texts.labeled
+    fixed = cx.fix_query(model)               one query token, " the", at one position
+    heads = cx.stable_heads(fixed, texts)     the heads whose softmax denominators hardly vary
+    circuit = cx.ContextualCircuit.calibrate(fixed, texts[0], heads)
+    neurons = cx.find_neurons(circuit)        one row a neuron, with the tokens that move it
+    labels = cx.label_neurons(...)            the kind of text each responds to
+    scores = cx.evaluate(circuit, texts)      against the model itself: r, FVU
+
+`cx.study(model)` does all of this at once, and so does `python -m ctxlib MODEL`. The modules read
+top to bottom in the order in which data flows: models, weights, decompose, exact, query, additive,
+store, fix, heads, denominators, circuit, neurons, evaluation, studies; `texts` reads texts, and
+`lookups` goes on to the heads and neurons of all layers.
 """
 
 import lazy_loader as _lazy

@@ -1,31 +1,38 @@
 from . import (
-    chat,
-    claims,
-    decoders,
+    adapter,
+    additive,
+    checks,
+    circuit,
+    decompose,
     denominators,
     evaluation,
+    exact,
+    heads,
+    hooks,
+    lookups,
     models,
     neurons,
-    nulls,
-    plots,
-    split,
+    query,
+    store,
+    studies,
     texts,
-    widgets,
+    weights,
 )
+from .additive import fit_additive
 from .circuit import ContextualCircuit, shared_kernel
-from .denominators import softmax_denominators, stable_heads
-from .evaluation import evaluate
-from .models import load
-from .neurons import find_neurons, label_neurons
-from .place import destination, families
-from .decomposition import (
+from .decompose import (
+    approx_rows,
     attention_rows,
     content_scores,
-    effective_tokens,
     positional_kernels,
-    approx_rows,
     total_variation,
 )
+from .denominators import softmax_denominators, stable_heads
+from .evaluation import evaluate
+from .fix import fix_query
+from .heads import effective_tokens, families
+from .models import load
+from .neurons import find_neurons, label_neurons
 from .studies import study
 from .weights import LayerWeights, layer_norm
 
@@ -34,33 +41,40 @@ __version__: str
 __all__ = [
     "ContextualCircuit",
     "LayerWeights",
+    "adapter",
+    "additive",
+    "approx_rows",
     "attention_rows",
-    "chat",
-    "claims",
+    "checks",
+    "circuit",
     "content_scores",
-    "decoders",
+    "decompose",
     "denominators",
-    "destination",
     "effective_tokens",
     "evaluate",
     "evaluation",
+    "exact",
     "families",
     "find_neurons",
+    "fit_additive",
+    "fix_query",
+    "heads",
+    "hooks",
     "label_neurons",
     "layer_norm",
     "load",
+    "lookups",
     "models",
     "neurons",
-    "nulls",
-    "plots",
     "positional_kernels",
-    "rebuilt_rows",
+    "query",
     "shared_kernel",
     "softmax_denominators",
-    "split",
     "stable_heads",
+    "store",
+    "studies",
     "study",
     "texts",
     "total_variation",
-    "widgets",
+    "weights",
 ]

@@ -1,8 +1,8 @@
-"""Sums over texts, batch by batch: over more than one sitting reads, kept in a checkpoint, or over
-more than one machine reads, on a Dask cluster. `cx.evaluate` comes here.
+"""Accumulate sums over texts, batch by batch: with a checkpoint, for what outgrows one sitting, or
+on a Dask cluster, for what outgrows one machine. `cx.evaluate` uses it.
 
-The checkpoint is kept by hand: a cache of calls (joblib) would know a whole call again, where here
-the texts may grow, are held against those that were done, and only new ones are computed.
+The checkpoint is our own code: a cache of calls (joblib) would recognise only a whole call, but
+here the texts may grow, are compared with those that were done, and only new ones are computed.
 """
 
 from __future__ import annotations
@@ -34,78 +34,84 @@ Sums = Any  # a dataclass of tensors that can be added; its `count` is that of i
 
 
 class Measure(Protocol):
-    """A dataclass that makes batches of texts and gives the sums over one."""
+    """A dataclass that makes batches of texts and returns the sums over one."""
 
     def batches(self, texts: Iterable[AnyText]) -> Iterator[Tokens]: ...
     def __call__(self, tokens: Tokens) -> Sums: ...
 
 
 @dataclass(frozen=True)
-class Mark:
-    """How far the texts are done: a digest of all of them in order, that of all but the last, and
-    where the last one begins, as JSON, if the texts can say it.
+class Progress:
+    """How many of the texts are done: a digest of all of them in order, that of all but the last,
+    and where the last one begins, as JSON, for a stream.
     """
 
     all: str
     before: str
     place: str
 
-    def behind(self, tokens: Tokens, place: str = "") -> Mark:
-        """The mark with these texts done as well."""
-        mark = self
+    def after(self, tokens: Tokens, place: str = "") -> Progress:
+        """Return the progress with these texts done as well."""
+        progress = self
         for text in tokens:
-            digest = hashlib.sha256(mark.all.encode() + text.numpy().tobytes()).hexdigest()
-            mark = Mark(digest, mark.all, place)
-        return mark
+            digest = hashlib.sha256(progress.all.encode() + text.numpy().tobytes()).hexdigest()
+            progress = Progress(digest, progress.all, place)
+        return progress
 
 
-NOTHING = Mark("", "", "")
-Batch = tuple[Tokens, Mark]  # tokens, and how far the texts are with them
+NOTHING = Progress("", "", "")
+Batch = tuple[Tokens, Progress]  # tokens, and the progress once they are done
 
 
-def summed(
+def accumulate(
     measure: Measure, nothing: Sums, texts: Iterable[AnyText], checkpoint: Any, client: Any
 ) -> Sums:
-    """The sums over all texts, `nothing` where there are none: those in the checkpoint and, batch
-    by batch in order, those of the texts that are not in it yet. Each batch is in the file as soon
-    as it is done. Refuses what `cx.evaluate` says.
+    """Return the sums over all texts, `nothing` if there are none: those in the checkpoint and,
+    batch by batch in order, those of the texts that are not in it yet. Each batch is in the file as soon
+    as it is done. Errors as in `cx.evaluate`.
     """
     file = None if checkpoint is None else Path(checkpoint).expanduser()
     if file and (file.is_dir() or not file.parent.is_dir()):
         raise ValueError(f"checkpoint={str(checkpoint)!r}: name a file in a folder that is there")
     owner = owner_of(measure) if file else ""
-    sums, mark = held(file, owner, nothing) if file and file.exists() else (nothing, NOTHING)
-    todo = unread(measure, texts, int(sums.count), mark, file)
-    here = ((measure(tokens), mark) for tokens, mark in todo)
-    for more, mark in on_cluster(client, measure, todo) if client else here:
+    sums, progress = (
+        load_checkpoint(file, owner, nothing) if file and file.exists() else (nothing, NOTHING)
+    )
+    todo = unread(measure, texts, int(sums.count), progress, file)
+    here = ((measure(tokens), progress) for tokens, progress in todo)
+    for more, progress in on_cluster(client, measure, todo) if client else here:
         sums += more
         if file:
-            keep(file, owner, sums, mark)
+            save(file, owner, sums, progress)
     return sums
 
 
 # ---------------------------------------------------------------- on a cluster
 
 
-def on_cluster(client: Any, measure: Measure, todo: Iterable[Batch]) -> Iterator[tuple[Sums, Mark]]:
-    """Every batch on a Dask cluster, a few ahead of what is asked for; results come in order, so
-    that sums are rounded as they are here. Where the texts end in an error, what is on its way
-    comes in first.
+def on_cluster(
+    client: Any, measure: Measure, todo: Iterable[Batch]
+) -> Iterator[tuple[Sums, Progress]]:
+    """Yield every batch's sums from a Dask cluster, a few ahead of what is asked for, in order, so
+    that sums are rounded as they are without a cluster. If the texts end in an error, results that
+    are under way come first.
 
     The measure is a task of its own rather than scattered data: what a lost worker held, a measure
-    or a batch, Dask makes again, as often as its `distributed.scheduler.allowed-failures` say.
+    or a batch, Dask computes again, as often as `distributed.scheduler.allowed-failures` says.
     """
     import dask
 
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
         shared = client.submit(copy, without_tokenizer(measure), pure=False)
-    sent = ((client.submit(call, shared, tokens, pure=False), mark) for tokens, mark in todo)
-    for future, mark in ahead(sent, 2 * max(1, sum(client.nthreads().values()))):
-        yield future.result(), mark
+    sent = (
+        (client.submit(call, shared, tokens, pure=False), progress) for tokens, progress in todo
+    )
+    for future, progress in ahead(sent, 2 * max(1, sum(client.nthreads().values()))):
+        yield future.result(), progress
 
 
 def without_tokenizer(thing: Any) -> Any:
-    """A circuit, and what it is made of, as it travels to a worker: that sees ids only."""
+    """Return a circuit, and what it is made of, without tokenizers: workers get token ids."""
     if not hasattr(thing, "__dataclass_fields__"):
         return thing
     parts = {f.name: without_tokenizer(getattr(thing, f.name)) for f in fields(thing)}
@@ -113,8 +119,8 @@ def without_tokenizer(thing: Any) -> Any:
 
 
 def ahead(items: Iterable[T], count: int) -> Iterator[T]:
-    """The items, of which `count` are made before the first is given. Where they end in an error,
-    it is raised behind those that were made.
+    """Yield the items, of which `count` are made before the first is yielded. An error is raised
+    after those that were made before it.
     """
     made: deque[T] = deque()
     try:
@@ -128,64 +134,66 @@ def ahead(items: Iterable[T], count: int) -> Iterator[T]:
     yield from made
 
 
-# ---------------------------------------------------------------- kept through kills
+# ---------------------------------------------------------------- checkpoints
 
 
-def held(file: Path, owner: str, kind: Sums) -> tuple[Sums, Mark]:
-    """What is in a checkpoint; ValueError where that is something else."""
+def load_checkpoint(file: Path, owner: str, kind: Sums) -> tuple[Sums, Progress]:
+    """Return what is in a checkpoint; raise ValueError if it is another's, or none."""
     with refusing(f"{file} is not a checkpoint of an evaluation: "), safe_open(file, "pt") as found:
         sums = type(kind)(*(found.get_tensor(f.name) for f in fields(kind)))
         words = found.metadata()
-        whose, mark = words.pop("owner"), Mark(**words)
+        whose, progress = words.pop("owner"), Progress(**words)
     if whose != owner:
         raise ValueError(
             f"{file} belongs to another circuit or other neurons: name another file, or delete it"
         )
-    return sums, mark
+    return sums, progress
 
 
-def keep(file: Path, owner: str, sums: Sums, mark: Mark) -> None:
-    """Written beside the old file and then put in its place: a kill leaves a whole one."""
+def save(file: Path, owner: str, sums: Sums, progress: Progress) -> None:
+    """Write next to the old file and then take its place: an interruption leaves one whole."""
     beside = file.with_name(file.name + ".part")
-    save_file({**vars(sums)}, beside, {"owner": owner, **vars(mark)})
+    save_file({**vars(sums)}, beside, {"owner": owner, **vars(progress)})
     beside.replace(file)
 
 
 def unread(
-    measure: Measure, texts: Iterable[AnyText], left: int, done: Mark, file: Path | None
+    measure: Measure, texts: Iterable[AnyText], left: int, done: Progress, file: Path | None
 ) -> Iterator[Batch]:
-    """The batches behind the `left` texts that are done, each with how far the texts are with it;
-    those that are must be the same as then.
+    """Yield the batches after the `left` texts that are done, each with the progress once it is
+    done too. Raises ValueError unless the texts that are done are the same as then.
 
     A stream begins with the last text done, if that was one of the same source; other texts begin
     with the first.
     """
     check_texts(texts)
     reading: Any = iter(texts)
-    mark, place = NOTHING, json.loads(done.place or "{}")
+    progress, place = NOTHING, json.loads(done.place or "{}")
     if isinstance(texts, Stream) and place.get("of") == texts.identity and left <= len(texts):
-        reading, mark, left = texts.reading(place), Mark(done.before, "", ""), 1
+        reading, progress, left = texts.reading(place), Progress(done.before, "", ""), 1
     for tokens in measure.batches(islice(reading, left)):
-        mark, left = mark.behind(tokens), left - len(tokens)
+        progress, left = progress.after(tokens), left - len(tokens)
     if left > 0:
         raise ValueError(f"{file} holds {left} texts more than are given: name another file")
-    if mark.all != done.all:
+    if progress.all != done.all:
         raise ValueError(f"{file} was made with other texts: name another file")
     for tokens in measure.batches(reading):
-        mark = mark.behind(tokens, json.dumps(reading.place) if isinstance(texts, Stream) else "")
-        yield tokens, mark
+        progress = progress.after(
+            tokens, json.dumps(reading.place) if isinstance(texts, Stream) else ""
+        )
+        yield tokens, progress
 
 
 def owner_of(measure: Measure) -> str:
-    """What a checkpoint belongs to, in 64 hexadecimal digits: all that a circuit is made of, but
-    the tokenizer, for the texts' ids are known.
+    """Return a digest of all that a circuit is made of, to which a checkpoint belongs. It leaves
+    out the tokenizer, since the texts' ids are known.
     """
 
-    def told(part: Any) -> Any:  # what JSON does not know by itself
+    def as_json(part: Any) -> Any:  # what JSON does not know by itself
         if is_dataclass(part):
             return {f.name: getattr(part, f.name) for f in fields(part) if f.name != "tokenizer"}
         if isinstance(part, Tensor):
             return hashlib.sha256(part.cpu().contiguous().numpy().tobytes()).hexdigest()
         return repr(part)
 
-    return hashlib.sha256(json.dumps(measure, default=told).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(measure, default=as_json).encode()).hexdigest()

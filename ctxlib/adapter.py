@@ -80,7 +80,10 @@ def output_weights(
     >>> W_O.shape, b_O.shape
     (torch.Size([2, 8, 32, 256]), torch.Size([256]))
     """
-    attention, n = [model.blocks[k].attn for k in range(layer + 1)], len(upstream_layers(model, layer))
+    attention, n = (
+        [model.blocks[k].attn for k in range(layer + 1)],
+        len(upstream_layers(model, layer)),
+    )
     W = torch.stack([heads.W_O.detach().cpu() for heads in attention])[:n]
     b = [heads.b_O.detach().cpu() for heads in attention[:n] if heads.b_O is not None]
     return W, sum(b, W.new_zeros(W.shape[-1]))

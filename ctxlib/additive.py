@@ -1,17 +1,16 @@
-"""The method where positions are not in the residual stream: rotary, ALiBi, relative biases; and
-learned ones as well (chapter 11).
+"""The method for models that add no positions to the residual stream (rotary, ALiBi, relative
+biases), and for those that do as well (chapter 11).
 
-In a first layer the score of a source depends on which token stands there and where, and on
-nothing else of the text. It is asked of the model itself, by one derivative a head, and then split
-by a two-way analysis of variance:
+In a first layer the score of a source depends only on its token t and its position i. We read it
+off the model, by one derivative a head, and split it by a two-way analysis of variance:
 
-    score(i, t)   = g_i . x_t + c_i                     exact: g_i is what source i is asked for
+    score(i, t)   = g_i . x_t + c_i                     exact; g_i is the QK direction at source i
     log pos_i     = mean of score(i, t) over tokens, each as often as in texts
     log content_t = mean of score(i, t) - log pos_i over sources, weighted by pos
                   = (sum_i pos_i g_i) . (x_t - mean x)
 
-What is left is the interaction of what and where: zero for ALiBi and relative biases, small where
-learned positions change LayerNorm's scale, and the whole question for rotary positions.
+What is left is the interaction of position and token: zero for ALiBi and relative biases, small
+where learned positions change LayerNorm's scale, and the whole question for rotary positions.
 """
 
 from __future__ import annotations
@@ -27,47 +26,39 @@ from einops import einsum, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ctxlib.adapter import act_fn, centered, upstream_layers, mlp_inputs
-from ctxlib.lookups.attribution import at_last_token
-from ctxlib.exact import ExactLayer, Residual, Values
+from ctxlib.adapter import act_fn, centered, mlp_inputs, upstream_layers
+from ctxlib.checks import as_index, crop, token_id
+from ctxlib.decompose import Decomposition, Entries, Readout, Texts
+from ctxlib.exact import ExactLayer, Residual, Values, Z
+from ctxlib.hooks import PATTERN, at_last_token, exact_rows
 from ctxlib.query import FixedQuery
-from ctxlib.decompose import Entries, Readout, Decomposition, Texts, placed
-from ctxlib.texts.batching import fixed, check_texts, progress
+from ctxlib.texts.batching import check_texts, prepare
 from ctxlib.texts.text import AnyText, Reader, token_ids
-from ctxlib.weights import (
-    AGREES,
-    check_ids,
-    check_layer,
-    layer_norm,
-    token_id,
-    untrained_tokens,
-    whole,
-)
+from ctxlib.weights import AGREES, check_layer, layer_norm, untrained_tokens
 
-TEXTS_AT_A_TIME = 4  # as whole attention patterns are read
 VOCAB_AT_A_TIME = 4096
 
-SCORES, PATTERN = "blocks.0.attn.hook_attn_scores", "blocks.0.attn.hook_pattern"
-READ_BY_KEYS, QUERY, INSIDE = (f"blocks.0.attn.hook_{name}" for name in ("in", "q", "z"))
+SCORES = "blocks.0.attn.hook_attn_scores"
+READ_BY_KEYS, QUERY, Z_HOOK = (f"blocks.0.attn.hook_{name}" for name in ("in", "q", "z"))
 
-# ---------------------------------------------------------------- what a first layer is asked for
+# ---------------------------------------------------------------- the exact layer
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExactFromModel(ExactLayer):
-    """The truth of a first layer at n where `token` stands, as a model's hooks show it: of any
-    decoder. `fit_additive` makes it.
+    """The first layer of any decoder with `token` at position n, read off the model's hooks.
+    `fit_additive` makes it.
 
-    `E` is the stream of each token where a text begins, `where` what position i adds to it (zero,
-    unless positions are learned and added), both centred where the model has LayerNorm. A source
-    at i with normalised stream x scores `asked[h, i] . x + alone[h, i]`, up to a constant of the
-    row. `W_V` and `b_V` are the heads' own; where they share keys and values, each has a copy.
-    `readout` belongs to the MLP of layer `reads`, the first that sees what the heads write: the
-    next layer's where attention and MLP stand side by side. `positions` is the kind of positions in
-    TransformerLens's words.
+    `E` is the residual stream of each token at the beginning of a text, `position_offset` what
+    position i adds to it (zero, unless positions are learned and added), both centred if the model
+    has LayerNorm. A source at i with normalised residual stream x has the score
+    `qk_direction[h, i] . x + qk_offset[h, i]`, up to a constant of the row. `W_V` and `b_V` have an
+    entry per head, also where heads share keys and values. `readout` belongs to the MLP of layer
+    `reads`, the first that reads the heads' outputs: the next layer's if attention and MLP are
+    parallel. `positions` is the kind of positions in TransformerLens's words.
 
-    >>> layer = cx.fit_additive(model, passages).exact
-    >>> layer.n, layer.positions, layer.qk_direction.shape
+    >>> exact = cx.fit_additive(model, passages).exact
+    >>> exact.n, exact.positions, exact.qk_direction.shape
     (256, 'standard', torch.Size([8, 257, 256]))
     """
 
@@ -75,33 +66,36 @@ class ExactFromModel(ExactLayer):
     token: int
     positions: str
     E: Float[Tensor, "vocab d_model"]
-    where: Float[Tensor, "source d_model"]
-    asked: Float[Tensor, "head source d_model"]
-    alone: Float[Tensor, "head source"]
+    position_offset: Float[Tensor, "source d_model"]
+    qk_direction: Float[Tensor, "head source d_model"]
+    qk_offset: Float[Tensor, "head source"]
     W_V: Float[Tensor, "head d_model d_head"]
     b_V: Float[Tensor, "head d_head"]
     readout: Readout
     reads: int
     tokenizer: Any
 
-    def value_map(self) -> Values:
+    def value_weights(self) -> Values:
         return self.W_V, self.b_V
 
-    def normalized_resid(self, x: Texts, here: bool = False) -> Residual:
-        """What keys and values are read from: `LN(E[x_i] + where[i])`. ValueError for a text of
-        fewer than n + 1 tokens, or with another than `token` at n.
+    def normalized_resid(self, x: Texts, at_n: bool = False) -> Residual:
+        """Return `LN(E[x_i] + position_offset[i])`.
+
+        Raises ValueError for a text of fewer than n + 1 tokens, and for one with another token at n
+        than the query token.
 
         >>> fixed = cx.fit_additive(model, passages[:2])
         >>> (x,) = fixed.prepare(passages[:1])
-        >>> torch.allclose(fixed.exact.normalized_resid(x), weights.normalized_resid(x), atol=1e-3)
+        >>> resid = fixed.exact.normalized_resid(x)
+        >>> torch.allclose(resid, weights.normalized_resid(x), atol=1e-3)
         True
         """
-        x = crop(check_ids(x, len(self.E)), self.n, self.n + 1, self.token)
-        stands = self.where[self.n] if here else self.where
-        return layer_norm(self.E[x] + stands, self.readout.eps)
+        x = crop(x, self.n + 1, len(self.E), self.n, self.token)
+        offset = self.position_offset[self.n] if at_n else self.position_offset
+        return layer_norm(self.E[x] + offset, self.readout.eps)
 
-    def scores_from(self, read: Residual) -> Entries:
-        """`g_i . x_i + c_i`, exact.
+    def scores_from(self, resid: Residual) -> Entries:
+        """Return `g_i . x_i + c_i`.
 
         >>> fixed = cx.fit_additive(model, passages[:2])
         >>> (x,) = fixed.prepare(passages[:1])
@@ -109,13 +103,17 @@ class ExactFromModel(ExactLayer):
         True
         """
         by_source = "... source d, head source d -> ... head source"
-        return einsum(read, self.asked, by_source) + self.alone
+        return einsum(resid, self.qk_direction, by_source) + self.qk_offset
 
 
-@dataclass(frozen=True, eq=False)
+# ---------------------------------------------------------------- its decomposition
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class AdditiveDecomposition(Decomposition):
-    """The split of any first layer by two means, over tokens and over sources. Make a destination
-    of it with `fit_additive`, or with `cx.fix_query` where positions are not learned.
+    """The additive decomposition of a first layer's scores: a mean over tokens and a mean over
+    sources. Make a fixed query with it by `fit_additive`, or by `cx.fix_query` for a model that
+    adds no positions to its residual stream.
 
     `frequency` is each token's share of the texts.
 
@@ -126,57 +124,57 @@ class AdditiveDecomposition(Decomposition):
 
     n: int
     token: int
-    layer: ExactFromModel
+    exact: ExactFromModel
     frequency: Float[Tensor, " vocab"]
 
     @property
     def tokenizer(self) -> Any:
-        return self.layer.tokenizer
+        return self.exact.tokenizer
 
     @property
     def readout(self) -> Readout:
-        return self.layer.readout
+        return self.exact.readout
 
     @cached_property
     def mean(self) -> Float[Tensor, "source d_model"]:
-        """`mean x`: what keys read at source i on average over the tokens of the texts.
+        """Return `mean x`: the average of what keys read at source i over the tokens of the texts.
 
         >>> cx.fit_additive(model, passages[:2]).decomposition.mean.shape
         torch.Size([257, 256])
         """
-        share, E = self.occurring
-        weight = share[:, None] / stream_scale(
-            E, self.layer.position_offset, self.readout.eps
-        )  # token source
-        return weight.T @ E + weight.sum(0)[:, None] * self.layer.position_offset
+        (share, E), offset = self.occurring, self.exact.position_offset
+        weight = share[:, None] / stream_scale(E, offset, self.readout.eps)  # token source
+        return weight.T @ E + weight.sum(0)[:, None] * offset
 
     @cached_property
     def kernels(self) -> Float[Tensor, "head source"]:
-        """`pos_i = softmax_i(g_i . mean x + c_i)`, the row of a text in which the average token
-        stands everywhere: up to a factor, the geometric mean over tokens of what a source gets.
+        """Return `pos_i = softmax_i(g_i . mean x + c_i)`: the row of a text with the average token
+        at every position; up to a factor, the geometric mean over tokens of a source's attention.
 
         >>> kernels = cx.fit_additive(model, passages).decomposition.kernels
         >>> cx.total_variation(kernels, cx.positional_kernels(weights, n=256)).max() < 0.1
         tensor(True)
         """
-        scores = einsum(self.layer.qk_direction, self.mean, "head source d, source d -> head source")
-        return (scores + self.layer.qk_offset).softmax(-1)
+        g = self.exact.qk_direction
+        scores = einsum(g, self.mean, "head source d, source d -> head source")
+        return (scores + self.exact.qk_offset).softmax(-1)
 
     @cached_property
     def mean_qk_direction(self) -> Float[Tensor, "head d_model"]:
-        """`sum_i pos_i g_i`: what the average source is asked for. A rotary head turns its query a
-        little further at every step back; what turns fast cancels here.
+        """Return `sum_i pos_i g_i`, the QK direction averaged over the kernel. Rotary positions
+        turn the direction a little further at every step back; what turns fast cancels here.
 
         >>> fixed = cx.fit_additive(model, passages[:2])
-        >>> torch.allclose(fixed.decomposition.mean_qk_direction, fixed.exact.qk_direction[:, 0], atol=1e-4)  # no turns
+        >>> first = fixed.exact.qk_direction[:, 0]  # learned positions: nothing turns
+        >>> torch.allclose(fixed.decomposition.mean_qk_direction, first, atol=1e-4)
         True
         """
-        return einsum(self.kernels, self.layer.qk_direction, "head source, head source d -> head d")
+        return einsum(self.kernels, self.exact.qk_direction, "head source, head source d -> head d")
 
     @cached_property
-    def content(self) -> Float[Tensor, "head vocab"]:
-        """`log content(t) = (sum_i pos_i g_i) . (x_t - mean x)`, in nats, zero for the average
-        token. x is read at the destination's position, which matters for learned positions only.
+    def log_content(self) -> Float[Tensor, "head vocab"]:
+        """Return `log content(t) = (sum_i pos_i g_i) . (x_t - mean x)`, in nats, zero for the
+        average token. x is read at position n, which matters for learned positions only.
 
         >>> content = cx.fit_additive(model, passages).decomposition.log_content
         >>> (content - cx.content_scores(weights, n=256)).std(dim=1).max() < 1e-3
@@ -187,40 +185,44 @@ class AdditiveDecomposition(Decomposition):
 
     @cached_property
     def untrained(self) -> Bool[Tensor, " vocab"]:
-        return untrained_tokens(self.layer.E, self.tokenizer)
+        return untrained_tokens(self.exact.E, self.tokenizer)
 
     @property
     def by_token(self) -> Iterator[Float[Tensor, "token d_model"]]:
-        """`LN(E[t] + where[n])` of the vocabulary, a few thousand tokens at a time."""
-        for part in self.layer.E.split(VOCAB_AT_A_TIME):
-            yield layer_norm(part + self.layer.position_offset[self.n], self.readout.eps)
+        """Yield `LN(E[t] + position_offset[n])` of the vocabulary, a few thousand tokens a time."""
+        for part in self.exact.E.split(VOCAB_AT_A_TIME):
+            yield layer_norm(part + self.exact.position_offset[self.n], self.readout.eps)
 
     @cached_property
     def occurring(self) -> tuple[Float[Tensor, " token"], Float[Tensor, "token d_model"]]:
-        """Frequency and stream of the tokens that occur in the texts."""
+        """Return frequency and residual stream of the tokens that occur in the texts."""
         found = self.frequency > 0
-        return self.frequency[found], self.layer.E[found]
+        return self.frequency[found], self.exact.E[found]
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
-        W_V, b_V = (t[list(heads)] for t in (self.layer.W_V, self.layer.b_V))
+        W_V, b_V = (t[list(heads)] for t in self.exact.value_weights())
         into = "t d_model, head d_model d_head -> t head d_head"
         return torch.cat([einsum(x, W_V, into) for x in self.by_token]).add_(b_V)
 
-    def inside(self, x: Texts, rows: Entries) -> Float[Tensor, "*text head d_head"]:
-        return self.layer.z_from_pattern(rows, self.layer.normalized_resid(x))
+    def z(self, x: Texts, rows: Entries) -> Z:
+        return self.exact.z_from_pattern(rows, self.exact.normalized_resid(x))
+
+
+# ---------------------------------------------------------------- fitting it
 
 
 def fit_additive(
     model: Any, texts: Sequence[AnyText], n: int | None = None, token: str | int = " the"
 ) -> FixedQuery:
-    """Ask a model loaded with `cx.load`. The texts say how common each token is.
+    """Fix a query of a model loaded with `cx.load` and fit the additive decomposition; the texts
+    say how common each token is.
 
-    n defaults to the middle of the shortest text. What is found is held against what the model
+    n defaults to the middle of the shortest text. The result is compared with what the model
     computes on one of the texts. Raises ValueError for fewer than two texts, for texts of fewer
-    than n tokens, for an n below 2 or beyond what the model reads, for a `token` that is not
-    exactly one, for a model whose scores are not linear in the keys' input (keys normalised,
-    scores capped) or that scales what its heads write, and for one of a single layer with attention
-    and MLP side by side.
+    than n tokens, for an n below 2 or beyond the model's context, for a `token` that is not exactly
+    one, for a model whose scores are not linear in what keys read (normalised keys, capped scores)
+    or that scales its heads' outputs, and for one with a single layer of parallel attention and
+    MLP.
 
     >>> fixed = cx.fit_additive(model, passages, n=100, token=" of")
     >>> fixed.decomposition.kernels.shape
@@ -233,106 +235,104 @@ def fit_additive(
     reads = 0 if upstream_layers(model, 0) else 1
     if reads >= model.cfg.n_layers:
         raise ValueError(
-            "attention and MLP of this model's only layer stand side by side: no neuron sees "
-            "what its heads write"
+            "attention and MLP of this model's only layer are parallel: no neuron reads what its "
+            "heads write"
         )
     reader = Reader.of(model)
     n = min(len(token_ids(text, reader)) for text in texts) // 2 if n is None else n
-    n = whole("destination", n)
+    n = as_index("position", n)
     if not 2 <= n < model.cfg.n_ctx:
-        raise ValueError(f"destination {n}: choose 2 to {model.cfg.n_ctx - 1}")
+        raise ValueError(f"position {n}: choose 2 to {model.cfg.n_ctx - 1}")
     number = token_id(token, reader.tokenizer, reader.d_vocab)
     stack = prepare(reader, texts, n, number)
     one = stack[:1].clone()
-    E, where = stream_of(model, one)
+    E, offset = embed(model, one)
     counts = torch.bincount(stack[:, 1:n].flatten(), minlength=len(E)).to(E.dtype)
 
     attn = model.blocks[0].attn
     W_O, W_V = attn.W_O.detach().cpu(), attn.W_V.detach().cpu()
     b_V = torch.zeros(len(W_V), W_V.shape[-1]) if attn.b_V is None else attn.b_V.detach().cpu()
     shared = len(W_O) // len(W_V)
-    asked, scores = derivatives_of_scores(model, one)
-    x = layer_norm(E[one[0]] + where, model.cfg.eps)
-    # behind the first layer's attention, or in front of the second, parallel layer
+    g, scores = score_derivatives(model, one)
+    x = layer_norm(E[one[0]] + offset, model.cfg.eps)
+    # after the first layer's attention, or before the second layer of a parallel model
     name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
-    own = at_last_token(model, [one[0]], [name, INSIDE], reads + 1)
-    written = einsum(own[INSIDE][0], W_O, "head d, head d d_model -> d_model")
+    own = at_last_token(model, [one[0]], [name, Z_HOOK], reads + 1)
+    from_heads = einsum(own[Z_HOOK][0], W_O, "head d, head d d_model -> d_model")
     inputs = {part: (W.cpu(), b.cpu()) for part, (W, b) in mlp_inputs(model, reads).items()}
-    layer = ExactFromModel(
+    rest = centered(model, own[name])[0] - from_heads
+    exact = ExactFromModel(
         n=n,
         token=number,
         positions=model.cfg.positional_embedding_type,
         E=E,
-        where=where,
-        asked=asked,
-        alone=scores - einsum(asked, x, "head source d_model, source d_model -> head source"),
+        position_offset=offset,
+        qk_direction=g,
+        qk_offset=scores - einsum(g, x, "head source d_model, source d_model -> head source"),
         W_V=repeat(W_V, "kv d_model d_head -> (kv shared) d_model d_head", shared=shared),
         b_V=repeat(b_V, "kv d_head -> (kv shared) d_head", shared=shared),
-        readout=Readout(
-            W_O,
-            inputs,
-            eps=model.cfg.eps,
-            act_fn=act_fn(model),
-            rest=centered(model, own[name])[0] - written,
-        ),
+        readout=Readout(W_O, inputs, eps=model.cfg.eps, act_fn=act_fn(model), rest=rest),
         reads=reads,
         tokenizer=reader.tokenizer,
     )
-    found = FixedQuery(AdditiveDecomposition(n, number, layer, counts / counts.sum()), layer, reader)
-    check(found, layer, model, stack[-1:])
-    return found
+    approx = AdditiveDecomposition(n, number, exact, counts / counts.sum())
+    fixed = FixedQuery(approx, exact, reader)
+    check(fixed, exact, model, stack[-1:])
+    return fixed
 
 
 def check(
-    fixed: FixedQuery, layer: ExactFromModel, model: Any, stack: Int[Tensor, "text source"]
+    fixed: FixedQuery, exact: ExactFromModel, model: Any, stack: Int[Tensor, "text source"]
 ) -> None:
-    """Nothing, or a ValueError where rows, outputs, stream or neurons that follow from this are not
-    what the model computes.
-    """
-    readout, reads = layer.readout, layer.reads
-    rows, outputs = layer.rows(stack), fixed.head_outputs(stack)
+    """Raise ValueError unless rows, outputs and neurons are those that the model computes."""
+    readout, reads = exact.readout, exact.reads
+    outputs = fixed.head_outputs(stack)
     pre = layer_norm(fixed.resid_mid(stack, outputs), readout.eps) @ readout.W_in + readout.b_in
     name = f"blocks.{reads}.mlp.hook_pre"
-    own = at_last_token(model, list(stack), [INSIDE, name], reads + 1)
-    inside, true = fixed.apply_W_O(own[INSIDE]), true_rows(model, stack)
+    own = at_last_token(model, list(stack), [Z_HOOK, name], reads + 1)
     for fault, ours, theirs in (
-        ("attention scores are not linear in what its keys read", rows, true),
-        ("heads write something else than values and W_O say", outputs, inside),
+        (
+            "scores are not linear in what its keys read",
+            exact.rows(stack),
+            exact_rows(model, stack),
+        ),
+        ("heads write something else than z W_O", outputs, fixed.apply_W_O(own[Z_HOOK])),
         ("MLP reads something else than the sum of what was written", pre, own[name]),
     ):
         # twice: scores are put together from derivatives, and a softmax follows
         if not (ours - theirs).abs().max() <= 2 * AGREES * theirs.abs().max():
             raise ValueError(
-                f"this model's {fault} (normalised keys, capped scores, norms behind the "
-                "heads or with gains that are not folded, ...): "
-                "empirical kernels would be wrong for it"
+                f"this model's {fault} (normalised keys, capped scores, norms after the heads or "
+                "with gains that are not folded, ...): kernels would be wrong for it"
             )
 
 
 # ---------------------------------------------------------------- what is left
 
 
-def decomposition(split: AdditiveDecomposition) -> pd.DataFrame:
-    """How far scores vary with where, with what, and with both together: one row a head, standard
-    deviations in nats, sources weighted by the kernel and tokens by their frequency.
+def anova(approx: AdditiveDecomposition) -> pd.DataFrame:
+    """Return how far scores vary with position (`where`), with token (`what`), and with both
+    together (`interaction`): one row a head, standard deviations in nats, sources weighted by the
+    kernel and tokens by their frequency.
 
     The three squares add up to the variance of the scores (a two-way analysis of variance). To
-    second order half of the square of `interaction` is the divergence of the rebuilt row from the
-    true one, so half of `interaction` bounds their total variation distance (Pinsker). `kept` is
-    `|sum_i pos_i g_i|` over the root mean square of `|g_i|`: the part of the query that does not
-    cancel between near and far sources; 1 where nothing turns.
+    second order half of the square of `interaction` is the divergence of the approximate row from
+    the exact one, so half of `interaction` bounds their total variation distance (Pinsker). `kept`
+    is `|sum_i pos_i g_i|` over the root mean square of `|g_i|`: the part of the QK direction that
+    does not cancel between near and far sources; 1 where nothing turns.
 
     >>> table = cx.additive.anova(cx.fit_additive(model, passages).decomposition)
     >>> list(table), table["kept"].round(2).unique()  # learned positions: nothing turns
     (['where', 'what', 'interaction', 'kept'], array([1.]))
     """
-    layer, (share, E) = split.layer, split.occurring
-    scale = stream_scale(E, layer.position_offset, layer.readout.eps)  # token source
+    exact, (share, E) = approx.exact, approx.occurring
+    offset = exact.position_offset
+    scale = stream_scale(E, offset, exact.readout.eps)  # token source
     rows = []
-    for g, c, pos in zip(layer.qk_direction, layer.qk_offset, split.kernels, strict=True):
+    for g, c, pos in zip(exact.qk_direction, exact.qk_offset, approx.kernels, strict=True):
         seen = pos > 0
         g, c, pos = g[seen], c[seen], pos[seen]
-        scores = (E @ g.T + (layer.position_offset[seen] * g).sum(-1)) / scale[:, seen] + c
+        scores = (E @ g.T + (offset[seen] * g).sum(-1)) / scale[:, seen] + c
         where = share @ scores
         what = (scores - where) @ pos
         both = scores - where - what[:, None]
@@ -348,28 +348,14 @@ def decomposition(split: AdditiveDecomposition) -> pd.DataFrame:
     return table
 
 
-# ---------------------------------------------------------------- rows, from the model's hooks
+# ---------------------------------------------------------------- scores, from the model's hooks
 
 
-def true_rows(model: Any, stack: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
-    """The first layer's attention rows at the last token of each text, off its hook.
-
-    >>> rows = cx.hooks.exact_rows(model, tokens[None, :100])
-    >>> torch.allclose(rows[0], cx.attention_rows(weights, tokens, n=99), atol=1e-3)
-    True
-    """
-    parts = []
-    for batch in progress(stack.split(TEXTS_AT_A_TIME), "reading attention", "batch"):
-        _, cache = model.run_with_cache(batch, names_filter=PATTERN, stop_at_layer=1)
-        parts.append(cache[PATTERN][..., -1, :].cpu())
-    return torch.cat(parts)
-
-
-def scores_of(
+def last_scores(
     scores: Float[Tensor, "text head dest source"], pattern: Float[Tensor, "text head dest source"]
 ) -> Float[Tensor, "text head source"]:
-    """Scores at the last destination, less its own. Some models show weights in the place of
-    scores; then they are the weights' logarithms, and what is rounded to zero stays out.
+    """Return the scores at the last position, less its own. Some models show weights at the hook of
+    the scores; then we take the weights' logarithms, and what is rounded to zero stays out.
     """
     last, weights = scores[..., -1, :], pattern[..., -1, :]
     if not torch.allclose(last.softmax(-1), weights, atol=1e-4):
@@ -377,46 +363,45 @@ def scores_of(
     return last - last[..., -1:]
 
 
-# ---------------------------------------------------------------- asking the model
-
-
-def derivatives_of_scores(
+def score_derivatives(
     model: Any, one: Int[Tensor, "1 source"]
 ) -> tuple[Float[Tensor, "head source d_model"], Float[Tensor, "head source"]]:
-    """The derivative of every score at the last token by what its key reads, the query held
-    fixed, and the scores themselves, less that of the last token.
+    """Return the derivative of every score at the last position by what its key reads, with the
+    query held fixed, and the scores themselves, less that of the last token.
     """
     caught: dict[str, Tensor] = {}
 
-    def begin(x: Tensor, hook: Any) -> Tensor:
+    def start(x: Tensor, hook: Any) -> Tensor:
         caught["x"] = x.detach().clone().requires_grad_()
         return caught["x"]
 
-    def keep(x: Tensor, hook: Any) -> None:
+    def catch(x: Tensor, hook: Any) -> None:
         caught[hook.name] = x
 
     hooks = [
-        (READ_BY_KEYS, begin),
+        (READ_BY_KEYS, start),
         (QUERY, lambda q, hook: q.detach()),
-        (SCORES, keep),
-        (PATTERN, keep),
+        (SCORES, catch),
+        (PATTERN, catch),
     ]
     with torch.inference_mode(False), torch.enable_grad(), model.hooks(fwd_hooks=hooks):
         model(one, stop_at_layer=1)
-        scores = scores_of(caught[SCORES], caught[PATTERN])[0]
+        scores = last_scores(caught[SCORES], caught[PATTERN])[0]
         slopes = [
-            torch.autograd.grad(of_head[:-1].sum(), caught["x"], retain_graph=True)[0][0]
-            for of_head in scores
+            torch.autograd.grad(head[:-1].sum(), caught["x"], retain_graph=True)[0][0]
+            for head in scores
         ]
     g = torch.stack(slopes)
-    g[:, -1] /= 1 - g.shape[1]  # its own score was taken off all the others
+    g[:, -1] /= 1 - g.shape[1]  # its own score was subtracted from all the others
     return g.cpu(), scores.detach().cpu()
 
 
-def stream_of(
+def embed(
     model: Any, one: Int[Tensor, "1 source"]
 ) -> tuple[Float[Tensor, "vocab d_model"], Float[Tensor, "source d_model"]]:
-    """What enters the first layer: of each token where a text begins, and what a position adds."""
+    """Return what enters the first layer: the residual stream of each token at the beginning of a
+    text, and what a position adds to it.
+    """
     ids = torch.arange(model.cfg.d_vocab)[:, None]
     with torch.no_grad():
         parts = [model(part, stop_at_layer=0)[:, 0].cpu() for part in ids.split(VOCAB_AT_A_TIME)]
@@ -426,8 +411,8 @@ def stream_of(
 
 
 def stream_scale(
-    E: Float[Tensor, "token d_model"], where: Float[Tensor, "source d_model"], eps: float
+    E: Float[Tensor, "token d_model"], offset: Float[Tensor, "source d_model"], eps: float
 ) -> Float[Tensor, "token source"]:
-    """The norm's scale of every token at every source."""
-    squared = E.square().sum(-1)[:, None] + 2 * E @ where.T + where.square().sum(-1)
+    """Return the norm's scale of every token at every source."""
+    squared = E.square().sum(-1)[:, None] + 2 * E @ offset.T + offset.square().sum(-1)
     return (squared / E.shape[1] + eps).sqrt()

@@ -1,11 +1,11 @@
-"""The contextual circuit: what the stable heads together tell every neuron about a text
-(Gibson 2025; chapters 5 and 9).
+"""The contextual circuit: what the stable heads together add to every neuron (Gibson 2025;
+chapters 5 and 9).
 
     summary_j(x) = sum_i pos_i contribution[x_i, j]
 
 One calibration text supplies the softmax denominators and the scale of the second LayerNorm; the
-rest is algebra on the weights. The self-normalised circuit takes both from the text that it reads:
-they are sums over its tokens as well.
+rest is algebra on the weights. The self-normalised circuit takes both from the text that it reads,
+since they are sums over its tokens as well.
 """
 
 from __future__ import annotations
@@ -19,36 +19,37 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.query import FixedQuery
+from ctxlib import store
+from ctxlib.checks import check_chosen
 from ctxlib.decompose import weighted_sum
+from ctxlib.query import FixedQuery, check_fixed
 from ctxlib.texts.text import AnyText
-from ctxlib.weights import check_chosen, layer_norm, layer_norm_scale
+from ctxlib.weights import layer_norm, layer_norm_scale
 
-OF_A_TEXT = ("calibration", "kernel", "denominators")  # what a circuit has beside a destination
+CALIBRATED = ("calibration", "kernel", "denominators")  # tensors of a circuit, beside its query's
 
 # ---------------------------------------------------------------- the paper's circuit
 
 
 def shared_kernel(kernels: Float[Tensor, "head *dest source"]) -> Float[Tensor, "*dest source"]:
-    """One kernel for all heads: the median over heads at each source, renormalised
-    (the mean of the two middle ones for an even number of heads).
+    """Return one kernel for all heads: their median at each source (for an even number of heads the
+    mean of the two middle ones), renormalised to sum to 1.
 
     >>> cx.shared_kernel(torch.tensor([[0.5, 0.5], [0.2, 0.8], [0.0, 1.0]]))
     tensor([0.2000, 0.8000])
     """
     ordered = kernels.sort(0).values  # torch.quantile refuses large tensors
-    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-    return middle / middle.sum(-1, keepdim=True)
+    median = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    return median / median.sum(-1, keepdim=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ContextualCircuit:
-    """The circuit of the chosen heads at a destination, calibrated on one text (paper; chapter 5).
+    """The circuit of the chosen heads for a fixed query, calibrated on one text (paper; chapter 5).
 
     `kernel` is shared by all heads, `denominators` has one number a head, and `scale` is that of
-    LayerNorm 2. `calibration` keeps the tokens that denominators and scale come from, the token of
-    the destination `fixed` included. Make one with `ContextualCircuit.calibrate`;
-    `save` keeps it.
+    LayerNorm 2. `calibration` holds the tokens that denominators and scale come from, with the
+    query token at n. Make one with `ContextualCircuit.calibrate`; `save` keeps it in a file.
 
     >>> circuit = cx.ContextualCircuit.calibrate(fixed, passages[0], heads)
     >>> circuit.fixed.n, circuit.kernel.shape
@@ -71,76 +72,77 @@ class ContextualCircuit:
         text: AnyText,
         heads: Sequence[int],
     ) -> ContextualCircuit:
-        """Read denominators and scale off one text, with the destination's token in place of its
-        own at n. Where there is no truth, as in a stored layer, the scale is that of the rebuilt
-        outputs.
+        """Take denominators and scale from one text, with the query token in place of its own at n.
+        For a stored layer the scale is that of the approximate outputs.
 
         Raises ValueError for a text with fewer than n tokens, for heads that do not exist, and for
-        weights that came without token embeddings or MLP.
+        weights that came without token embeddings or MLP; TypeError for anything but a fixed query.
 
-        >>> there = cx.fix_query(weights, n=200)
-        >>> other = cx.ContextualCircuit.calibrate(there, passages[0], heads)
+        >>> earlier = cx.fix_query(weights, n=200)
+        >>> other = cx.ContextualCircuit.calibrate(earlier, passages[0], heads)
         >>> other.fixed.n, len(other.calibration)
         (200, 201)
-        >>> asked = cx.fit_additive(model, passages)
-        >>> by_means = cx.ContextualCircuit.calibrate(asked, passages[0], heads)
-        >>> torch.cosine_similarity(by_means.contribution, circuit.contribution).min() > 0.9
+        >>> additive = cx.fit_additive(model, passages)
+        >>> same = cx.ContextualCircuit.calibrate(additive, passages[0], heads)
+        >>> torch.cosine_similarity(same.contribution, circuit.contribution).min() > 0.9
         tensor(True)
         """
+        check_fixed(fixed)
         heads = check_chosen("head", heads, fixed.n_heads)
         fixed.readout.first()  # weights without an MLP say so before a text is read
-        ((calibration,),) = fixed.read([text], "calibration")
-        write = fixed.approx_head_outputs if fixed.exact is None else fixed.head_outputs
+        (calibration,) = fixed.prepare([text], "calibration")
         return cls(
             fixed=fixed,
             heads=tuple(heads),
             calibration=calibration,
             kernel=shared_kernel(fixed.decomposition.kernels[heads]),
             denominators=fixed.denominators(calibration)[heads],
-            scale=fixed.scale(calibration, write(calibration)).item(),
+            scale=fixed.scale(calibration, fixed.best_head_outputs(calibration)).item(),
         )
 
     @cached_property
     def weighted_values(self) -> Float[Tensor, "vocab head d_head"]:
-        """`content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V^h + b_V^h)`: what a token puts into
-        each head, per unit of kernel.
+        """Return `content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V^h + b_V^h)`: what a token adds
+        to z of each head, per unit of kernel.
 
         >>> circuit.weighted_values.shape == (weights.d_vocab, len(heads), weights.d_head)
         True
         """
-        content = self.fixed.decomposition.content[list(self.heads)] / self.denominators[:, None]
+        approx = self.fixed.decomposition
+        content = approx.content[list(self.heads)] / self.denominators[:, None]
         # in place: for a large vocabulary a copy would show
-        return self.fixed.decomposition.values(self.heads).mul_(rearrange(content, "head t -> t head 1"))
+        return approx.values(self.heads).mul_(rearrange(content, "head t -> t head 1"))
 
     @cached_property
     def readout(self) -> Float[Tensor, "head d_head neuron"]:
-        """`W_O^h W_in / s`: from the inside of a head to the neurons.
+        """Return `W_O^h W_in / s`: the map from z of a head to the neurons.
 
-        >>> inside = circuit.weighted_values[262]  # what token 262 puts into each head
-        >>> torch.allclose(
-        ...     (inside[:, None] @ circuit.readout).sum(0)[0], circuit.contribution[262], atol=1e-3
-        ... )
+        >>> z = circuit.weighted_values[262]  # of token 262
+        >>> added = (z[:, None] @ circuit.readout).sum(0)[0]
+        >>> torch.allclose(added, circuit.contribution[262], atol=1e-3)
         True
         """
-        return self.fixed.readout.W_O[list(self.heads)] @ self.fixed.readout.W_in / self.scale
+        readout = self.fixed.readout
+        return readout.W_O[list(self.heads)] @ readout.W_in / self.scale
 
     @cached_property
     def contribution(self) -> Float[Tensor, "vocab neuron"]:
-        """`contribution[t, j] = ext(t) . W_in[:, j] / s`: what token t adds to the pre-activation
-        of neuron j, per unit of kernel. vocab times d_mlp numbers, computed once; where they are
-        too many, `contribution_to` has some neurons' alone.
+        """Return `contribution[t, j] = ext(t) . W_in[:, j] / s`: what token t adds to the
+        pre-activation of neuron j, per unit of kernel. These are vocab times d_mlp numbers,
+        computed once; where they are too many, `contribution_to` gives the columns of some neurons.
 
         >>> circuit.contribution.shape
         torch.Size([8192, 1024])
         >>> strongest = circuit.contribution[:, 463].topk(4).indices
-        >>> len(cx.neurons.decode_tokens(weights, strongest.tolist()))  # the tokens as they are written
+        >>> len(cx.neurons.decode_tokens(weights, strongest.tolist()))
         4
         """
         return einsum(self.weighted_values, self.readout, "t head d_head, head d_head j -> t j")
 
     def contribution_to(self, neurons: Sequence[int] | slice) -> Float[Tensor, "neuron vocab"]:
-        """The columns of `contribution` for these neurons, each in one piece. Raises ValueError for
-        neurons that do not exist.
+        """Return the columns of `contribution` for these neurons, as rows.
+
+        Raises ValueError for neurons that do not exist.
 
         >>> column = circuit.contribution_to([463])
         >>> torch.allclose(column[0], circuit.contribution[:, 463], atol=1e-4)
@@ -152,8 +154,8 @@ class ContextualCircuit:
         return by_neuron @ rearrange(self.weighted_values, "t head d_head -> (head d_head) t")
 
     def extended_embedding(self) -> Float[Tensor, "vocab d_model"]:
-        """`ext(t) = sum_h content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V^h + b_V^h) W_O^h`:
-        what every token adds to the residual stream, per unit of kernel.
+        """Return `ext(t) = sum_h content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V^h + b_V^h)
+        W_O^h`: what every token adds to the residual stream, per unit of kernel.
 
         >>> ext = circuit.extended_embedding()[tokens[:5]]
         >>> W_in = fixed.readout.W_in
@@ -164,25 +166,25 @@ class ContextualCircuit:
         return einsum(self.weighted_values, W_O, "t head d_head, head d_head d_model -> t d_model")
 
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
-        """`sum_i pos_i contribution[x_i, j]` of one text or a stack of them: what the heads add to
-        each neuron's pre-activation at n, with the calibrated constants.
+        """Return `sum_i pos_i contribution[x_i, j]` of one text or a stack: the circuit's
+        approximation of what its heads add to each neuron's pre-activation at n.
 
         The kernel-weighted mean is taken inside the heads, before it meets the neurons, so the
-        contribution matrix is not needed. Raises ValueError for texts of n tokens or fewer.
+        contribution matrix is not needed. Raises ValueError for texts that are too short.
 
         >>> stack = torch.stack([text.tokens for text in passages])
         >>> summary = circuit.summary(stack)[:, 463]
-        >>> truth = fixed.exact_summary(stack, heads)[:, 463]
-        >>> 0.5 < torch.corrcoef(torch.stack([summary, truth]))[0, 1] <= 1
+        >>> exact = fixed.exact_summary(stack, heads)[:, 463]
+        >>> 0.5 < torch.corrcoef(torch.stack([summary, exact]))[0, 1] <= 1
         tensor(True)
         """
-        x = self.fixed.decomposition.seen(tokens)
+        x = self.fixed.decomposition.sources(tokens)
         by_token = rearrange(self.weighted_values, "vocab head d_head -> vocab (head d_head)")
         z = weighted_sum(by_token, x, self.kernel.expand(x.shape))
         return z @ rearrange(self.readout, "head d_head neuron -> (head d_head) neuron")
 
     def pre_activations(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
-        """The whole pre-activation at n, with every other head attending to the destination only,
+        """Return the whole pre-activation at n, with every other head attending to position n only,
         as the earlier post treats them (Gibson 2025b), and the calibrated scale:
         `summary + (W_E[x_n] + W_pos[n] + b_O + sum_{h not in heads} v_n^h W_O^h) W_in / s + b_in`.
 
@@ -192,63 +194,66 @@ class ContextualCircuit:
         >>> 0 < torch.corrcoef(torch.stack([ours, exact]))[0, 1] <= 1
         tensor(True)
         """
-        fixed, x_n = self.fixed, self.fixed.decomposition.seen(tokens)[..., self.fixed.n]
-        others = [h for h in range(fixed.n_heads) if h not in self.heads]
-        v, W_O = fixed.decomposition.values(others)[x_n], fixed.readout.W_O[others]
-        alone = einsum(v, W_O, "... head d, head d d_model -> ... d_model")
-        rest = fixed.readout.resid_without_heads(x_n) + alone
-        return self.summary(tokens) + rest @ fixed.readout.W_in / self.scale + fixed.readout.b_in
+        readout, approx = self.fixed.readout, self.fixed.decomposition
+        x_n = approx.sources(tokens)[..., self.fixed.n]
+        others = [h for h in range(self.fixed.n_heads) if h not in self.heads]
+        v, W_O = approx.values(others)[x_n], readout.W_O[others]
+        from_others = einsum(v, W_O, "... head d, head d d_model -> ... d_model")
+        rest = readout.resid_without_heads(x_n) + from_others
+        return self.summary(tokens) + rest @ readout.W_in / self.scale + readout.b_in
 
     def save(self, file: str | Path) -> Path:
-        """Keep the circuit in a file, without the model that it was made of: a safetensors file,
-        packed where its name ends in .zst. Gives the file.
+        """Save the circuit in a safetensors file, without its model and compressed if the name ends
+        in .zst. Returns the path.
 
         >>> again = cx.ContextualCircuit.load(circuit.save("circuit.safetensors"))
         >>> x = fixed.prepare(passages[:2])
         >>> torch.allclose(again.summary(x), circuit.summary(x), atol=1e-4)
         True
         """
-        from ctxlib import store  # which comes here
-
-        tensors, facts = stored.parts(self.fixed)
-        tensors |= {name: getattr(self, name) for name in OF_A_TEXT}
+        tensors, facts = store.pack(self.fixed)
+        tensors |= {name: getattr(self, name) for name in CALIBRATED}
         facts |= {"heads": self.heads, "scale": self.scale}
-        return stored.write(Path(file), tensors, facts)
+        return store.write(Path(file), tensors, facts)
 
     @classmethod
     def load(cls, file: str | Path) -> ContextualCircuit:
-        """A circuit that was saved. It approximates, so `cx.evaluate` needs the model's own.
-        Errors as for a stored layer, and ValueError for one that no circuit was kept with.
+        """Load a circuit that was saved. It holds no exact layer, so `cx.evaluate` needs a circuit
+        of the model itself.
 
-        >>> kept = circuit.save("circuit.safetensors.zst")
-        >>> cx.ContextualCircuit.load(kept).heads == circuit.heads
+        Errors as for a stored layer, and ValueError for one that was saved without a circuit.
+
+        >>> saved = circuit.save("circuit.safetensors.zst")
+        >>> cx.ContextualCircuit.load(saved).heads == circuit.heads
         True
         """
-        from ctxlib import store  # which comes here
-
-        tensors, facts = stored.read(Path(file))
+        tensors, facts = store.read(Path(file))
         if "heads" not in facts:
             raise ValueError(f"{file} is a stored layer without a circuit: cx.fix_query opens it")
-        own = {name: tensors[name] for name in OF_A_TEXT}
-        return cls(stored.made(tensors, facts), tuple(facts["heads"]), **own, scale=facts["scale"])
+        own = {name: tensors[name] for name in CALIBRATED}
+        fixed = store.unpack(tensors, facts)
+        return cls(fixed, tuple(facts["heads"]), **own, scale=facts["scale"])
 
     def self_normalized(self) -> SelfNormalizedCircuit:
-        """The circuit that takes denominators and scale from the text that it reads (chapter 9).
+        """Return the circuit that takes denominators and scale from the text it reads (chapter 9).
 
         >>> circuit.self_normalized().heads == circuit.heads
         True
         """
         return SelfNormalizedCircuit(self)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(heads={list(self.heads)}, {self.fixed})"
+
 
 # ---------------------------------------------------------------- a better one
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SelfNormalizedCircuit:
     """A circuit whose denominators and scale are the text's own (chapter 9).
 
-    Keys and values are both split as in Equation 1, into what a token is and where it stands:
+    Keys and values are both split as in Equation 1, into a content and a positional component:
 
         a_i ~ softmax_i(q_n . (E[n, x_i] + P[n, i]) / attn_scale)
         out_h ~ sum_i a_i (E_V[n, x_i] + P_V[n, i] + b_V) W_O
@@ -258,8 +263,8 @@ class SelfNormalizedCircuit:
     scale of LayerNorm 2. Made by `ContextualCircuit.self_normalized`.
 
     >>> better = circuit.self_normalized()
-    >>> truth = fixed.exact_summary(tokens, heads)
-    >>> plain, own = ((c.summary(tokens) - truth).square().mean() for c in (circuit, better))
+    >>> exact = fixed.exact_summary(tokens, heads)
+    >>> plain, own = ((c.summary(tokens) - exact).square().mean() for c in (circuit, better))
     >>> bool(own < plain)
     True
     """
@@ -267,7 +272,7 @@ class SelfNormalizedCircuit:
     circuit: ContextualCircuit
 
     @property
-    def prepare(self) -> FixedQuery:
+    def fixed(self) -> FixedQuery:
         return self.circuit.fixed
 
     @property
@@ -275,23 +280,25 @@ class SelfNormalizedCircuit:
         return self.circuit.heads
 
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
-        """What the circuit's heads add to each neuron's pre-activation at n, in one text or a
-        stack of them. Errors as in `ContextualCircuit.summary`.
+        """Return what the circuit's heads add to each neuron's pre-activation at n, in one text or
+        a stack. Errors as in `ContextualCircuit.summary`.
 
         >>> better = circuit.self_normalized()
         >>> summary = better.summary(torch.stack([text.tokens for text in passages[:4]]))
         >>> summary.shape
         torch.Size([4, 1024])
         """
-        split, readout, x = self.fixed.decomposition, self.fixed.readout, self.fixed.decomposition.seen(tokens)
-        z = split.z(x, split.rows(x))
-        stream = readout.resid_without_heads(x[..., self.fixed.n]) + z.flatten(-2) @ readout.W_O.flatten(0, 1)
+        approx, readout = self.fixed.decomposition, self.fixed.readout
+        x = approx.sources(tokens)
+        z = approx.z(x, approx.rows(x))
+        resid = readout.resid_without_heads(x[..., self.fixed.n])
+        resid = resid + z.flatten(-2) @ readout.W_O.flatten(0, 1)
         # the chosen heads reach the neurons in one product, divided by the calibrated scale
         added = z[..., list(self.heads), :].flatten(-2) @ self.circuit.readout.flatten(0, 1)
-        return added * (self.circuit.scale / layer_norm_scale(stream, readout.eps))
+        return added * (self.circuit.scale / layer_norm_scale(resid, readout.eps))
 
     def pre_activations(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
-        """The whole pre-activation at n, from the rebuilt outputs of all heads.
+        """Return the whole pre-activation at n, from the approximate outputs of all heads.
 
         >>> ours = circuit.self_normalized().pre_activations(tokens)
         >>> _, cache = model.run_with_cache(tokens[None], stop_at_layer=1, device="cpu")
@@ -299,6 +306,9 @@ class SelfNormalizedCircuit:
         >>> 0.9 < torch.corrcoef(torch.stack([ours, exact]))[0, 1] <= 1
         tensor(True)
         """
-        readout, rebuilt = self.fixed.readout, self.fixed.approx_head_outputs(tokens)
-        read = layer_norm(self.fixed.resid_mid(tokens, rebuilt), readout.eps)
-        return read @ readout.W_in + readout.b_in
+        readout, outputs = self.fixed.readout, self.fixed.approx_head_outputs(tokens)
+        resid = layer_norm(self.fixed.resid_mid(tokens, outputs), readout.eps)
+        return resid @ readout.W_in + readout.b_in
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(heads={list(self.heads)}, {self.fixed})"

@@ -1,11 +1,11 @@
-"""How good a circuit is: correlation, unexplained variance, and what each approximation costs
-(Gibson 2025, section on evaluation; chapter 9).
+"""Compare a circuit with the exact layer: correlation, fraction of variance unexplained (FVU), and
+what each approximation costs (Gibson 2025, section on evaluation; chapters 5 and 9).
 
     FVU = sum (approx - truth)^2 / sum (truth - mean truth)^2
         = offset^2 + (spread - r)^2 + (1 - r^2)
 
-offset is the mean error and spread the standard deviation of the approximation, both in standard
-deviations of the truth: three ways of being wrong that add up.
+`offset` is the mean error and `spread` the standard deviation of the approximation, both in
+standard deviations of the truth: three ways of being wrong that add up.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ctxlib.accumulate import accumulate
+from ctxlib.checks import check_chosen
 from ctxlib.circuit import ContextualCircuit, SelfNormalizedCircuit, shared_kernel
-from ctxlib.accumulate import summed
 from ctxlib.decompose import Entries
 from ctxlib.texts.text import AnyText
-from ctxlib.weights import check_chosen
 
 Circuit = ContextualCircuit | SelfNormalizedCircuit
 ROUNDING = 1e-13  # of numbers and their means, relative to them, in float64
@@ -36,7 +36,7 @@ ROUNDING = 1e-13  # of numbers and their means, relative to them, in float64
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Count, means and centred products of an approximation (0) and a truth (1), for each neuron,
+    """Count, means and centred products of an approximation (0) and the truth (1), for each neuron,
     in float64: all that r and FVU need. Adding two joins their texts (Chan's formula), so the texts
     themselves need not be kept.
 
@@ -56,8 +56,7 @@ class Moments:
     def of(
         cls, approx: Float[Tensor, "text neuron"], truth: Float[Tensor, "text neuron"]
     ) -> Moments:
-        """The moments of some texts; those of more texts are added to them. ValueError for two of
-        different shapes.
+        """Return the moments of some texts. Raises ValueError for arguments of different shapes.
 
         >>> truth = torch.tensor([[0.0], [1.0], [2.0]])
         >>> cx.evaluation.Moments.of(truth / 2, truth).means[1]
@@ -81,9 +80,9 @@ class Moments:
         return Moments(count, self.means + share * apart, products)
 
     def table(self, neurons: Sequence[int]) -> pd.DataFrame:
-        """One row a neuron: `r`, `fvu`, and its three parts `from offset`, `from spread`,
+        """Return one row a neuron: `r`, `fvu`, and its three parts `from offset`, `from spread`,
         `from shape`, then `offset` and `spread` themselves and the standard deviation `sd` of the
-        truth. NaN where the truth does not vary; where only the approximation does not, r alone
+        truth. All are NaN if the truth does not vary; if only the approximation does not, r alone
         is NaN and counts as 0 in the parts. Raises ValueError for fewer than two texts.
 
         >>> truth = torch.tensor([[0.0], [1.0], [2.0]])
@@ -119,9 +118,10 @@ def r_and_fvu(
     truth: Float[Tensor, "text neuron"],
     domains: Sequence[str],
 ) -> pd.Series:
-    """`r`, `r within domains` (each domain's mean is taken off both sides first) and `FVU`,
-    medians over the neurons. ValueError for shapes that differ, and for more or fewer domains than
-    texts.
+    """Return `r`, `r within domains` (with each domain's mean subtracted from both sides) and
+    `FVU`, medians over the neurons.
+
+    Raises ValueError for shapes that differ, and unless there is one domain for each text.
 
     >>> stack = torch.stack([text.tokens for text in passages])
     >>> truth = fixed.exact_summary(stack, heads)[:, [298, 973]]
@@ -150,20 +150,22 @@ def evaluate(
     checkpoint: str | os.PathLike | None = None,
     client: Any = None,
 ) -> pd.DataFrame:
-    """Hold a circuit's summaries against the truth on texts: one row a neuron, with `r`, `fvu` and
-    what the error is made of (`Moments.table`); `.attrs["texts"]` says how many were read.
+    """Compare a circuit's summaries with the exact ones on texts: one row a neuron, with `r`, `fvu`
+    and the parts of the error (`Moments.table`); `.attrs["texts"]` is the number of texts.
 
-    Every text has the destination's token put in place of its own at n, as in calibration. All
-    neurons by default. Texts are read in batches, so any iterable
-    will do and memory does not grow with their number; a bar shows the progress.
+    Every text has the query token in place of its own at n, as in calibration. All neurons are
+    compared by default. Texts are read in batches, so any iterable will do and memory does not grow
+    with their number.
 
-    `checkpoint` names a file that keeps what was done: called again after a kill, with the same
-    circuit and texts, the evaluation goes on where it stopped, and with more texts it adds them.
-    Texts of a `cx.texts.stream` that are done are not even read again. `client`, a
+    `checkpoint` names a file that keeps the sums: called again after an interruption, with the same
+    circuit and texts, the evaluation continues where it stopped, and with more texts it adds them.
+    Texts of a `cx.texts.stream` that are done are not read again. `client`, a
     `dask.distributed.Client`, does the work on a cluster with the same result, a few batches at a
-    time; what a lost worker held is computed again. Raises ValueError for fewer than two texts,
-    for neurons that do not exist, for a checkpoint of another circuit or other texts, and as
-    `FixedQuery.exact_summary` does; what was done before an error stays in the checkpoint.
+    time; batches of a lost worker are computed again.
+
+    Raises ValueError for fewer than two texts, for neurons that do not exist, for a checkpoint of
+    another circuit or other texts, and as `FixedQuery.exact_summary` does; what was done before an
+    error stays in the checkpoint.
 
     >>> table = cx.evaluate(circuit, passages, neurons=[298, 973])
     >>> list(table), table.index.tolist()
@@ -174,7 +176,7 @@ def evaluate(
     """
     chosen = check_chosen("neuron", neurons, circuit.fixed.n_neurons)
     comparison = Comparison(circuit, tuple(chosen))
-    moments = summed(comparison, NO_TEXTS, texts, checkpoint, client)
+    moments = accumulate(comparison, NO_TEXTS, texts, checkpoint, client)
     table = moments.table(chosen)
     table.attrs["texts"] = int(moments.count)
     return table
@@ -182,87 +184,89 @@ def evaluate(
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A circuit against the truth, batch by batch."""
+    """A circuit compared with the exact layer, batch by batch."""
 
     circuit: Circuit
     neurons: tuple[int, ...]
 
     def batches(self, texts: Iterable[AnyText]) -> Iterator[Int[Tensor, "text source"]]:
-        return self.circuit.fixed.read(texts, "evaluation")
+        return self.circuit.fixed.prepare_batches(texts, "evaluation")
 
     def __call__(self, tokens: Int[Tensor, "text source"]) -> Moments:
         c = self.circuit
-        with torch.no_grad():  # what is kept on the way may be asked for derivatives later
-            truth = c.fixed.exact_summary(tokens, c.heads)
-            return Moments.of(c.summary(tokens)[:, self.neurons], truth[:, self.neurons])
+        with torch.no_grad():  # the circuit's cached tensors may be differentiated later
+            exact = c.fixed.exact_summary(tokens, c.heads)
+            return Moments.of(c.summary(tokens)[:, self.neurons], exact[:, self.neurons])
 
 
 # ---------------------------------------------------------------- what each approximation costs
 
-#: The six approximations of the paper's circuit, each with what it means.
+#: The six approximations of the paper's circuit, and what each means.
 APPROXIMATIONS = {
     "keys": "Equation 1 in place of the keys",
     "values": "values as if every source stood at n",
     "kernel": "one kernel for all heads",
     "denominators": "denominators of the calibration text",
-    "token": "the circuit's token at n, as asker and source",
+    "token": "the circuit's token at n, as query and source",
     "scale": "LayerNorm-2 scale of the calibration text",
 }
 
 
-def approximated(
+def approx_summary(
     circuit: ContextualCircuit, tokens: Int[Tensor, "text pos"], made: Collection[str]
 ) -> Float[Tensor, "text neuron"]:
-    """What the circuit's heads add to each neuron at n, with only the approximations named in
-    `made` (keys of `APPROXIMATIONS`) and everything else exact.
+    """Return what the circuit's heads add to each neuron at n, with only the approximations named
+    in `made` (keys of `APPROXIMATIONS`) and everything else exact.
 
-    With none this is `FixedQuery.exact_summary`, with all of them the circuit's own summary of the text
-    with its token at n. In between, a row of head h is `kernel_i content_h(x_i) / denom_h`:
+    With none this is `FixedQuery.exact_summary`, with all of them the circuit's own summary of the
+    text with its query token at n. In between, a row of head h is
+    `kernel_i content_h(x_i) / denom_h`:
 
-    - keys: content from E[n, x_i], or else whatever the exact score holds beside the kernel;
+    - keys: content from E[n, x_i], or else whatever the exact score has beside the kernel;
     - kernel: the median of the heads' kernels, or each head's own;
     - denominators: those of the calibration text, or the sum of the row's own numerators;
-    - token: the query of the destination's token, or of the text's own, for all of the above;
-      with it, that token is also what stands at source n;
-    - values: of x_i at position n, or where it stands;
+    - token: the query of the circuit's token, or of the text's own, for all of the above; with it,
+      that token is also at source n;
+    - values: of x_i at position n, or at its own position;
     - scale: of the calibration text, or the text's own.
 
-    Raises ValueError for an approximation that is not one of the six, and as `FixedQuery.exact_summary`.
+    Raises ValueError for an approximation that is not one of the six, and as
+    `FixedQuery.exact_summary` does.
 
     >>> list(cx.evaluation.APPROXIMATIONS)
     ['keys', 'values', 'kernel', 'denominators', 'token', 'scale']
-    >>> exact = cx.evaluation.approximated(circuit, tokens[None], made=())
-    >>> truth = fixed.exact_summary(tokens[None], heads)
-    >>> torch.allclose(exact, truth, atol=1e-3)
+    >>> none = cx.evaluation.approx_summary(circuit, tokens[None], made=())
+    >>> torch.allclose(none, fixed.exact_summary(tokens[None], heads), atol=1e-3)
     True
     """
     if unknown := set(made) - APPROXIMATIONS.keys():
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
-    fixed, split, heads = circuit.fixed, circuit.fixed.decomposition, list(circuit.heads)
-    layer, x = fixed.require_exact(), split.seen(tokens)
+    fixed, approx, heads = circuit.fixed, circuit.fixed.decomposition, list(circuit.heads)
+    exact, x = fixed.require_exact(), approx.sources(tokens)
     scale = circuit.scale if "scale" in made else fixed.scale(x, fixed.head_outputs(x))
     if "token" in made:
         x = x.clone()
         x[:, fixed.n] = fixed.token
 
-    def parts(x: Int[Tensor, "text source"]) -> tuple[Entries, Entries]:
-        """log pos_i, and what each source gets beside it: log content, or the exact rest."""
-        positional, content = split.factors(x)
-        return positional, content if "keys" in made else layer.scores(x) - positional
+    def log_factors(x: Int[Tensor, "text source"]) -> tuple[Entries, Entries]:
+        """Return log pos_i, and the rest of each score: log content, or whatever is exact."""
+        positional, content = approx.factors(x)
+        return positional, content if "keys" in made else exact.scores(x) - positional
 
-    positional, beside = parts(x)
-    kernels = positional.log_softmax(-1)  # rows are products: in logarithms nothing underflows
-    numerators = summed = kernels + beside
+    positional, rest = log_factors(x)
+    kernels = positional.log_softmax(-1)  # rows are products: as logarithms nothing underflows
+    numerators = summed = kernels + rest
     if "kernel" in made:
         chosen = rearrange(kernels[:, heads].exp(), "text head source -> head text source")
-        numerators = summed = shared_kernel(chosen).log()[:, None] + beside
-    if "denominators" in made:  # the same token stands at n, and asks with the same query
-        borrowed = circuit.calibration.repeat(len(x), 1).to(x.device)
-        borrowed[:, fixed.n] = x[:, fixed.n]
-        summed = kernels + parts(borrowed)[1]
+        numerators = summed = shared_kernel(chosen).log()[:, None] + rest
+    if "denominators" in made:  # of the calibration text, with the same token and query at n
+        calibration = circuit.calibration.repeat(len(x), 1).to(x.device)
+        calibration[:, fixed.n] = x[:, fixed.n]
+        summed = kernels + log_factors(calibration)[1]
     rows = (numerators - summed.logsumexp(-1, keepdim=True)).exp()
-    z = layer.z_from_pattern(rows, layer.normalized_resid(x, here="values" in made))[:, heads]
-    out = einsum(z, fixed.readout.W_O[heads], "text head d_head, head d_head d_model -> text d_model")
+    z = exact.z_from_pattern(rows, exact.normalized_resid(x, at_n="values" in made))[:, heads]
+    W_O = fixed.readout.W_O[heads]
+    out = einsum(z, W_O, "text head d_head, head d_head d_model -> text d_model")
     return out @ fixed.readout.W_in / scale
 
 
@@ -271,13 +275,13 @@ def error_budget(
     texts: Iterable[AnyText],
     neurons: Sequence[int] | None = None,
 ) -> pd.DataFrame:
-    """What each approximation of the circuit costs: one row a set of approximations, medians over
-    neurons of `r`, `fvu` and its three parts.
+    """Return what each approximation of the circuit costs: one row a set of approximations, medians
+    over neurons of `r`, `fvu` and its three parts.
 
-    First none and all; then all but one ("without"), which shows what mending it alone would
-    gain; then one alone ("only"), which shows what it costs when everything else is exact.
-    As in `evaluate` the destination's token stands in every text, so that nothing is approximated
-    of it. Errors as there, and for another circuit than the paper's.
+    The first rows make none and all of them; then all but one ("without"), which shows what
+    repairing it alone would gain; then one alone ("only"), which shows what it costs when
+    everything else is exact. As in `evaluate` the query token is in every text, so that nothing of
+    it is approximated. Errors as there, and ValueError for another circuit than the paper's.
 
     >>> budget = cx.evaluation.error_budget(circuit, passages[::6], neurons=[298, 973])
     >>> list(budget["fvu"]["without"].index)
@@ -286,7 +290,7 @@ def error_budget(
     True
     """
     if not isinstance(circuit, ContextualCircuit):
-        raise ValueError("the budget is of the paper's circuit, which borrows from a page: give it")
+        raise ValueError("the budget is of the paper's circuit, calibrated on a text: give it")
     fixed = circuit.fixed
     chosen = check_chosen("neuron", neurons, fixed.n_neurons)
     names = [name for name in APPROXIMATIONS if name != "token"]
@@ -294,10 +298,10 @@ def error_budget(
     rows |= {("without", name): set(names) - {name} for name in names}
     rows |= {("only", name): {name} for name in names}
     sums = dict.fromkeys(rows, NO_TEXTS)
-    for x in fixed.read(texts, "error budget"):
-        truth = fixed.exact_summary(x, circuit.heads)[:, chosen]
+    for x in fixed.prepare_batches(texts, "error budget"):
+        exact = fixed.exact_summary(x, circuit.heads)[:, chosen]
         for row, made in rows.items():
-            sums[row] += Moments.of(approximated(circuit, x, made)[:, chosen], truth)
+            sums[row] += Moments.of(approx_summary(circuit, x, made)[:, chosen], exact)
     columns = ["r", "fvu", "from offset", "from spread", "from shape"]
     medians = [moments.table(chosen)[columns].median() for moments in sums.values()]
     index = pd.MultiIndex.from_tuples(rows, names=["made", "approximation"])

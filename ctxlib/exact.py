@@ -1,7 +1,8 @@
-"""What a first layer does, exactly: the rows, and what is inside its heads, at one destination.
+"""The exact first layer for a fixed query: attention rows and z of every head, without an
+approximation. A `ctxlib.decompose.Decomposition` is compared with it.
 
-`ExactFromWeights` computes it from weights with learned positions; `ExactFromModel`, in
-`ctxlib.additive`, from what a model of any position scheme was asked for.
+`ExactFromWeights` computes both from weights with learned positions; `ExactFromModel`, in
+`ctxlib.additive`, from a model with any kind of positions.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.decompose import Entries, Texts, asked, queries_of
+from ctxlib.checks import crop
+from ctxlib.decompose import Entries, Texts, qk_direction, queries_of
 from ctxlib.weights import LayerWeights, layer_norm
 
 Residual = Float[Tensor, "*text source d_model"]
-Inside = Float[Tensor, "*text head d_head"]
+Z = Float[Tensor, "*text head d_head"]
 Values = tuple[Float[Tensor, "head d_model d_head"], Float[Tensor, "head d_head"]]
 
 
 class ExactLayer(ABC):
-    """The truth that a `ctxlib.decompose.Decomposition` is held against, at the same destination.
+    """Attention rows and z at position n. `x` is one text or a stack of them.
 
-    `x` is one text or a stack of them. Raises ValueError for texts that are too short and for ids
-    outside the vocabulary.
+    Raises ValueError for texts that are too short and for ids outside the vocabulary.
 
     >>> fixed = cx.fix_query(weights, n=99)
     >>> rows = fixed.exact.rows(tokens)
@@ -36,64 +37,72 @@ class ExactLayer(ABC):
     """
 
     @abstractmethod
-    def value_map(self) -> Values:
-        """W_V and b_V."""
+    def value_weights(self) -> Values:
+        """Return W_V and b_V."""
 
     @abstractmethod
-    def normalized_resid(self, x: Texts, here: bool = False) -> Residual:
-        """What keys and values are read from; as if every source stood at n where `here`."""
+    def normalized_resid(self, x: Texts, at_n: bool = False) -> Residual:
+        """Return the normalised residual stream that keys and values are read from; with `at_n` as
+        if every source were at position n.
+        """
+
+    @abstractmethod
+    def scores_from(self, resid: Residual) -> Entries:
+        """Return the scores of sources with this normalised residual stream, up to a constant of
+        each row.
+        """
 
     def scores(self, x: Texts) -> Entries:
-        """The logarithm of the rows, up to a constant of each.
+        """Return the logarithm of the rows, up to a constant of each.
 
-        >>> layer = cx.fix_query(weights, n=99).layer
-        >>> torch.equal(layer.scores(tokens).softmax(-1), layer.rows(tokens))
+        >>> exact = cx.fix_query(weights, n=99).exact
+        >>> torch.equal(exact.scores(tokens).softmax(-1), exact.rows(tokens))
         True
         """
         return self.scores_from(self.normalized_resid(x))
 
-    @abstractmethod
-    def scores_from(self, read: Residual) -> Entries:
-        """The same, of sources from which keys read `read`."""
-
     def rows(self, x: Texts) -> Entries:
-        """The attention rows at n; each sums to 1 over its sources."""
+        """Return the attention rows at n; each sums to 1 over its sources."""
         return self.scores(x).softmax(-1)
 
-    def inside(self, x: Texts) -> Inside:
-        """`sum_i a_i v_i`: what is inside each head."""
-        read = self.normalized_resid(x)
-        return self.z_from_pattern(self.scores_from(read).softmax(-1), read)
+    def z(self, x: Texts) -> Z:
+        """Return `sum_i a_i v_i` of each head."""
+        resid = self.normalized_resid(x)
+        return self.z_from_pattern(self.scores_from(resid).softmax(-1), resid)
 
-    def mixed(self, rows: Entries, read: Residual) -> Inside:
-        """The same with any rows, of sources from which values read `read`."""
-        # the row meets the sources before W_V: no value is ever formed, which at one destination
+    def z_from_pattern(self, rows: Entries, resid: Residual) -> Z:
+        """Return z for any rows over sources with this normalised residual stream."""
+        # the row meets the sources before W_V: no value is formed, which for one query
         # saves a factor of d_head
-        W_V, b_V = self.value_map()
-        z = einsum(rows @ read, W_V, "... head d_model, head d_model d_head -> ... head d_head")
+        W_V, b_V = self.value_weights()
+        z = einsum(rows @ resid, W_V, "... head d_model, head d_model d_head -> ... head d_head")
         return z + rows.sum(-1, keepdim=True) * b_V
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class ExactFromWeights(ExactLayer):
-    """A first layer at n, from its weights; any token may stand there.
+    """The first layer at position n, from its weights; texts keep their own token at n.
 
-    >>> cx.fix_query(weights, n=99).layer.normalized_resid(tokens).shape
+    >>> cx.fix_query(weights, n=99).exact.normalized_resid(tokens).shape
     torch.Size([100, 256])
     """
 
     weights: LayerWeights
     n: int
 
-    def value_map(self) -> Values:
+    def value_weights(self) -> Values:
         return self.weights.W_V, self.weights.b_V
 
-    def normalized_resid(self, x: Texts, here: bool = False) -> Residual:
-        w, x = self.weights, self.weights.read(x, self.n)
-        stands = w.W_pos[self.n] if here else w.W_pos[: x.shape[-1]]
-        return layer_norm(w.embeddings()[x] + stands, w.eps)
+    def normalized_resid(self, x: Texts, at_n: bool = False) -> Residual:
+        w, length = self.weights, self.weights.n_sources(self.n)
+        x = crop(x, length, w.d_vocab, self.n).to(w.device)
+        W_pos = w.W_pos[self.n] if at_n else w.W_pos[:length]
+        return layer_norm(w.embeddings()[x] + W_pos, w.eps)
 
-    def scores_from(self, read: Residual) -> Entries:
-        # the query meets W_K first: no key is ever formed
-        ask = asked(self.weights, queries_of(self.weights, read[..., self.n, :]))
-        return ask @ read.mT
+    def scores_from(self, resid: Residual) -> Entries:
+        # the query meets W_K first: no key is formed
+        direction = qk_direction(self.weights, queries_of(self.weights, resid[..., self.n, :]))
+        return direction @ resid.mT

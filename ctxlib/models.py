@@ -30,7 +30,7 @@ from transformer_lens.model_bridge import TransformerBridge
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
-DATA = Path(__file__).parent / "data"  #: what comes with the package: `mini`, texts, kept evidence
+DATA = Path(__file__).parent / "data"  #: what comes with the package: `mini`, texts, tables of sums
 MINI = DATA / "mini"
 CLONE = DATA.parent.parent  # what lies there beside the package is not part of it
 ADDRESS = "https://github.com/context-from-weights/context-from-weights/raw/main"
@@ -457,12 +457,10 @@ def stored_layer(name: str) -> Path:
     'smollm2.safetensors.zst'
     """
     try:
-        return shipped(f"stored/{name}.safetensors.zst", stored_layers()[name])
+        return shipped(f"data/stored/{name}.safetensors.zst", stored_layers()[name])
     except OSError as error:
         hub = real_models()[name]["hub"]
-        raise OSError(
-            f"{error}; or ask the hub's model: cx.fix_query(cx.load({hub!r}))"
-        ) from error
+        raise OSError(f"{error}; or ask the hub's model: cx.fix_query(cx.load({hub!r}))") from error
 
 
 @cache

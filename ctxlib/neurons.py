@@ -1,15 +1,15 @@
-"""Context-sensitive neurons: those that single tokens of the surrounding text can move far
+"""Find context-sensitive neurons: those that single tokens of the surrounding text can move far
 (Gibson 2025, section on neurons; chapter 8).
 
     top[j] = mean of the largest contribution[t, j] - mean over t of contribution[t, j]
 
-Which tokens move a neuron comes from the weights; what the neuron is about is then read off
-labelled texts.
+The weights say which tokens move a neuron; labelled texts then say what it is about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,10 +18,9 @@ from jaxtyping import Bool, Float
 from scipy import stats
 from torch import Tensor
 
+from ctxlib.checks import as_index
 from ctxlib.circuit import ContextualCircuit
 from ctxlib.texts.batching import progress
-from ctxlib.texts.text import Reads
-from ctxlib.weights import whole
 
 LARGEST = 20  #: tokens that `top` averages over
 STANDS_OUT = 2.0  #: a neuron whose `top` is this many robust deviations above the median one
@@ -31,7 +30,7 @@ CHUNK = 256  # neurons at a time: bounds the memory, changes no result
 
 
 class NoNeuron(ValueError):
-    """What `find_neurons` raises where no neuron passes.
+    """Raised by `find_neurons` if no neuron passes.
 
     >>> issubclass(cx.neurons.NoNeuron, ValueError)
     True
@@ -41,17 +40,17 @@ class NoNeuron(ValueError):
 def find_neurons(
     circuit: ContextualCircuit, threshold: float | None = None, at_least: int = 0
 ) -> pd.DataFrame:
-    """The neurons with `top[j] > threshold`, one row each, largest first.
+    """Return the neurons with `top[j] > threshold`, one row each, largest first.
 
-    Columns: `top`, in units of the pre-activation; `z`, how many robust standard deviations (1.48
-    median absolute deviations) it lies above the median neuron; `mean`, the contribution of an
-    average token; `top tokens` and `bottom tokens`. All tokens count but glitch tokens
+    Columns: `top`, in units of the pre-activation; `z`, by how many robust standard deviations
+    (1.48 median absolute deviations) it lies above the median neuron; `mean`, the contribution of
+    an average token; `top tokens` and `bottom tokens`. All tokens count except glitch tokens
     (`ctxlib.weights.untrained_tokens`), and `LARGEST` is K of chapter 8.
 
-    The unit of `top` is one model's own, so a threshold does not carry over to another. The
-    default is a rule that does: two robust standard deviations above the median neuron.
-    `threshold` is kept in `.attrs`. Where fewer than `at_least` pass, so many of the largest are
-    given. Raises NoNeuron, a ValueError, when none passes; ValueError for a negative number.
+    The unit of `top` is one model's own, so a threshold does not carry over to another model. The
+    default is a rule that does: two robust standard deviations above the median neuron. The
+    threshold is in `.attrs`. If fewer than `at_least` neurons pass, that many of the largest are
+    returned. Raises NoNeuron, a ValueError, if none passes, and ValueError for a negative number.
 
     >>> found = cx.find_neurons(circuit)
     >>> found["top"].is_monotonic_decreasing, bool(found["top"].min() > found.attrs["threshold"])
@@ -59,7 +58,7 @@ def find_neurons(
     >>> {len(tokens) for tokens in found["top tokens"]} == {cx.neurons.LARGEST}
     True
     """
-    if whole("at_least", at_least) < 0:
+    if as_index("at_least", at_least) < 0:
         raise ValueError(f"at_least={at_least}: give 0 or more")
     tops, means, top, bottom = extreme_tokens(circuit)
     z = robust_z(tops)
@@ -91,8 +90,9 @@ def find_neurons(
 
 
 def extreme_tokens(circuit: ContextualCircuit) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of every neuron `top`, the contribution of an average token, and the ids of the tokens with
-    the largest and with the smallest contributions, the outermost first; glitch tokens left out.
+    """Return for every neuron `top`, the contribution of an average token, and the ids of the
+    tokens with the largest and with the smallest contributions, the most extreme first, glitch
+    tokens left out.
 
     >>> top, mean, largest, smallest = cx.neurons.extreme_tokens(circuit)
     >>> contribution = circuit.contribution_to([298])[0]
@@ -115,8 +115,8 @@ def extreme_tokens(circuit: ContextualCircuit) -> tuple[Tensor, Tensor, Tensor, 
 
 
 def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Distance from the median in robust standard deviations, 1.4826 median absolute ones; for
-    normal numbers the ordinary standard score.
+    """Return the distance from the median in robust standard deviations, 1.4826 median absolute
+    ones; for normally distributed values this is the ordinary standard score.
 
     >>> cx.neurons.robust_z(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0])).round(decimals=1)
     tensor([-1.3000, -0.7000,  0.0000,  0.7000, 65.4000])
@@ -127,8 +127,8 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     return torch.where(far == 0, far, far / (1.4826 * far.abs().quantile(0.5)))
 
 
-def decode_tokens(reader: Reads, ids: Sequence[int]) -> list[str] | list[int]:
-    """Tokens as text, or as they are where there is no tokenizer.
+def decode_tokens(reader: Any, ids: Sequence[int]) -> list[str] | list[int]:
+    """Return tokens as text, or the ids themselves if there is no tokenizer.
 
     >>> cx.neurons.decode_tokens(weights, [262, 7])
     [' the', "'"]
@@ -136,7 +136,7 @@ def decode_tokens(reader: Reads, ids: Sequence[int]) -> list[str] | list[int]:
     return list(ids) if reader.tokenizer is None else [reader.tokenizer.decode([t]) for t in ids]
 
 
-# ---------------------------------------------------------------- what they are about
+# ---------------------------------------------------------------- what they respond to
 
 
 def label_neurons(
@@ -144,13 +144,13 @@ def label_neurons(
     labels: Sequence[Hashable],
     neurons: Sequence[int],
 ) -> pd.DataFrame:
-    """Which label of text each neuron answers to, one row a neuron.
+    """Return the label of text that each neuron responds to most, one row a neuron.
 
-    `values` is any measure of the neurons on the texts: a summary, the true contribution, the
+    `values` is any measure of the neurons on the texts: a summary, the exact contribution, the
     pre-activation. `label` is the label whose mean lies farthest above that of all other texts;
-    `difference` is how far, in the unit of `values`; `auc` is the chance that a text of the label
-    has the larger value than another. How sure that is, `cb.by_document` says. Raises
-    ValueError unless there is a label for each text, two labels at least, and two texts in each.
+    `difference` is how far, in the unit of `values`; `auc` is the probability that a text of the
+    label has a larger value than another text. Raises ValueError unless there is a label for each
+    text, two labels at least, and two texts with each.
 
     >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
     >>> labels = [text.domain for text in passages]
@@ -179,9 +179,9 @@ def label_neurons(
 def auc(
     values: Float[np.ndarray, "text neuron"], inside: Bool[np.ndarray, "*label text"]
 ) -> Float[np.ndarray, "*label neuron"]:
-    """The area under the curve: the chance that a text inside has the larger value than one
-    outside, equal ones counted half (the statistic of Mann and Whitney, over the number of pairs).
-    `inside` is one mask or one a label. NaN where no text is inside, or every one.
+    """Return the area under the ROC curve: the probability that a text inside has a larger value
+    than one outside, ties counted half (the Mann-Whitney statistic over the number of pairs).
+    `inside` is one mask, or one a label. NaN if no text is inside, or every one.
 
     >>> values = circuit.summary(torch.stack([text.tokens for text in passages])).numpy()
     >>> domains = np.array([text.domain for text in passages])

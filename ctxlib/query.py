@@ -1,81 +1,71 @@
-"""One door: heads asked by one token at one destination, of any model (chapters 3 to 13).
+"""A fixed query: the heads of a first layer with one query token at one position.
 
     row_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
 
-`cx.fix_query` makes it once, and heads, families, denominators, circuit, neurons, evaluation,
-studies and views take it. It holds what approximates (`split`) and what is true (`layer`).
+All kernels, contents and denominators are relative to it. `FixedQuery` holds the approximation
+(`decomposition`) beside the exact layer (`exact`); `cx.fix_query` makes one (chapters 3 to 13).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformers.activations import ACT2FN
 
-from ctxlib import decompose
-from ctxlib.exact import ExactLayer, ExactFromWeights
-from ctxlib.decompose import LayerNormDecomposition, Readout, Decomposition, Texts
-from ctxlib.texts.batching import batches, check_texts, joined
-from ctxlib.texts.sources import collection
-from ctxlib.texts.text import AnyText, Reader, token_ids
-from ctxlib.weights import (
-    LayerWeights,
-    check_chosen,
-    has_positions,
-    layer_norm,
-    layer_norm_scale,
-)
-
-TEXTS = 200  # of the book's, where it is only asked how common tokens are
-FAR = 256  # a destination in contexts that are longer than any page
+from ctxlib.checks import check_chosen
+from ctxlib.decompose import Decomposition, Readout, Texts
+from ctxlib.exact import ExactLayer
+from ctxlib.texts.batching import prepare, prepare_batches
+from ctxlib.texts.text import AnyText, Reader
+from ctxlib.weights import layer_norm, layer_norm_scale
 
 Outputs = Float[Tensor, "*text head d_model"]
 Neurons = Float[Tensor, "*text neuron"]
-Batches = Iterator[Int[Tensor, "text source"]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FixedQuery:
-    """The heads of a first layer, asked by one token at one place. Make one with
+    """The heads of a first layer with one query token at one position. Make one with
     `cx.fix_query`.
 
-    `split` approximates: kernels, content, values. `layer` is the truth: rows, and what is inside
-    the heads; None where only the approximation is there, as in a stored layer. `reader` is what
-    texts are given to. `x` stands for one text or a stack of them.
+    `decomposition` approximates them by kernels, content and values. `exact` computes their rows
+    and z exactly; it is None for a stored layer, which holds the approximation alone. `reader`
+    turns texts into tokens. `x` stands for the tokens of one text or of a stack of texts, of which
+    the first `length` are read; `prepare` makes such a stack.
 
     >>> fixed = cx.fix_query(weights, n=256)
+    >>> fixed
+    FixedQuery(token ' the' at n=256, 8 heads, 1024 neurons, LayerNormDecomposition)
     >>> fixed.n, fixed.length, fixed.n_heads, fixed.n_neurons, fixed.d_vocab
     (256, 257, 8, 1024, 8192)
     """
 
-    split: Decomposition
-    layer: ExactLayer | None
+    decomposition: Decomposition
+    exact: ExactLayer | None
     reader: Reader
 
-    # ------------------------------------------------------------ what it knows
+    # ------------------------------------------------------------ sizes
 
     @property
     def n(self) -> int:
-        """The destination's position."""
+        """The position of the query."""
         return self.decomposition.n
 
     @property
     def token(self) -> int:
-        """The id of the token that asks there; ValueError where none does."""
+        """The id of the query token; raises ValueError if the query is one without a token."""
         if self.decomposition.token is None:
-            raise ValueError("no token asks at this destination, and this needs one")
+            raise ValueError("this query has no token, and this needs one")
         return self.decomposition.token
 
     @property
     def length(self) -> int:
-        """How many tokens of a text are read: n + 1, or in an encoder 2n."""
+        """The number of tokens that the query attends to: n + 1, or in an encoder 2n."""
         return self.decomposition.length
 
     @property
@@ -92,7 +82,7 @@ class FixedQuery:
 
     @property
     def readout(self) -> Readout:
-        """How what is inside the heads reaches the neurons."""
+        """The path from inside the heads to the neurons."""
         return self.decomposition.readout
 
     @property
@@ -103,38 +93,49 @@ class FixedQuery:
     def n_neurons(self) -> int:
         return self.readout.W_in.shape[1]
 
+    def __repr__(self) -> str:
+        token, read = self.decomposition.token, self.tokenizer
+        word = token if token is None or read is None else read.decode([token])
+        neurons = f"{self.n_neurons} neurons" if self.readout.inputs else "no MLP"
+        kind = type(self.decomposition).__name__
+        return f"FixedQuery(token {word!r} at n={self.n}, {self.n_heads} heads, {neurons}, {kind})"
+
     # ------------------------------------------------------------ texts
 
-    def read(self, texts: Iterable[AnyText], doing: str) -> Batches:
-        """The tokens that are read of texts, a batch at a time, `token` in place of their own at n;
-        with a bar named after what is being done. Raises ValueError for texts that are too short
-        and for ids outside the vocabulary.
-        """
-        return batches(self.reader, texts, self.decomposition.n, self.token, doing, self.decomposition.length)
+    def prepare_batches(
+        self, texts: Iterable[AnyText], desc: str = "texts"
+    ) -> Iterator[Int[Tensor, "text source"]]:
+        """Yield the tokens that the query attends to, the query token in place of the text's own at
+        n, a batch of texts at a time, under a progress bar called `desc`.
 
-    def crop(self, texts: Iterable[AnyText]) -> Int[Tensor, "text source"]:
-        """All of these texts as they are read, with `token` at n. Raises ValueError for a text that
-        is too short and for no texts.
+        Raises ValueError for texts that are too short and for ids outside the vocabulary.
+        """
+        return prepare_batches(self.reader, texts, self.n, self.token, self.length, desc)
+
+    def prepare(self, texts: Iterable[AnyText], desc: str = "texts") -> Int[Tensor, "text source"]:
+        """Return all batches of `prepare_batches` as one tensor. Raises ValueError for no texts.
 
         >>> cx.fix_query(weights, n=99).prepare(passages).shape
         torch.Size([72, 100])
         """
-        return joined(self.read(texts, "reading"))
+        return prepare(self.reader, texts, self.n, self.token, self.length, desc)
 
-    # ------------------------------------------------------------ what follows
+    # ------------------------------------------------------------ from texts to neurons
 
     def denominators(self, x: Texts) -> Float[Tensor, "*text head"]:
-        """`denom = sum_i pos_i content(x_i)`, in an arbitrary unit, one for each head. Raises
-        ValueError where that is beyond the range of the tensors' precision.
+        """Return `denom = sum_i pos_i content(x_i)` of every head, in an arbitrary unit for each.
+
+        Raises ValueError if one is beyond the range of the tensors' precision.
 
         >>> fixed = cx.fix_query(weights, n=256)
         >>> denoms = cx.softmax_denominators(fixed, passages)
         >>> torch.allclose(fixed.denominators(fixed.prepare(passages)), denoms)
         True
         """
-        likes = self.decomposition.content[:, self.decomposition.seen(x)]
-        denoms = einsum(likes, self.decomposition.kernels, "head ... source, head source -> ... head")
-        in_range = ((denoms > 0) & denoms.isfinite()).view(-1, len(likes)).all(0)
+        approx = self.decomposition
+        content = approx.content[:, approx.sources(x)]
+        denoms = einsum(content, approx.kernels, "head ... source, head source -> ... head")
+        in_range = ((denoms > 0) & denoms.isfinite()).view(-1, len(content)).all(0)
         if not in_range.all():
             beyond = ", ".join(map(str, (~in_range).nonzero()[:, 0].tolist()))
             raise ValueError(
@@ -143,38 +144,41 @@ class FixedQuery:
             )
         return denoms
 
-    def outputs(self, x: Texts) -> Outputs:
-        """What every head writes to the residual stream at n, exact. What a destination does not
-        see is not read. Raises ValueError for texts that are too short, for ids outside the
-        vocabulary, and where there is no truth.
+    def head_outputs(self, x: Texts) -> Outputs:
+        """Return what every head writes to the residual stream at n, exactly.
+
+        Raises ValueError for texts that are too short, for ids outside the vocabulary, and for a
+        stored layer.
 
         >>> fixed = cx.fix_query(weights, n=99)
         >>> fixed.head_outputs(tokens).shape
         torch.Size([8, 256])
-        >>> torch.equal(fixed.head_outputs(tokens), fixed.apply_W_O(fixed.exact.z(tokens)))
-        True
         """
-        return self.apply_W_O(self.require_exact().inside(x))
+        return self.apply_W_O(self.require_exact().z(x))
 
     def approx_head_outputs(self, x: Texts) -> Outputs:
-        """The same from kernels, content and the text's own denominators."""
+        """Return the same from kernels, content and the text's own denominators."""
         return self.apply_W_O(self.decomposition.z(x, self.decomposition.rows(x)))
 
-    def written(self, z: Float[Tensor, "*text head d_head"]) -> Outputs:
-        """`z W_O`: from the inside of each head to the residual stream."""
+    def best_head_outputs(self, x: Texts) -> Outputs:
+        """Return the exact outputs, or for a stored layer the approximate ones."""
+        return self.head_outputs(x) if self.exact else self.approx_head_outputs(x)
+
+    def apply_W_O(self, z: Float[Tensor, "*text head d_head"]) -> Outputs:
+        """Return `z W_O`: the outputs of heads with this z."""
         return einsum(z, self.readout.W_O, "... head d, head d d_model -> ... head d_model")
 
     def require_exact(self) -> ExactLayer:
-        """The truth, or a ValueError where there is none."""
-        if self.layer is None:
+        """Return the exact layer; raise ValueError if there is none."""
+        if self.exact is None:
             raise ValueError(
-                "a stored layer approximates: it has no exact rows; make the destination of the "
-                "model itself for what the heads really do"
+                "a stored layer holds an approximation and no exact rows; for what the heads "
+                "compute, fix a query of the model itself: cx.fix_query(cx.load(...))"
             )
-        return self.layer
+        return self.exact
 
     def resid_mid(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text d_model"]:
-        """The residual stream that the MLP reads at n, with these outputs of the heads in it.
+        """Return the residual stream that the MLP reads at n, given the heads' outputs.
 
         >>> fixed = cx.fix_query(weights, n=99)
         >>> resid = fixed.resid_mid(tokens, fixed.head_outputs(tokens))
@@ -182,15 +186,16 @@ class FixedQuery:
         >>> torch.allclose(resid, cache["blocks.0.hook_resid_mid"][0, 99], atol=1e-3)
         True
         """
-        return self.readout.resid_without_heads(self.decomposition.seen(x)[..., self.decomposition.n]) + outputs.sum(-2)
+        x_n = self.decomposition.sources(x)[..., self.n]
+        return self.readout.resid_without_heads(x_n) + outputs.sum(-2)
 
     def scale(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text 1"]:
-        """`s(x)`, what LayerNorm 2 divides by at n."""
+        """Return `s(x)`, the number that LayerNorm 2 divides by at n."""
         return layer_norm_scale(self.resid_mid(x, outputs), self.readout.eps)
 
     def to_neurons(self, x: Texts, outputs: Outputs, heads: Sequence[int]) -> Neurons:
-        """`sum_{h in heads} (output of h at n) . W_in / s(x)`: what chosen heads add to each
-        neuron's pre-activation. Raises ValueError for heads that do not exist.
+        """Return `sum_{h in heads} (output of h at n) . W_in / s(x)`: what the chosen heads add to
+        each neuron's pre-activation. Raises ValueError for heads that do not exist.
 
         >>> fixed, x = cx.fix_query(weights, n=256), tokens[:257]
         >>> added = fixed.to_neurons(x, fixed.head_outputs(x), heads)
@@ -200,11 +205,13 @@ class FixedQuery:
         heads = check_chosen("head", heads, self.n_heads)
         return outputs[..., heads, :].sum(-2) @ self.readout.W_in / self.scale(x, outputs)
 
-    def truth(self, x: Texts, heads: Sequence[int]) -> Neurons:
-        """What the chosen heads add to each neuron's pre-activation at n, exact:
+    def exact_summary(self, x: Texts, heads: Sequence[int]) -> Neurons:
+        """Return what the chosen heads add to each neuron's pre-activation at n, exactly:
         `sum_{h in heads} (output of head h at n) . W_in[:, j] / s(x)`, with the text's own
-        LayerNorm-2 scale s(x). This is what a summary is held against (chapter 5). Raises
-        ValueError for heads that do not exist, for weights without the MLP, and as `outputs` does.
+        LayerNorm-2 scale s(x). A circuit's `summary` approximates this (chapter 5).
+
+        Raises ValueError for heads that do not exist, for weights without the MLP, and as
+        `head_outputs` does.
 
         >>> fixed = cx.fix_query(weights, n=256)
         >>> fixed.exact_summary(tokens, heads).shape
@@ -213,106 +220,27 @@ class FixedQuery:
         >>> torch.allclose(fixed.exact_summary(tokens, heads), one_by_one, atol=1e-3)
         True
         """
-        return self.to_neurons(x, self.outputs(x), heads)
+        return self.to_neurons(x, self.head_outputs(x), heads)
 
     def mlp(self, x: Texts) -> dict[str, Neurons]:
-        """What the MLP makes of a text at n, exact, by name: `pre` and `post` the activation
+        """Return the MLP's activations at n by name, exactly: `pre` and `post` the activation
         function, or of a gated MLP `gate`, `up` and their `product`, act(gate) times up.
 
         >>> list(cx.fix_query(weights, n=256).mlp(tokens))
         ['pre', 'post']
         """
-        readout, stream = self.readout, self.resid_mid(x, self.outputs(x))
-        read = layer_norm(stream, readout.eps)
-        driven = {name: read @ W + b for name, (W, b) in readout.inputs.items()}
-        first, *up = driven.values()
+        readout, stream = self.readout, self.resid_mid(x, self.head_outputs(x))
+        resid = layer_norm(stream, readout.eps)
+        inputs = {name: resid @ W + b for name, (W, b) in readout.inputs.items()}
+        first, *up = inputs.values()
         active = ACT2FN[readout.act_fn](first)
-        return driven | ({"product": active * up[0]} if up else {"post": active})
+        return inputs | ({"product": active * up[0]} if up else {"post": active})
 
 
-# ---------------------------------------------------------------- the door
-
-
-def fix_query(
-    of: Any,
-    texts: Sequence[AnyText] | None = None,
-    n: int | None = None,
-    token: str | int | None = " the",
-    C: float | None = None,
-) -> FixedQuery:
-    """Heads asked by `token` at n, of a model loaded with `cx.load`, of `LayerWeights`, or of a
-    stored layer.
-
-    Equation 1 where learned positions are added to embeddings, in decoders and encoders; C is its
-    typical norm of a token embedding, by default the median one. The split by two means elsewhere
-    (chapter 11): there `texts` say how common tokens are, by default some of the book's. n is by
-    default the middle of the context, where the paper calibrates, or 256 where no context is
-    learned; but the end of the shortest of the texts where that comes first, in an encoder its
-    middle. `token=None` asks without a token, of weights that came without embeddings. A stored
-    layer knows all of this.
-
-    Raises TypeError for what `of` knows already: n, token, C or texts of a stored layer, C or no
-    token for a split that has none; ValueError for an n that the
-    model does not have, for a `token` that is not exactly one, and as `LayerWeights.of` or
-    `cx.fit_additive` do.
-
-    >>> fixed = cx.fix_query(model)
-    >>> fixed.n, fixed.tokenizer.decode([fixed.token]), fixed.decomposition.C == weights.typical_norm()
-    (256, ' the', True)
-    """
-    if isinstance(of, FixedQuery):
-        raise TypeError("this is a destination already: it has its own n, token, C and texts")
-    if isinstance(of, str | os.PathLike):
-        from ctxlib.store import opened  # which comes here
-
-        if (texts, n, token, C) != (None, None, " the", None):
-            raise TypeError("a stored layer knows its n, token, C and texts: give none of them")
-        return opened(of)
-    if not isinstance(of, LayerWeights) and not has_positions(of):
-        from ctxlib.additive import fit_additive  # which comes here
-
-        if C is not None or token is None:
-            raise TypeError("C, and no token, are Equation 1's: this model adds no positions")
-        reader = Reader.of(of)
-        texts = collection(reader, TEXTS) if texts is None else texts
-        if n is None:
-            check_texts(texts)
-            n = min([FAR, reader.n_ctx - 1, *(len(token_ids(text, reader)) - 1 for text in texts)])
-        return fit_additive(of, texts, n, token)
-    weights = of if isinstance(of, LayerWeights) else LayerWeights.of(of)
-    if n is None:
-        n = weights.n_ctx // 2
-        if texts is not None:
-            check_texts(texts)
-            shortest = min([weights.n_ctx, *(len(token_ids(text, weights)) for text in texts)])
-            n = min(n, shortest // 2 if weights.both_sides else shortest - 1)
-    d_vocab = 0 if weights.W_E is None else weights.d_vocab
-    reader = Reader(weights.tokenizer, weights.n_ctx, d_vocab)
-    approximate = LayerNormDecomposition.of(weights, n, token, C)
-    return FixedQuery(approximate, ExactFromWeights(weights, approximate.n), reader)
-
-
-# ---------------------------------------------------------------- families
-
-
-def families(fixed: FixedQuery) -> pd.DataFrame:
-    """What kind of head each one is, and why: one row a head (paper, Figure 2; chapter 3).
-
-    The kernel decides between local, slowly decaying, uniform and remote; among the heads that are
-    not local, a strong preference for copies of the destination makes a duplicate-token head. The
-    nats for a copy come from `copy_preference`, where there are weights with embeddings; where they
-    are not known, the kernel decides alone.
-
-    >>> table = cx.families(cx.fix_query(weights, n=256))
-    >>> len(table), list(table)[-2:]
-    (8, ['family', 'because'])
-    >>> kinds = {"local", "slowly decaying", "uniform", "remote", "duplicate-token"}
-    >>> set(table["family"]) <= kinds
-    True
-    >>> set(cx.families(cx.fit_additive(model, passages))["family"]) <= kinds
-    True
-    """
-    copies = None
-    if isinstance(fixed.decomposition, LayerNormDecomposition) and fixed.decomposition.weights.W_E is not None:
-        copies = split.copy_preference(fixed.decomposition.weights, fixed.n)
-    return split.family_table(fixed.decomposition.kernels, fixed.n, copies)
+def check_fixed(fixed: Any) -> None:
+    """Raise TypeError for a model or weights where a fixed query is wanted."""
+    if not isinstance(fixed, FixedQuery):
+        raise TypeError(
+            f"{type(fixed).__name__} where a fixed query is wanted: make one with "
+            "cx.fix_query(model), which sets the query token and its position"
+        )

@@ -1,5 +1,5 @@
-"""What most chapters begin with: a destination, texts, stable heads, and the circuit that one page
-of plain prose calibrates.
+"""A study: a fixed query, texts, stable heads, and the circuit calibrated on one page of plain
+prose. Most chapters begin with one.
 """
 
 from __future__ import annotations
@@ -13,26 +13,34 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ctxlib.checks import check_chosen
 from ctxlib.circuit import ContextualCircuit
-from ctxlib.denominators import MAX_CV, NoStableHead, most_typical_text, head_table, head_variance_share, stable_heads
+from ctxlib.denominators import (
+    MAX_CV,
+    NoStableHead,
+    head_table,
+    head_variance_share,
+    most_typical_text,
+    stable_heads,
+)
+from ctxlib.fix import fix_query
 from ctxlib.neurons import decode_tokens
-from ctxlib.query import FixedQuery, destination
+from ctxlib.query import FixedQuery
 from ctxlib.texts.sources import collection, passages
-from ctxlib.texts.text import Reader, Text
-from ctxlib.weights import LayerWeights, check_chosen
+from ctxlib.texts.text import Text
 
 PROSE = ("american", "british", "travel")  #: the passages' domains that count as plain prose
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Study:
-    """A destination `fixed`, with its stable heads. `passages` are the book's labelled ones, `texts`
-    those to measure on, `plain` the domains that count as plain prose. Make one with `study`.
+    """A fixed query with its stable heads. `passages` are the book's labelled ones, `texts` those
+    to measure on, `plain` the domains that count as plain prose. Make one with `study`.
 
     >>> study = cx.study(model, texts=100)
     >>> print(study)
     100 held-out texts of 22 domains; 72 passages of 17 domains
-    destination n = 256, token ' the'; stable heads [...] of 8
+    query token ' the' at n = 256; stable heads [...] of 8
     """
 
     fixed: FixedQuery
@@ -44,7 +52,7 @@ class Study:
 
     @property
     def n(self) -> int:
-        """The destination's position."""
+        """The position of the query."""
         return self.fixed.n
 
     @property
@@ -58,7 +66,7 @@ class Study:
 
     @property
     def prose(self) -> list[Text]:
-        """The passages of plain prose; all of them where none is.
+        """The passages of plain prose; all of them if none is.
 
         >>> len(cx.study(model, texts=100).prose)
         16
@@ -81,9 +89,8 @@ class Study:
 
     @cached_property
     def head_table(self) -> pd.DataFrame:
-        """The heads and their facts at this destination, rounded for a page: effective tokens of
-        the kernel, within how many tokens half of its mass lies, family, relative spread of the
-        denominator over the texts, stable or not.
+        """One row a head, rounded for a page: effective tokens of the kernel, half-mass distance,
+        family, coefficient of variation of the denominator over the texts, stable or not.
 
         >>> cx.study(model, texts=100).head_table.columns.tolist()
         ['effective tokens', 'half-mass distance', 'family', 'coefficient of variation', 'stable']
@@ -98,10 +105,9 @@ class Study:
 
     @cached_property
     def head_variance_share(self) -> pd.Series:
-        """Who speaks, over every fourth of eight or more texts, else over all of them
-        (`cx.denominators.head_variance_share`): each head's share of what differs between texts. An average over
-        heads counts a silent head like any other; this is what to weigh it by. Raises ValueError
-        for fewer than two texts.
+        """Each head's share of the between-text variance, over every fourth of eight or more texts,
+        else over all of them. An average over heads counts a head that contributes almost nothing
+        like any other; this is what to weigh it by. Raises ValueError for fewer than two texts.
 
         >>> share = cx.study(model, texts=100).head_variance_share
         >>> len(share), round(float(share.sum()), 3)
@@ -112,7 +118,7 @@ class Study:
     @cached_property
     def example(self) -> Text:
         """The real text that accompanies a reader: the first of half B, that is the first window of
-        its first document; the first text where they have no halves.
+        its first document; the first text if they have no halves.
 
         >>> cx.study(model, texts=100).example.subject
         'Formation of the Solar System'
@@ -121,7 +127,7 @@ class Study:
 
     @cached_property
     def calibration_text(self) -> Text:
-        """The passage of plain prose whose denominators lie nearest to the middle.
+        """The passage of plain prose with the most typical denominators.
 
         >>> study = cx.study(model, texts=100)
         >>> study.calibration_text in study.prose
@@ -138,14 +144,14 @@ class Study:
         """
         return ContextualCircuit.calibrate(self.fixed, self.calibration_text, self.heads)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         kinds = len({text.domain for text in self.texts})
         # own texts, and those of a stream, have halves too; a model may have been trained on them
         held_out = "held-out " if all(text.half and text.dialect for text in self.texts) else ""
         return (
             f"{len(self.texts)} {held_out}texts of {kinds} domains; {len(self.passages)} passages "
             f"of {len(self.names)} domains\n"
-            f"destination n = {self.n}, token {decode_tokens(self.fixed, [self.fixed.token])[0]!r}; "
+            f"query token {decode_tokens(self.fixed, [self.fixed.token])[0]!r} at n = {self.n}; "
             f"stable heads {self.heads} of {self.fixed.n_heads}"
         )
 
@@ -160,25 +166,24 @@ def study(
     or_all: bool = False,
 ) -> Study:
     """Read so many texts of the collection (by default all), or those that are given, and choose
-    the heads whose denominators stray by less than `max_cv` of their mean over them, unless `heads`
-    names others.
+    the heads whose denominators' coefficient of variation over them is below `max_cv`, unless
+    `heads` names others.
 
-    `of` is a destination, or what `cx.fix_query` makes one of with this `token`: n is then
-    the middle of the model's context, or the end of the shortest text where that comes first.
-    Raises NoStableHead where no head is stable, but with `or_all`, which takes all heads then;
-    TypeError for a token beside a destination; other errors as the functions that it calls.
+    `of` is a fixed query, or what `cx.fix_query` takes, for this `token`: n is then the middle of
+    the model's context, or the end of the shortest text if that comes first. Raises NoStableHead if
+    no head is stable, unless `or_all` takes all heads then; TypeError for a token beside a fixed
+    query; other errors as the functions that it calls.
 
     >>> cx.study(model, texts=100, heads=[4, 2]).heads
     [4, 2]
     """
     of = fix_query(of, token=token) if isinstance(of, str | os.PathLike) else of
-    placed = isinstance(of, FixedQuery)
-    if placed and token != " the":
-        raise TypeError("a destination has its token: give none beside it")
-    reader = of if placed or isinstance(of, LayerWeights) else Reader.of(of)
-    measured = collection(reader, texts) if isinstance(texts, int | None) else list(texts)
-    labeled = passages(reader)
-    fixed = of if placed else fix_query(of, [*measured, *labeled], token=token)
+    given = isinstance(of, FixedQuery)
+    if given and token != " the":
+        raise TypeError("a fixed query has its token: give none beside it")
+    measured = collection(of, texts) if isinstance(texts, int | None) else list(texts)
+    labeled = passages(of)
+    fixed = of if given else fix_query(of, [*measured, *labeled], token=token)
     if heads is not None:
         chosen = check_chosen("head", heads, fixed.n_heads)
     else:
@@ -192,5 +197,5 @@ def study(
 
 
 def shortest(texts: Sequence[Text]) -> int:
-    """The number of tokens of the shortest text."""
+    """Return the number of tokens of the shortest text."""
     return min(len(text.tokens) for text in texts)

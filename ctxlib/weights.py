@@ -9,10 +9,8 @@ sphere of radius sqrt(d_model) (chapter 1).
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Number
 from typing import Any
 
 import torch
@@ -20,6 +18,7 @@ from einops import einsum, rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from ctxlib.checks import as_index, check_index, crop, token_id
 from ctxlib.models import Encoder
 
 NO_MLP = "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
@@ -60,15 +59,15 @@ class NoPositionEmbeddings(ValueError):
     """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LayerWeights:
-    """Folded and centred weights of one attention layer and the MLP behind it.
+    """Folded and centred weights of one attention layer and of the MLP behind it.
 
     `W_E`, `W_in` and `b_in` may be None where a checkpoint comes without token embeddings or MLP;
     the functions that need them say so. `attn_scale` divides the scores: `sqrt(d_head)` in GPT-2.
-    In an encoder (BERT) a destination has sources on `both_sides`, and as its LayerNorm stands
-    behind the embeddings, what the heads add to is normalised as well: gain and bias of that norm
-    are in the matrices that read it, and once more in `skip_gain` and `skip_bias`.
+    In an encoder (BERT) a query attends to `both_sides`, and because its LayerNorm stands behind
+    the embeddings, the residual stream that the heads add to is normalised as well: gain and bias
+    of that norm are folded into the matrices that read it, and kept in `skip_gain` and `skip_bias`.
     `n_heads`, `d_model`, `d_head`, `n_ctx`, `d_vocab` and `n_neurons` are the sizes. Raises
     ValueError for values that are not finite.
 
@@ -113,7 +112,7 @@ class LayerWeights:
         residual stream; NoPositionEmbeddings for a model without learned absolute positions.
 
         >>> second = cx.LayerWeights.of(model, layer=1)
-        >>> second.exact, second.n_heads
+        >>> second.layer, second.n_heads
         (1, 8)
         """
         if isinstance(model, Encoder):
@@ -238,7 +237,7 @@ class LayerWeights:
             )
         *attention, W_O, b_O = (tensors[name] for name in needed)
         d_model = len(W_O)
-        if whole("n_heads", n_heads) < 1 or d_model % n_heads:
+        if as_index("n_heads", n_heads) < 1 or d_model % n_heads:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
         by_head = "... (qkv head d_head) -> qkv head ... d_head"
         W_QKV, b_QKV = (rearrange(t, by_head, qkv=3, head=n_heads) for t in fold(*attention))
@@ -263,8 +262,12 @@ class LayerWeights:
                 "the checkpoint is damaged"
             )
 
+    def __repr__(self) -> str:
+        sizes = f"n_heads={self.n_heads}, d_model={self.d_model}, d_head={self.d_head}"
+        return f"LayerWeights(layer={self.layer}, {sizes}, n_ctx={self.n_ctx})"
+
     def tensors(self) -> dict[str, Any]:
-        """Those that are there, by their names."""
+        """Return the tensors that the layer has, by name."""
         return {name: t for name, t in vars(self).items() if isinstance(t, Tensor)}
 
     # ------------------------------------------------------------ sizes
@@ -363,58 +366,52 @@ class LayerWeights:
     def normalized_resid(
         self, tokens: Int[Tensor, "*text pos"], n: int | None = None
     ) -> Float[Tensor, "*text source d_model"]:
-        """`LN(W_E[x_i] + W_pos[i])`, what queries, keys and values are read from: of a whole text,
-        or for i = 0 ... n, of one text or a stack of them.
+        """Return `LN(W_E[x_i] + W_pos[i])`, which queries, keys and values are read from: for a
+        whole text, or with `n` for the positions that n can attend to, of one text or a stack.
 
-        Raises ValueError for another layer (there it is no longer a function of the token alone),
-        for more tokens than the model has positions, for n outside the text or the model, and for
-        ids outside the vocabulary.
+        Errors as in `sources`; ValueError for a layer other than the first, where the residual
+        stream is no longer a function of token and position.
 
         >>> weights.normalized_resid(tokens).square().mean(-1)[:3].round(decimals=2)
         tensor([1., 1., 1.])
-        >>> whole, part = weights.normalized_resid(tokens), weights.normalized_resid(tokens, n=99)
-        >>> torch.allclose(part, whole[:100], atol=1e-4)
+        >>> all_of_it, part = weights.normalized_resid(tokens), weights.normalized_resid(tokens, 99)
+        >>> torch.allclose(part, all_of_it[:100], atol=1e-4)
         True
         """
-        x = self.check_text(tokens) if n is None else self.seen(tokens, n)
+        x = self.sources(tokens, n)
         return layer_norm(self.embeddings()[x] + self.W_pos[: x.shape[-1]], self.eps)
 
-    def check_text(self, tokens: Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
-        """The tokens, on the weights' device, or the ValueError of `normalized_resid`."""
-        if tokens.ndim != 1 or not 0 < len(tokens) <= self.n_ctx:
-            raise ValueError(
-                f"tokens of shape {tuple(tokens.shape)}: "
-                f"expected one text of 1 to {self.n_ctx} tokens"
-            )
-        return self.seen(tokens, len(tokens) - 1)
+    def sources(
+        self, tokens: Int[Tensor, "*text pos"], n: int | None = None
+    ) -> Int[Tensor, "*text source"]:
+        """Return the tokens that the query position n can attend to, by default those of one whole
+        text, on the device of the weights.
 
-    def seen(self, tokens: Int[Tensor, "*text pos"], n: int) -> Int[Tensor, "*text source"]:
-        """The tokens that a destination sees, 0 ... n or in an encoder all of them, on the weights'
-        device, if they are there and in the vocabulary.
+        Raises ValueError for a text with more tokens than the model has positions, for n outside
+        the text, and for ids outside the vocabulary.
+
+        >>> weights.sources(tokens, n=99).shape
+        torch.Size([100])
         """
-        self.position(n)
         length = tokens.shape[-1]
+        if n is None:
+            if tokens.ndim != 1 or not 0 < length <= self.n_ctx:
+                raise ValueError(
+                    f"tokens of shape {tuple(tokens.shape)}: "
+                    f"expected one text of 1 to {self.n_ctx} tokens"
+                )
+            n = length - 1
+        self.position(n)
         if n >= length:
-            raise ValueError(
-                f"destination {n} lies outside the text, which has positions 0 to {length - 1}"
-            )
-        sources = tokens[..., : self.reach(n, length)]
-        return check_ids(sources, self.d_vocab).to(self.device)
+            raise ValueError(f"position {n} lies outside the text, which has 0 to {length - 1}")
+        sources = crop(tokens, self.n_sources(n, length), self.d_vocab, n)
+        return sources.to(self.device)
 
-    def read(self, tokens: Int[Tensor, "*text pos"], n: int) -> Int[Tensor, "*text source"]:
-        """The first `reach(n)` tokens, as `seen`; also a ValueError where they are fewer."""
-        length = self.reach(n)
-        if n < tokens.shape[-1] < length:
-            raise ValueError(
-                f"a text of {tokens.shape[-1]} tokens: the destination {n} reads {length}"
-            )
-        return self.seen(tokens[..., :length], n)
+    def n_sources(self, n: int, length: int | None = None) -> int:
+        """Return how many positions the query position n can attend to: n + 1, or in an encoder all
+        of a text of `length` tokens, by default 2n, of which n is the middle.
 
-    def reach(self, n: int, length: int | None = None) -> int:
-        """How many sources the destination n has: n + 1, or in an encoder all tokens of a text of
-        `length`, by default 2n, in which n is the middle.
-
-        >>> weights.reach(256)
+        >>> weights.n_sources(256)
         257
         """
         if not self.both_sides:
@@ -423,9 +420,11 @@ class LayerWeights:
         check_index("position", length - 1, self.n_ctx)
         return length
 
-    def beside(self, n: int) -> tuple[Float[Tensor, "vocab d_model"], Float[Tensor, " d_model"]]:
-        """What the MLP's residual stream holds at n beside the heads' outputs: a part for each
-        token that may stand there, and the rest.
+    def resid_without_heads(
+        self, n: int
+    ) -> tuple[Float[Tensor, "vocab d_model"], Float[Tensor, " d_model"]]:
+        """Return the residual stream that the MLP reads at n, without the heads' outputs, in two
+        summands: a row for each token that may be at position n, and what is the same for all.
 
         >>> by_token, rest = weights.resid_without_heads(n=99)
         >>> by_token.shape, rest.shape
@@ -438,8 +437,8 @@ class LayerWeights:
         return center(skipped), self.b_O
 
     def position(self, n: int) -> Float[Tensor, " d_model"]:
-        """`W_pos[n]`, or a ValueError for a position that is not there, and for another layer than
-        the first.
+        """Return `W_pos[n]`; raise ValueError if n is not a position of the model, or if the layer
+        is not the first.
         """
         if self.layer != 0:
             raise ValueError(
@@ -565,76 +564,6 @@ def check_layer(model: Any, layer: int) -> None:
             "or call model.enable_compatibility_mode(fold_value_biases=False)"
         )
     check_index("layer", layer, model.cfg.n_layers)
-
-
-def check_index(kind: str, given: int, size: int) -> None:
-    """Nothing, or a ValueError for a layer, head, neuron, position or token id that is not there: a
-    negative one would be counted from the end.
-    """
-    if not 0 <= whole(kind, given) < size:
-        raise ValueError(f"{kind} {given}: there are {kind}s 0 to {size - 1}")
-
-
-def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int]:
-    """Heads or neurons as a list, all of them by default; ValueError where there are none, for
-    those that do not exist, and for one that is there twice.
-
-    >>> cx.weights.check_chosen("neuron", range(3), size=1024)
-    [0, 1, 2]
-    >>> cx.weights.check_chosen("head", [3, 3], size=8)
-    Traceback (most recent call last):
-        ...
-    ValueError: heads [3, 3]: one is there twice
-    """
-    given = range(size) if chosen is None else chosen
-    alone = isinstance(given, str | Number) or getattr(given, "ndim", 1) == 0
-    listed = [whole(kind, i) for i in ([given] if alone else given)]
-    if not listed:
-        raise ValueError(f"no {kind}s: choose at least one")
-    for i in listed:
-        check_index(kind, i, size)
-    if len(set(listed)) < len(listed):
-        raise ValueError(f"{kind}s {listed}: one is there twice")
-    return listed
-
-
-def whole(kind: str, given: Any) -> int:
-    """A whole number, of any library; ValueError for a fraction, a word, or True and False.
-
-    >>> from ctxlib.weights import whole
-    >>> whole("head", torch.tensor(3))
-    3
-    """
-    try:
-        if isinstance(given, bool) or "bool" in str(getattr(given, "dtype", "")):
-            raise TypeError("a truth value, which counts as 0 or 1")
-        return operator.index(given)
-    except TypeError as error:
-        raise ValueError(f"{kind} {given!r}: give a whole number") from error
-
-
-def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> Int[Tensor, "*any"]:
-    """The tokens, or a ValueError for ids that a vocabulary of this size does not have."""
-    for extreme in (tokens.min(), tokens.max()) if tokens.numel() else ():
-        check_index("token id", int(extreme), d_vocab)
-    return tokens
-
-
-def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:
-    """The id of a token given as text or as an id, or a ValueError."""
-    if not isinstance(token, str):
-        check_index("token id", token, d_vocab)
-        return whole("token id", token)
-    if tokenizer is None:
-        raise ValueError(
-            f"these weights came without a tokenizer: give the id of {token!r} instead of its text"
-        )
-    ids = tokenizer.encode(token, add_special_tokens=False)
-    if len(ids) != 1:
-        raise ValueError(
-            f"{token!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one"
-        )
-    return ids[0]
 
 
 def score_divisor(config: Any, d_head: int, layer: int) -> float:

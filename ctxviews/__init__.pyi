@@ -1,7 +1,7 @@
 from .layerfile import packed_layer
 from .pagefile import page
-from .plain import Turnable, choice, slider
 from .record import look_up_record, looked_up
+from .turnable import Turnable, choice, slider
 from .views import (
     Attention,
     Denominators,

@@ -37,10 +37,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit
-from ctxlib.denominators import most_typical_text, head_table
+from ctxlib.decompose import fixed_query
+from ctxlib.denominators import head_table, most_typical_text
+from ctxlib.fix import fix_query
+from ctxlib.heads import families
 from ctxlib.neurons import LARGEST, extreme_tokens
-from ctxlib.query import FixedQuery, destination, families
-from ctxlib.decompose import destination_query
+from ctxlib.query import FixedQuery
 from ctxlib.studies import PROSE
 from ctxlib.texts.sources import collection, passages
 from ctxlib.texts.text import Text
@@ -95,7 +97,7 @@ def parts_of_layer(
     folder = folder_of("layer", arrays)
     labeled = passages(weights)
     read = [labeled[k].tokens[: header["n"] + 1].numpy() for k in opening]
-    here = np.unique(np.concatenate([*read, [at["id"] for fixed in header["destinations"]]]))
+    here = np.unique(np.concatenate([*read, [query["id"] for query in header["destinations"]]]))
     rest = np.setdiff1d(np.arange(weights.d_vocab), here)
     first = {name: array for name, array in arrays.items() if name not in OF_NEURONS}
     of_neurons = {name: arrays[name] for name in OF_NEURONS}
@@ -167,9 +169,7 @@ def of_layer(
     top, mean, largest, _ = extreme_tokens(ContextualCircuit.calibrate(all_at[0], middle, chosen))
     ranking = (top.numpy(), compact(mean.numpy()), largest[:, :NAMED].numpy().astype(ids))
     arrays = {
-        **embeddings(
-            weights, heeded(weights, circuits), usual([*labeled, *read], weights.d_vocab)
-        ),
+        **embeddings(weights, heeded(weights, circuits), usual([*labeled, *read], weights.d_vocab)),
         **{name: compact(getattr(weights, name).numpy()) for name in MATRICES},
         **read_by_heads(weights, n),
         **{name: getattr(weights, name).numpy().astype(np.float32) for name in BIASES},
@@ -350,7 +350,7 @@ def heeded(weights: LayerWeights, circuits: Sequence[ContextualCircuit]) -> np.n
     """
     fixed, W_in = circuits[0].fixed, weights.mlp_input()[0].double()
     values = fixed.decomposition.values(range(weights.n_heads)).double()
-    queries = torch.stack([destination_query(weights, fixed.n, c.fixed.token) for c in circuits])
+    queries = torch.stack([fixed_query(weights, fixed.n, c.fixed.token) for c in circuits])
     asked = einsum(queries, weights.W_K, "dest head e, head d e -> head dest d").double()
     total = torch.zeros(weights.d_model, weights.d_model, dtype=torch.double)
     for h in range(weights.n_heads):

@@ -42,7 +42,10 @@ def packed_neuron(fixed: FixedQuery, neuron: int, heads: Sequence[int], scale: f
         fixed.readout.W_in[:, neuron],
         "head d_head d_model, d_model -> head d_head",
     )
-    adds = einsum(fixed.decomposition.values(chosen), into, "vocab head d, head d -> head vocab") / scale
+    adds = (
+        einsum(fixed.decomposition.values(chosen), into, "vocab head d, head d -> head vocab")
+        / scale
+    )
     tables = {"content": fixed.decomposition.log_content[chosen], "adds": adds}
     middles = {name: (t.amax(1) + t.amin(1)) / 2 for name, t in tables.items()}
     steps = {name: (t.amax(1) - t.amin(1)) / 2 / LEVELS for name, t in tables.items()}

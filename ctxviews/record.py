@@ -1,13 +1,13 @@
-"""Records: what views show that cannot be computed from the first layer's weights, as plain lists.
+"""Records for views: results that a page cannot compute from the first layer's weights, as lists.
 
-A page without a kernel cannot run a model of several layers or read a thousand texts. What comes
-of that is put down here, and to choose among it is then only to add or to compare.
+A page without a kernel cannot run a model of several layers or read a thousand texts. Records hold
+what comes of that, so that a reader's choice only needs additions and comparisons.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from einops import einsum
@@ -16,14 +16,13 @@ from torch import Tensor
 from transformers.activations import ACT2FN
 
 from ctxlib.adapter import act_fn
+from ctxlib.additive import AdditiveDecomposition, anova
 from ctxlib.denominators import softmax_denominators
+from ctxlib.heads import effective_tokens
+from ctxlib.lookups.attribution import Attribution
 from ctxlib.query import FixedQuery
 from ctxlib.texts.text import Text
 from ctxlib.weights import layer_norm
-
-if TYPE_CHECKING:
-    from ctxlib.additive import AdditiveDecomposition
-    from ctxlib.lookups.attribution import Attribution
 
 LISTED = 32  # heads of a neuron; the sum of all others is one more term
 FAINTEST = 1e-7  # weight of a kernel that is told apart from none
@@ -114,17 +113,18 @@ def rounded(values: Iterable[Any]) -> list[float]:
 def denominator_record(
     fixed: FixedQuery, texts: Sequence[Text], passages: Sequence[Text]
 ) -> dict[str, Any]:
-    """What `denominators.js` needs: every denominator, and for each head what bounds are made of.
+    """Return what `denominators.js` needs: every denominator, and the numbers that each head's bounds
+    are computed from.
 
-    As in chapter 4: BOS and the destination are the same in every text and add a constant, the
-    tokens between them are what is drawn. All in units of the expected denominator.
+    As in chapter 4, BOS and the query token are the same in every text and add a constant; the
+    tokens between them vary. All in units of the expected denominator.
     """
     kernels = fixed.decomposition.kernels
     values = fixed.decomposition.content[:, fixed.prepare(texts)]
     inner, kernel = values[..., 1:-1], kernels[:, 1:-1]
-    fixed = kernels[:, 0] * values[:, 0, 0] + kernels[:, -1] * values[:, 0, -1]
+    constant = kernels[:, 0] * values[:, 0, 0] + kernels[:, -1] * values[:, 0, -1]
     mean = inner.mean((1, 2))
-    expected = fixed + mean * kernel.sum(-1)
+    expected = constant + mean * kernel.sum(-1)
     smallest, largest = inner.amin((1, 2)), inner.amax((1, 2))
     facts = {
         "variance": inner.var((1, 2)) / expected**2,
@@ -152,43 +152,41 @@ def denominator_record(
 
 
 def position_record(splits: Mapping[str, AdditiveDecomposition]) -> dict[str, Any]:
-    """What `positions.js` needs of first layers that keep positions in different ways: of every
-    head the kernel, what it likes, and where, what and both, as in chapter 11.
+    """Return what `positions.js` needs of first layers with different kinds of positions: of every
+    head the kernel, the tokens with the most content, and the parts of its scores (chapter 11).
 
-    Distances leave out the destination and BOS, and take every fourth token beyond 32.
+    Distances leave out the query and BOS, and take every fourth token beyond 32.
     """
-    if not splits or len(places := {split.n for split in splits.values()}) > 1:
-        raise ValueError(f"{len(splits)} first layers: give one at least, all asked at one n")
-    (n,) = places
+    if not splits or len(positions := {split.n for split in splits.values()}) > 1:
+        raise ValueError(f"{len(splits)} first layers: give at least one, all with the same n")
+    (n,) = positions
     distances = [d for d in range(1, n) if d <= 32 or d % 4 == 0]
     kinds = [
-        {"name": name, "heads": asked_heads(split, distances)} for name, split in splits.items()
+        {"name": name, "heads": heads_by_distance(split, distances)}
+        for name, split in splits.items()
     ]
     return {"n": n, "distances": distances, "kinds": kinds}
 
 
-def asked_heads(split: AdditiveDecomposition, distances: list[int]) -> list[dict[str, Any]]:
-    """The heads of one first layer. What a token gets beyond the average one at a source i is
-    `g_i . (x_t - mean x)`: its log content, and the interaction, if it is not the same for all i.
+def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> list[dict[str, Any]]:
+    """Return the heads of one first exact. A token's score beyond that of the average token at
+    source i is `g_i . (x_t - mean x)`: its log content, and the interaction, if it depends on i.
     """
-    from ctxlib.additive import decomposition
-    from ctxlib.decompose import effective_tokens
-
-    layer, sources = split.layer, split.n - torch.tensor(distances)
+    exact, sources = split.exact, split.n - torch.tensor(distances)
     usual = split.frequency.argsort(descending=True, stable=True)[:USUAL]
     occurring = (split.frequency > 1e-4).nonzero()[:, 0]
-    account = decomposition(split)
+    account = anova(split)
 
     def token(t: Tensor) -> str:
-        return layer.tokenizer.decode([int(t)])
+        return exact.tokenizer.decode([int(t)])
 
     def one(h: int) -> dict[str, Any]:
         content = split.log_content[h]
         liked = usual[content[usual].argsort(descending=True)]
         ends = occurring[content[occurring].argsort(descending=True)]
         told = liked[[0, len(liked) // 2, -1]]
-        x = layer_norm(layer.E[told, None] + layer.position_offset[sources], layer.readout.eps)
-        more = ((x - split.mean[sources]) * layer.qk_direction[h, sources]).sum(-1)  # token source
+        x = layer_norm(exact.E[told, None] + exact.position_offset[sources], exact.readout.eps)
+        more = ((x - split.mean[sources]) * exact.qk_direction[h, sources]).sum(-1)  # token source
         spread = {name: round(account.loc[h, name], 4) for name in ("where", "what", "interaction")}
         return {
             "effective": round(float(effective_tokens(split.kernels[h])), 2),

@@ -17,16 +17,17 @@ import anywidget
 import traitlets
 from traitlets import Dict, Enum, Float, Int, List, Unicode
 
-from ctxlib.query import FixedQuery, destination
-from ctxbook.figures import Picture
+from ctxlib.fix import fix_query
+from ctxlib.query import FixedQuery
 from ctxlib.studies import Study, study
 from ctxlib.texts.sources import passages
 from ctxlib.texts.text import Text
 from ctxlib.weights import LayerWeights
-from ctxviews.askedfile import packed_destination
 from ctxviews.bundle import HERE, bundled, linked
+from ctxviews.fixedfile import packed_destination
 from ctxviews.layerfile import destinations, packed_layer
 from ctxviews.neuronfile import packed_neuron
+from ctxviews.picture import Picture
 from ctxviews.record import denominator_record, position_record
 
 if TYPE_CHECKING:
@@ -423,7 +424,10 @@ class Positions(View):
     head = Whole(0, lambda view: view.most_heads(), "head").tag(sync=True, turned=True)
 
     def __init__(
-        self, splits: Mapping[str, AdditiveDecomposition], picture: Picture | None = None, **state: Any
+        self,
+        splits: Mapping[str, AdditiveDecomposition],
+        picture: Picture | None = None,
+        **state: Any,
     ):
         super().__init__(picture, record=position_record(splits), **state)
 

@@ -145,7 +145,10 @@ def denominator(w, h, text, n, token, C):
 
 def rebuilt(w, text, n, C):
     """What heads see of the sources, by Equation 1."""
-    return [content_component(w, t, n) + positional_component(w, i, n, C) for i, t in enumerate(text[: reach(w, n)])]
+    return [
+        content_component(w, t, n) + positional_component(w, i, n, C)
+        for i, t in enumerate(text[: reach(w, n)])
+    ]
 
 
 def rebuilt_row(w, h, text, n, C):

@@ -27,6 +27,7 @@ pytest.register_assert_rewrite("viewing", "shown")  # what a page was blamed for
 from viewing import *  # noqa: F403  its fixtures
 
 import ctxlib as cx
+import ctxviews as cv
 from ctxviews import packed_layer
 
 settings.register_profile(

@@ -20,6 +20,7 @@ from by_hand import draw_texts
 from command import ROOT
 from test_publish import ADDRESS
 
+import ctxbook as cb
 import ctxlib as cx
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))

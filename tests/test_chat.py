@@ -14,7 +14,7 @@ import httpx2
 import openai
 import pytest
 
-from ctxlib import chat
+from ctxlib.lookups import chat
 from ctxlib.lookups.chat import ChatExplainer, Estimate
 from ctxlib.lookups.explain import Prompts, score
 

@@ -16,7 +16,12 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     circuit = calibrated(make_weights, case)
     w, n, heads = circuit.fixed.decomposition.weights, case.n, case.heads
     asked = tuple(heads), n, case.token, case.C
-    assert (circuit.heads, circuit.fixed.n, circuit.fixed.token, circuit.fixed.decomposition.C) == asked
+    assert (
+        circuit.heads,
+        circuit.fixed.n,
+        circuit.fixed.token,
+        circuit.fixed.decomposition.C,
+    ) == asked
     placed = by_hand.prepare(w, case.texts[0].tolist(), n, case.token)
     assert circuit.calibration.tolist() == placed
     # what stands at the destination and behind it, `b_K` and other texts do not come into it
@@ -49,7 +54,9 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
     for text in case.texts.tolist():
         terms = [k * contribution[t] for k, t in zip(kernel, text, strict=False)]
         summaries.append(sum(terms))
-        own = [by_hand.value(w, h, by_hand.content_component(w, text[n], n)) for h in range(w.n_heads)]
+        own = [
+            by_hand.value(w, h, by_hand.content_component(w, text[n], n)) for h in range(w.n_heads)
+        ]
         others = [own[h] @ w.W_O[h] for h in range(w.n_heads) if h not in case.heads]
         rest = by_hand.between(w, text, n, others)
         whole.append(summaries[-1] + rest @ w.W_in / scale + w.b_in)
@@ -77,7 +84,8 @@ def test_the_self_normalised_circuit_is_the_loops(make_weights, case):
     better = calibrated(make_weights, case).self_normalized()
     asked = case.heads, case.n, case.C
     hand = [
-        self_normalized_by_hand(better.fixed.decomposition.weights, x.tolist(), *asked) for x in case.texts
+        self_normalized_by_hand(better.fixed.decomposition.weights, x.tolist(), *asked)
+        for x in case.texts
     ]
     of = better.fixed
     readers = of.decomposition.rows, of.approx_head_outputs, better.summary, better.pre_activations

@@ -12,7 +12,7 @@ from command import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ctxlib as cx
+import ctxbook as cb
 
 FIGURES = cb.published_figures()
 SOURCES = (

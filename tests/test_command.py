@@ -36,7 +36,7 @@ def test_ones_own_folders_are_the_labels(tmp_path, capsys, of_kind, tiny_weights
         for k in range(12):
             (folder / f"{k}.txt").write_text(f"{text} {k} " * 60)
     if alone := kind == "stored layer":
-        model = stored.keep(cx.fix_query(tiny_weights), tmp_path / "kept.safetensors.zst")
+        model = store.save_layer(cx.fix_query(tiny_weights), tmp_path / "kept.safetensors.zst")
     else:
         model = of_kind(kind).folder
     asked = [str(model), "--texts", str(tmp_path / "texts"), "--out", str(tmp_path / "out")]
@@ -108,5 +108,5 @@ def test_a_damaged_file_or_another_version_is_refused(end, damage, says, circuit
 
 def test_a_file_comes_before_what_the_repository_has_by_that_name(here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    stored.keep(here, tmp_path / "qwen")
+    store.save_layer(here, tmp_path / "qwen")
     assert cx.fix_query("qwen").n == here.n

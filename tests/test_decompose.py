@@ -56,7 +56,7 @@ def test_queries_scores_and_kernels_are_the_loops(make_weights, case, asked):
     alone = w.d_model**0.5 * w.W_pos[n] / (w.W_pos[n] @ w.W_pos[n] + C**2) ** 0.5
     x = by_hand.content_component(w, token, n) if asked else alone
     q = [by_hand.query(w, h, x) for h in range(w.n_heads)]
-    same(cx.decompose.destination_query(w, n, token, C), torch.stack(q))
+    same(cx.decompose.fixed_query(w, n, token, C), torch.stack(q))
     kernels = [by_hand.kernel(w, h, q_h, n, C) for h, q_h in enumerate(q)]
     same(cx.positional_kernels(w, n, token, C), kernels)
     if asked:
@@ -76,7 +76,7 @@ def test_the_token_is_the_and_C_the_typical_norm_unless_they_are_given(tiny_weig
     assert torch.equal(by_default, cx.positional_kernels(tiny_weights, 9, the, C))
     assert not torch.equal(by_default, cx.positional_kernels(tiny_weights, 9, " of"))
     for of, fixed in ((cx.approx_rows, [9]), (cx.decompose.approx_pattern, [])):
-        asked = tiny_weights, tiny_tokens, *at
+        asked = tiny_weights, tiny_tokens, *fixed
         assert torch.equal(of(*asked), of(*asked, C=C))
 
 

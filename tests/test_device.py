@@ -14,6 +14,7 @@ from by_hand import draw_texts
 from test_reading import READERS, TAKERS
 from torch.nn.functional import pad
 
+import ctxbook as cb
 import ctxlib as cx
 from ctxviews import packed_layer, record
 
@@ -109,7 +110,7 @@ def of_rows(w, texts):
         *(exact, cx.total_variation(exact, rebuilt), cx.approx_rows(w, x, N), kernels, *shapes),
         cx.decompose.content_scale(w, N, x),
         cx.content_scores(w, N, TOKEN, x),
-        cx.decompose.destination_query(w, N, None),
+        cx.decompose.fixed_query(w, N, None),
         cx.families(asked(w)),
         cb.nulls.mixtures(w.mlp_input()[0]),
     ]

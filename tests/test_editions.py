@@ -18,7 +18,7 @@ import nbformat
 import pytest
 from command import ROOT
 
-import ctxlib as cx
+import ctxbook as cb
 
 CHAPTERS = sorted(c.stem for c in (ROOT / "chapters").glob("*.py"))
 

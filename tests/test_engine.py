@@ -22,8 +22,8 @@ from transformers import PreTrainedTokenizerFast
 from viewing import added, circuits_of, header, retold, tensors
 
 import ctxlib as cx
-from ctxviews import askedfile, layerfile, packed_layer
-from ctxviews.askedfile import packed_destination
+from ctxviews import fixedfile, layerfile, packed_layer
+from ctxviews.fixedfile import packed_destination
 
 LENGTHS = (257, 257, 500, 120, 33, 12, 6)  # tokens of a text: at the usual n, longer, shorter
 HEADS = ([3], [4], [3, 4], [0, 2], [1, 5, 7], [0, 2, 6], [2, 3, 4, 6], list(range(8)))
@@ -197,7 +197,9 @@ def test_neurons_are_ranked_as_in_python(page, circuit_of_toy, heads):
     assert max(off(found[name], table[name]) for name in ("top", "mean", "z")) < 20 * ROUNDED
     above = np.flatnonzero(np.array(found["top"]) > found["threshold"])
     assert {*above} == {*table.index[table["z"] > 2]}
-    counted = circuit.contribution.masked_fill(circuit.fixed.decomposition.untrained[:, None], -np.inf)
+    counted = circuit.contribution.masked_fill(
+        circuit.fixed.decomposition.untrained[:, None], -np.inf
+    )
     tokens = torch.tensor(found["tokens"]).view(len(table), -1)
     largest = counted.topk(tokens.shape[1], dim=0).indices.T
     assert (tokens[:, :, None] == largest[:, None]).any(1).double().mean() > 0.95
@@ -334,7 +336,7 @@ EXACT, LEVELLED = 1e-5, 0.03  # of a range: the page computes in float64
 
 
 def unrounded(whole, levels):
-    """`ctxlib.store.in_levels`, where no level is rounded to a whole number."""
+    """`ctxlib.store.quantized`, where no level is rounded to a whole number."""
     spread, mean = torch.std_mean(whole, dim=0)
     left = (whole - mean) / spread
     step = left.abs().amax(1) / levels
@@ -363,8 +365,8 @@ def test_a_packed_destination_is_as_in_python(page, asked, monkeypatch, name):
             assert np.median(r) > 0.999, name
 
     compare(LEVELLED)
-    monkeypatch.setattr(askedfile, "in_levels", unrounded)
-    monkeypatch.setattr(askedfile, "NATS", 2**20)
+    monkeypatch.setattr(fixedfile, "quantized", unrounded)
+    monkeypatch.setattr(fixedfile, "NATS", 2**20)
     monkeypatch.setattr(torch.Tensor, "half", torch.Tensor.float)
     asked(name)
     compare(EXACT)

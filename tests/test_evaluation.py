@@ -28,11 +28,11 @@ from scipy import stats
 from sklearn.metrics import r2_score
 
 import ctxlib as cx
-from ctxlib import scale
+from ctxlib import accumulate
 from ctxlib.evaluation import Moments
 from ctxlib.query import FixedQuery
 
-calibrate, approximated = cx.ContextualCircuit.calibrate, cx.evaluation.approximated
+calibrate, approximated = cx.ContextualCircuit.calibrate, cx.evaluation.approx_summary
 same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
 same_table = partial(pd.testing.assert_frame_equal, rtol=1e-8, atol=1e-11)
 identical = partial(pd.testing.assert_frame_equal, check_exact=True)
@@ -150,7 +150,7 @@ def counting(batch=4, torn=0):
     """Batches of so many, and the sizes of those whose truth was computed. What is written for the
     `torn`th time is not all of it, and the end: nothing in the package catches that.
     """
-    sizes, written, truth, save = [], [], FixedQuery.exact_summary, scale.save_file
+    sizes, written, truth, save = [], [], FixedQuery.exact_summary, accumulate.save_file
 
     def counted(fixed, tokens, heads):
         sizes.append(len(tokens))
@@ -165,8 +165,8 @@ def counting(batch=4, torn=0):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ctxlib.texts.batching.BATCH", batch)
-        patch.setattr(FixedQuery, "truth", counted)
-        patch.setattr(scale, "save_file", written_or_torn)
+        patch.setattr(FixedQuery, "exact_summary", counted)
+        patch.setattr(accumulate, "save_file", written_or_torn)
         yield sizes
 
 
@@ -400,13 +400,17 @@ def approximated_by_hand(circuit, text, made):
     own = text[: by_hand.reach(w, n)]
     x = by_hand.prepare(w, own, n, circuit.fixed.token) if "token" in made else own
     calibration = by_hand.prepare(w, circuit.calibration.tolist(), n, x[n])
-    wheres = [by_hand.positional_component(w, i, n, circuit.fixed.decomposition.C) for i in range(len(x))]
+    wheres = [
+        by_hand.positional_component(w, i, n, circuit.fixed.decomposition.C) for i in range(len(x))
+    ]
     q = {h: by_hand.query(w, h, by_hand.content_component(w, x[n], n)) for h in heads}
 
     def content(h, i, t):
         if "keys" in made:
             return by_hand.content(w, h, q[h], n, t)
-        exact, where = (by_hand.score(w, h, q[h], v) for v in (by_hand.content_component(w, t, i), wheres[i]))
+        exact, where = (
+            by_hand.score(w, h, q[h], v) for v in (by_hand.content_component(w, t, i), wheres[i])
+        )
         return math.exp(exact - where)
 
     kernels = {h: by_hand.kernel(w, h, q[h], n, circuit.fixed.decomposition.C) for h in heads}
@@ -419,7 +423,8 @@ def approximated_by_hand(circuit, text, made):
             denominator = sum(pos * content(h, i, calibration[i]) for i, pos in enumerate(kernel))
         places = [n if "values" in made else i for i in range(len(x))]
         values = [
-            by_hand.value(w, h, by_hand.content_component(w, t, i)) for t, i in zip(x, places, strict=True)
+            by_hand.value(w, h, by_hand.content_component(w, t, i))
+            for t, i in zip(x, places, strict=True)
         ]
         total = total + by_hand.weighted(row, values) / denominator @ w.W_O[h]
     if "scale" in made:

@@ -15,7 +15,7 @@ from kinds import KINDS
 from test_lookups import draw_texts, near
 
 import ctxlib as cx
-from ctxlib.lookups import from_model
+from ctxlib import additive
 from ctxlib.weights import NoPositionEmbeddings
 
 N, THE = 24, 262
@@ -61,7 +61,7 @@ def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, ask
     tokens = split.frequency.nonzero()[:, 0]
     share = split.frequency[tokens].double()
     same = torch.cat([tokens[:, None].expand(-1, N), torch.full((len(tokens), 1), THE)], dim=1)
-    logs = from_model.true_rows(of_kind(kind).model, same).double().log()
+    logs = cx.hooks.exact_rows(of_kind(kind).model, same).double().log()
     table = (logs - logs[..., N:])[..., :N]  # token head source
     pos = split.kernels[:, :N].double() / split.kernels[:, :N].double().sum(1, keepdim=True)
     where = torch.einsum("t,ths->hs", share, table)
@@ -78,7 +78,7 @@ def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, ask
         "what": torch.einsum("t,th->h", share, what**2),
         "interaction": torch.einsum("t,ths,hs->h", share, both**2, pos),
     }
-    account = from_model.decomposition(split)
+    account = additive.anova(split)
     for name, by_hand in squares.items():
         near(torch.tensor(account[name].to_numpy()), by_hand.sqrt(), rtol=0.1, atol=2e-3)
     g, all_pos = layer.qk_direction.double(), split.kernels.double()
@@ -93,8 +93,10 @@ def test_a_bias_on_the_scores_leaves_no_interaction(asked_of, kind):
     fixed = asked_of(kind)
     stack = fixed.prepare(TEXTS)
     near(fixed.decomposition.rows(stack), fixed.exact.rows(stack))
-    assert from_model.decomposition(fixed.decomposition)["interaction"].max() < 1e-4
-    near(fixed.decomposition.kernels.log().diff(n=2), torch.zeros(3, N - 1), atol=1e-4)  # a straight line
+    assert additive.anova(fixed.decomposition)["interaction"].max() < 1e-4
+    near(
+        fixed.decomposition.kernels.log().diff(n=2), torch.zeros(3, N - 1), atol=1e-4
+    )  # a straight line
     circuit = cx.ContextualCircuit.calibrate(fixed, TEXTS[0], [0, 1])
     truth = fixed.exact_summary(stack, [0, 1])
     near(circuit.self_normalized().summary(stack), truth, atol=1e-3, rtol=1e-3)
@@ -111,11 +113,14 @@ def test_on_mini_kernels_families_and_neurons_are_those_of_the_weights(mini, min
     by_means = cx.fit_additive(mini, passages)
     split = by_means.decomposition
     what = (split.log_content**2 @ split.frequency).sqrt()  # of tokens as common as they are
-    told = torch.tensor(from_model.decomposition(split)["what"].to_numpy())
+    told = torch.tensor(additive.anova(split)["what"].to_numpy())
     near(told, what, rtol=0.05)
     C = float(mini_weights.W_E[torch.cat([t.tokens for t in passages])].norm(dim=-1).median())
     by_weights = cx.fix_query(mini_weights, n=256, C=C)
-    assert cx.total_variation(by_means.decomposition.kernels, by_weights.decomposition.kernels).max() < 0.03
+    assert (
+        cx.total_variation(by_means.decomposition.kernels, by_weights.decomposition.kernels).max()
+        < 0.03
+    )
     ours, theirs = cx.families(by_means), cx.families(by_weights)
     assert (ours["family"] == "local").equals(theirs["family"] == "local")
     assert (ours["TV to uniform"] - theirs["TV to uniform"]).abs().max() < 0.03

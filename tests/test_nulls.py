@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ctxlib as cx
+import ctxbook as cb
 
 NAN = st.just(float("nan"))
 

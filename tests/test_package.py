@@ -71,6 +71,7 @@ import sys
 assert not any(p.startswith({str(ROOT)!r}) and "site-packages" not in p for p in sys.path)
 sys.path.insert(0, {str(target)!r})
 import ctxlib as cx
+import ctxviews as cv
 weights = cx.LayerWeights.of(cx.load("mini"))
 bundled = len(cv.NeuronExplorer._esm) > 10_000
 print(cx.__file__, weights.n_ctx, len(cx.texts.passages(weights)), bundled)

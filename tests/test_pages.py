@@ -9,7 +9,8 @@ import torch
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgb
 
-import ctxlib as cx
+import ctxbook as cb
+import ctxviews as cv
 
 
 def drawn(number="7.1", alt="one line that rises", caption="A line.", title="a < b & c"):

@@ -13,8 +13,8 @@ from kinds import KINDS, VARIANTS, matrix
 from test_lookups import near
 
 import ctxlib as cx
-from ctxlib.exact import ExactFromWeights
 from ctxlib.decompose import LayerNormDecomposition
+from ctxlib.exact import ExactFromWeights
 
 TEXTS = draw_texts(9, 32, 300, seed=4)
 N, THE = 20, 262
@@ -25,7 +25,9 @@ N, THE = 20, 262
 
 def test_a_destination_is_of_a_model_or_of_its_weights(tiny, tiny_weights):
     fixed, same = cx.fix_query(tiny, n=N), cx.fix_query(tiny_weights, n=N)
-    assert isinstance(fixed.decomposition, LayerNormDecomposition) and isinstance(fixed.exact, ExactFromWeights)
+    assert isinstance(fixed.decomposition, LayerNormDecomposition) and isinstance(
+        fixed.exact, ExactFromWeights
+    )
     the = tiny_weights.token_id(" the")
     for known in (fixed, same):
         assert (known.n, known.token, known.length, known.n_ctx) == (N, the, N + 1, 32)
@@ -73,7 +75,9 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
     """
     case = of_kind(kind)
     fixed = cx.fix_query(case.model, TEXTS[:5], n=15, token=THE)
-    learned = isinstance(fixed.decomposition, LayerNormDecomposition)  # there any token may stand at n
+    learned = isinstance(
+        fixed.decomposition, LayerNormDecomposition
+    )  # there any token may stand at n
     x = TEXTS[5:, : fixed.length] if learned else fixed.prepare(TEXTS[5:])
     held, out = case.run(x)
     rows, reads = out.attentions[0], getattr(fixed.exact, "reads", 0)
@@ -97,7 +101,11 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
     first, *_, last = said.values()
     near(first, held["into", reads][1][:, fixed.n])
     near(last, held["out_of", reads][0][:, fixed.n])
-    beside = fixed.readout.resid_without_heads(x[:, fixed.n]) @ fixed.readout.W_in / fixed.scale(x, outputs)
+    beside = (
+        fixed.readout.resid_without_heads(x[:, fixed.n])
+        @ fixed.readout.W_in
+        / fixed.scale(x, outputs)
+    )
     near(fixed.exact_summary(x, range(fixed.n_heads)) + beside + fixed.readout.b_in, first)
 
 
@@ -110,7 +118,7 @@ def test_circuits_of_the_split_by_two_means_are_evaluated_whole(of_kind):
     """
     fixed = cx.fix_query(of_kind("Llama").model, TEXTS, n=N, token=THE)
     circuit, x = cx.ContextualCircuit.calibrate(fixed, TEXTS[0], [0, 2]), fixed.prepare(TEXTS)
-    truth, approximated = fixed.exact_summary(x, circuit.heads), cx.evaluation.approximated
+    truth, approximated = fixed.exact_summary(x, circuit.heads), cx.evaluation.approx_summary
     near(approximated(circuit, x, ()), truth)
     near(approximated(circuit, x, cx.evaluation.APPROXIMATIONS), circuit.summary(x))
     budget = cx.evaluation.error_budget(circuit, TEXTS, [3, 4, 5])

@@ -52,7 +52,10 @@ def read(request, circuit):
 
 def test_a_text_stands_alone_or_in_a_stack_and_may_go_on(circuit, read):
     """What is behind what a destination reads does not come into it."""
-    x, near = circuit.fixed.prepare(TEXTS), partial(torch.testing.assert_close, atol=1e-5, rtol=1e-5)
+    x, near = (
+        circuit.fixed.prepare(TEXTS),
+        partial(torch.testing.assert_close, atol=1e-5, rtol=1e-5),
+    )
     together = read(x)
     near(torch.stack([read(text) for text in x]), together)
     near(read(x[:4].view(2, 2, -1)), together[:4].unflatten(0, (2, 2)))
@@ -61,7 +64,12 @@ def test_a_text_stands_alone_or_in_a_stack_and_may_go_on(circuit, read):
 
 def test_reading_changes_neither_the_layer_nor_the_circuit(circuit, read):
     """Steps that save memory work in place: on what they made themselves."""
-    parts = circuit, circuit.fixed.decomposition, circuit.fixed.exact, getattr(circuit.fixed.exact, "weights", None)
+    parts = (
+        circuit,
+        circuit.fixed.decomposition,
+        circuit.fixed.exact,
+        getattr(circuit.fixed.exact, "weights", None),
+    )
     parts = filter(None, parts)
     held = [v for part in parts for v in vars(part).values() if isinstance(v, torch.Tensor)]
     before, x = [v.clone() for v in held], circuit.fixed.prepare(TEXTS)
@@ -99,7 +107,9 @@ TAKERS = {
     "stable heads": lambda c, texts: cx.stable_heads(c.fixed, texts),
     "denominators": lambda c, texts: cx.softmax_denominators(c.fixed, texts),
     "roster": lambda c, texts: cx.denominators.head_table(c.fixed, texts),
-    "middle text": lambda c, texts: c.fixed.prepare([cx.denominators.most_typical_text(c.fixed, texts, HEADS)]),
+    "middle text": lambda c, texts: c.fixed.prepare(
+        [cx.denominators.most_typical_text(c.fixed, texts, HEADS)]
+    ),
     "evaluation": cx.evaluate,
     "budget": cx.evaluation.error_budget,
 }

@@ -22,6 +22,7 @@ from kinds import Case
 from safetensors.torch import load_file
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
+import ctxbook as cb
 import ctxlib as cx
 from ctxlib import store
 from ctxlib.models import DATA, kept_folder, locate, read
@@ -147,7 +148,9 @@ def test_a_real_model_has_neurons(asked, name):
     scores = cx.evaluate(better, texts, range(100))
     assert scores["r"].median() > 0.9
     assert scores["fvu"].median() < 0.4
-    assert set(study.heads) < set(range(fixed.n_heads)), "a real model has heads that are not stable"
+    assert set(study.heads) < set(range(fixed.n_heads)), (
+        "a real model has heads that are not stable"
+    )
     share = cx.denominators.head_variance_share(fixed, texts)
     assert share.sum() == pytest.approx(1) and (share >= 0).all()
 
@@ -156,7 +159,9 @@ def test_a_real_model_has_neurons(asked, name):
 def test_a_stored_layer_is_its_model_in_8_bits(asked, name, tmp_path):
     fixed, texts = asked(name)
     study = cx.study(fixed, texts, or_all=True)
-    kept = cx.fix_query(stored.keep(fixed, tmp_path / f"{name}.safetensors", texts, model=name))
+    kept = cx.fix_query(
+        store.save_layer(fixed, tmp_path / f"{name}.safetensors", texts, model=name)
+    )
     assert torch.equal(kept.decomposition.kernels, fixed.decomposition.kernels)
     again = cx.ContextualCircuit.calibrate(kept, study.calibration_text, study.heads)
     x = fixed.prepare(texts)

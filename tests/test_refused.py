@@ -12,12 +12,13 @@ from by_hand import as_encoder, draw, draw_text, draw_texts
 from kinds import GROUPED, OPT, SIZES, drawn
 from test_neurons import planted
 
+import ctxbook as cb
 import ctxlib as cx
-from ctxlib.lookups import causal, lookups
 from ctxlib.adapter import logits
 from ctxlib.evaluation import Moments, r_and_fvu
+from ctxlib.lookups import attribution, causal
 from ctxlib.neurons import LARGEST
-from ctxlib.store import keep
+from ctxlib.store import save_layer
 
 N, THE, HEADS = 20, 262, [0, 2]
 NO_C = [0.0, -2.0, float("nan"), float("inf"), True, "3"]
@@ -25,7 +26,7 @@ TEXT, TEXTS = torch.arange(32), draw_texts(9, 32, 300, seed=4)
 STRANGE = [torch.tensor([*range(5), stranger, 6]) for stranger in (-1, 300)]
 NO_LENGTH = [TEXT[:0], torch.ones(33, dtype=torch.int64)]
 PROMPTS = [draw_text(length, seed) for seed, length in enumerate((5, 17, 2, 32))]
-approximated, label = cx.evaluation.approximated, cx.label_neurons
+approximated, label = cx.evaluation.approx_summary, cx.label_neurons
 calibrate, load = cx.ContextualCircuit.calibrate, cx.ContextualCircuit.load
 most_typical_text = cx.denominators.most_typical_text
 
@@ -65,7 +66,7 @@ class Given:
 
     def below(self, layer):
         """What was read of the layers below this one."""
-        return lookups.read_prompts(self.tiny, PROMPTS, layer)
+        return attribution.read_prompts(self.tiny, PROMPTS, layer)
 
     @property
     def encoder(self):
@@ -87,7 +88,7 @@ class Given:
         """A destination where all that one head likes is too little for a number."""
         fixed = cx.fix_query(self.tiny_weights, n=N)
         fixed.decomposition.log_content[1] -= 999
-        return at
+        return fixed
 
     def pushed(self, direction):
         """The losses of a text with a direction in its stream."""
@@ -114,7 +115,7 @@ def families(weights, n, token, C):
 
 PATTERNS = [cx.decompose.attention_pattern, cx.decompose.approx_pattern, cx.LayerWeights.queries]
 ROWS = [cx.attention_rows, cx.approx_rows, cx.decompose.exact_scores, cx.decompose.approx_scores]
-KERNELS = [cx.decompose.destination_query, cx.positional_kernels, families]
+KERNELS = [cx.decompose.fixed_query, cx.positional_kernels, families]
 ALL = [*PATTERNS, *ROWS, *KERNELS, cx.decompose.content_keys, cx.decompose.positional_keys]
 ALL += [cx.content_scores, cx.heads.copy_preference]
 
@@ -149,11 +150,11 @@ IN_WEIGHTS = [  # what is wrong, who is asked, and what is said
 # ---------------------------------------------------------------- layers, neurons and prompts
 
 ASK = {
-    "terms": lambda model, k, j, texts: lookups.attribution(model, k, j, texts),
-    "reading": lambda model, k, j, texts: lookups.read_prompts(model, texts, k + 1),
-    "congruence": lambda model, k, j, texts: lookups.congruence(model, k),
-    "next token": lambda model, k, j, texts: lookups.next_token_neurons(model, [k]),
-    "random": lambda model, k, j, texts: lookups.random_neurons(model, 3, [k]),
+    "terms": lambda model, k, j, texts: attribution.attribution(model, k, j, texts),
+    "reading": lambda model, k, j, texts: attribution.read_prompts(model, texts, k + 1),
+    "congruence": lambda model, k, j, texts: cx.lookups.congruence(model, k),
+    "next token": lambda model, k, j, texts: cx.lookups.next_token_neurons(model, [k]),
+    "random": lambda model, k, j, texts: cx.lookups.random_neurons(model, 3, [k]),
 }
 OF_A_NEURON, OF_TEXTS, FOLDED = [*ASK][:1], [*ASK][:2], [name for name in ASK if name != "reading"]
 
@@ -209,7 +210,9 @@ CHOOSERS = (
     lambda fixed, heads: calibrate(fixed, TEXTS[0], heads),
     lambda fixed, heads: fixed.exact_summary(fixed.prepare(TEXTS), heads),
     lambda fixed, heads: most_typical_text(fixed, TEXTS, heads),
-    lambda fixed, heads: fixed.to_neurons(fixed.prepare(TEXTS), fixed.head_outputs(fixed.prepare(TEXTS)), heads),
+    lambda fixed, heads: fixed.to_neurons(
+        fixed.prepare(TEXTS), fixed.head_outputs(fixed.prepare(TEXTS)), heads
+    ),
 )
 NO_Z = [(32, 1, 8), (32, 2, 1), (1, 2, 8), (32, 2), (3, 32, 2, 8)]
 NO_PUSH = [(), (1,), (3,), (2, 24), (1, 1, 24)]
@@ -294,8 +297,16 @@ REFUSED = [
     (lambda o, of: o.at(of[0], n=of[1]), product(KINDS, [*NO_NUMBER, "20"]), "give a whole number"),
     (lambda o, of: o.at(of[0], token=of[1]), product(KINDS, NO_NUMBER), "give a whole number"),
     (lambda o, kind: o.at(kind, token="20"), KINDS, "exactly one"),
-    (lambda o, name: load(keep(o.here, o.tmp_path / name)), ["a.safetensors"], "without a circuit"),
-    (lambda o, name: keep(o.two_means_of_tiny, o.tmp_path / name), ["a"], "learned positions add"),
+    (
+        lambda o, name: load(save_layer(o.here, o.tmp_path / name)),
+        ["a.safetensors"],
+        "without a circuit",
+    ),
+    (
+        lambda o, name: save_layer(o.two_means_of_tiny, o.tmp_path / name),
+        ["a"],
+        "learned positions add",
+    ),
     (lambda o, place: o.circuit.save(o.tmp_path), [None], "is a folder: name a file"),
     (lambda o, file: cx.evaluate(o.circuit, TEXTS, None, file), NO_FILE, "checkpoint='{}': name a"),
     (lambda o, n: o.at("Llama", n=n), [0, 1, 32, 33], "^destination {}: choose 2 to 31$"),
@@ -307,7 +318,11 @@ REFUSED = [
     (lambda o, of: of[1](o.at(of[0]), of[2]), product(KINDS, CHOOSERS, NO_HEADS), NO_HEAD),
     (lambda o, heads: cx.study(o.mini, texts=2, heads=heads), [[True]], "head True: give a whole"),
     (lambda o, count: cx.study(o.mini, texts=count, or_all=True), [1], "at least two"),
-    (lambda o, count: cx.denominators.head_variance_share(o.here, TEXTS[:count]), [1], "at least two"),
+    (
+        lambda o, count: cx.denominators.head_variance_share(o.here, TEXTS[:count]),
+        [1],
+        "at least two",
+    ),
     (lambda o, j: cx.evaluate(o.circuit, TEXTS, [2, j]), [3.0], "neuron 3.0: give a whole number"),
     (lambda o, of: of(o.circuit, TEXTS, [2, 40]), EVALUATORS, "neurons 0 to 39"),
     (lambda o, of: of(o.circuit, TEXTS[:, :19], [2]), EVALUATORS, "too short.* at least 20"),
@@ -338,7 +353,11 @@ REFUSED = [
     (lambda o, t: cx.texts.prepare(o.precise, TEXTS, 12, t), [" bagpipes"], "exactly one"),
     (lambda o, k: cx.texts.token_ids(o.law_of_mini, o.tiny_weights), [1], "law-{} is in the t"),
     (lambda o, folder: cx.texts.labeled(o.tiny_weights, folder), [""], "'' is no folder"),
-    (lambda o, heads: most_typical_text(o.here, iter(TEXTS), heads), [[0]], "only once: give a list"),
+    (
+        lambda o, heads: most_typical_text(o.here, iter(TEXTS), heads),
+        [[0]],
+        "only once: give a list",
+    ),
     (lambda o, n: cx.texts.stream(o.precise, n, "a/b"), [0, -1], "count={}: ask for at least one"),
     (lambda o, of: cx.texts.passages(o.precise, of), [["war", "chess"]], "no passages for chess"),
     # models and claims
@@ -375,14 +394,14 @@ REFUSED = [
     (lambda o, n: causal.mean_z(o.tiny, TEXTS, n), [0, 40], "length={}: choose 1 to 32"),
     (lambda o, name: ASK[name](o.unfolded, 0, 5, PROMPTS), FOLDED, "not folded: load it with"),
     (lambda o, name: ASK[name](o.model(**OLMO2), 0, 0, 0), [*ASK][2:4], "gain is not folded"),
-    (lambda o, made: lookups.congruence(o.model(**made), 0), NO_END, "not one norm and W_U"),
+    (lambda o, made: cx.lookups.congruence(o.model(**made), 0), NO_END, "not one norm and W_U"),
     (lambda o, made: logits(o.model(**made), torch.ones(1, 24)), NO_END, "not one norm and W_U"),
-    (lambda o, none: lookups.next_token_neurons(o.tiny, none), [[]], "no layers: name at least"),
-    (lambda o, k: lookups.attribution(o.tiny, k, 7, o.below(k)), [1], "layer {} was not read"),
-    (lambda o, k: lookups.attribution(o.tiny, 1, 7, PROMPTS).of(k, 0), [2, -1], "of layer {}: 3"),
-    (lambda o, h: lookups.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [3, -1], "head {} of"),
-    (lambda o, h: lookups.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [True, 1.0], "whole number"),
-    (lambda o, n: lookups.random_neurons(o.tiny, n, [0], [(0, 3)]), [0, -1, 40], "={}: there are"),
+    (lambda o, none: cx.lookups.next_token_neurons(o.tiny, none), [[]], "no layers: name at least"),
+    (lambda o, k: attribution.attribution(o.tiny, k, 7, o.below(k)), [1], "layer {} was not read"),
+    (lambda o, k: attribution.attribution(o.tiny, 1, 7, PROMPTS).of(k, 0), [2, -1], "of layer {}: 3"),
+    (lambda o, h: attribution.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [3, -1], "head {} of"),
+    (lambda o, h: attribution.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [True, 1.0], "whole number"),
+    (lambda o, n: cx.lookups.random_neurons(o.tiny, n, [0], [(0, 3)]), [0, -1, 40], "={}: there are"),
 ]
 CASES = [(ValueError, ask, value, said) for ask, values, said in REFUSED for value in values]
 CASES += [(TypeError, ask, value, said) for ask, values, said in TOLD_TWICE for value in values]

@@ -15,6 +15,7 @@ import torch
 from command import ROOT
 from IPython.core.formatters import DisplayFormatter
 
+import ctxbook as cb
 import ctxlib as cx
 
 GPT2_SMALL = ROOT.parent / "shared" / "gpt2-small" / "layer0-attention.safetensors"

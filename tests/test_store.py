@@ -19,9 +19,9 @@ def test_a_number_is_off_by_half_a_step_of_its_own_row_at_most():
     sizes = torch.tensor([0.01, 1.0, 100.0])[:, None]
     whole = torch.randn(3, 200, generator=torch.Generator().manual_seed(0)) * sizes + 7
     none = torch.tensor([], dtype=torch.int64)
-    again = stored.values(stored.in_levels(whole) | {"usual": none, "of_usual": whole[none]})
+    again = store.dequantized(store.quantized(whole) | {"usual": none, "of_usual": whole[none]})
     left = (whole - whole.mean(0)) / whole.std(0)
-    step = left.abs().amax(1, keepdim=True) / stored.LEVELS
+    step = left.abs().amax(1, keepdim=True) / store.LEVELS
     off = (again - whole).abs() / whole.std(0)
     assert (off <= 0.501 * step).all() and (off > 0.4 * step).any(1).all()
 
@@ -29,7 +29,7 @@ def test_a_number_is_off_by_half_a_step_of_its_own_row_at_most():
 def test_usual_tokens_are_kept_finer_than_others(here, tmp_path):
     """Those of the texts, and the token that asks."""
     text = draw_texts(1, 32, 40, seed=2)
-    kept = cx.fix_query(stored.keep(here, tmp_path / "layer.safetensors", text))
+    kept = cx.fix_query(store.save_layer(here, tmp_path / "layer.safetensors", text))
     heads = range(here.n_heads)
     whole, again = (fixed.decomposition.values(heads).flatten(1) for fixed in (here, kept))
     off = (again - whole).abs().amax(1) / whole.abs().max()
@@ -44,7 +44,7 @@ def test_what_is_kept_of_a_stored_layer_is_the_same_again(of_kind, kind, tmp_pat
     """Where positions move values, and where heads share them."""
     texts = draw_texts(9, 32, 300, seed=4)
     own = cx.fix_query(of_kind(kind).model, texts, N, TOKEN)
-    fixed = cx.fix_query(stored.keep(own, tmp_path / "layer.safetensors"))
+    fixed = cx.fix_query(store.save_layer(own, tmp_path / "layer.safetensors"))
     assert (fixed.readout.eps, fixed.readout.act_fn) == (own.readout.eps, own.readout.act_fn)
     circuit, x = cx.ContextualCircuit.calibrate(fixed, texts[0], [2, 0]), fixed.prepare(texts)
     again = cx.ContextualCircuit.load(circuit.save(tmp_path / "circuit.safetensors"))
@@ -56,12 +56,12 @@ def test_what_is_kept_of_a_stored_layer_is_the_same_again(of_kind, kind, tmp_pat
 def test_heads_share_values_where_all_of_them_are_the_same(tiny_weights):
     W_V, first = tiny_weights.W_V.clone(), tiny_weights.W_V[0]
     W_V[1], W_V[2, 1:] = first, first[1:]
-    _, value_of = stored.sharing(cx.fix_query(replace(tiny_weights, W_V=W_V), n=N))
+    _, value_of = store.shared_values(cx.fix_query(replace(tiny_weights, W_V=W_V), n=N))
     assert value_of.tolist().count(value_of[0]) == 2 and value_of[0] == value_of[1]
 
 
 def test_a_kill_while_a_layer_is_written_leaves_the_old_one(here, tmp_path, monkeypatch):
-    file = stored.keep(here, tmp_path / "layer.safetensors")
+    file = store.save_layer(here, tmp_path / "layer.safetensors")
     before = file.read_bytes()
 
     def torn(path, data):
@@ -70,7 +70,7 @@ def test_a_kill_while_a_layer_is_written_leaves_the_old_one(here, tmp_path, monk
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("pathlib.Path.write_bytes", torn)
-        stored.keep(here, file, model="another")
+        store.save_layer(here, file, model="another")
     assert file.read_bytes() == before
 
 
@@ -80,7 +80,7 @@ def test_a_kill_while_a_layer_is_written_leaves_the_old_one(here, tmp_path, monk
 def test_a_gguf_files_own_blocks_are_the_models_weights(llama, make_folder, tmp_path):
     _, file = llama()
     fixed = cx.fix_query(cx.load(file, layers=1), draw_texts(9, 32, 300, seed=4), N, TOKEN)
-    keep = partial(stored.keep, fixed, tmp_path / "layer.safetensors")
+    keep = partial(store.save_layer, fixed, tmp_path / "layer.safetensors")
     again = cx.fix_query(keep(gguf=file)).readout
     torch.testing.assert_close(again.W_in, fixed.readout.W_in)
     torch.testing.assert_close(again.W_O, fixed.readout.W_O)

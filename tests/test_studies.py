@@ -8,9 +8,10 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+import ctxbook as cb
 import ctxlib as cx
 from ctxlib.denominators import NoStableHead
-from ctxlib.store import keep
+from ctxlib.store import save_layer
 from ctxlib.studies import PROSE
 
 
@@ -47,8 +48,8 @@ def test_all_heads_are_studied_where_none_is_stable_if_that_is_asked_for(mini, s
 
 def test_a_study_is_of_a_model_its_weights_a_destination_or_a_file(mini, mini_weights, tmp_path):
     fixed = cx.fix_query(mini_weights, n=99, token=" of")
-    assert cx.study(fixed, texts=2, heads=[3]).fixed is at
-    kept = keep(fixed, tmp_path / "kept.safetensors")
+    assert cx.study(fixed, texts=2, heads=[3]).fixed is fixed
+    kept = save_layer(fixed, tmp_path / "kept.safetensors")
     assert cx.study(str(kept), texts=2, heads=[3]).n == cx.study(kept, texts=2, heads=[3]).n == 99
     for of in (mini, mini_weights):
         there = cx.study(of, texts=2, heads=[3], token=" of").fixed

@@ -32,7 +32,10 @@ def drawn(fixed, mini_weights):
     chapter 4's expected denominators, one a head, and the measured ones over these: head, text.
     """
     texts = cx.texts.collection(mini_weights, TEXTS)
-    contents, kernels = fixed.decomposition.content[:, fixed.prepare(texts)], fixed.decomposition.kernels
+    contents, kernels = (
+        fixed.decomposition.content[:, fixed.prepare(texts)],
+        fixed.decomposition.kernels,
+    )
     ends = kernels[:, 0] * contents[:, 0, 0] + kernels[:, -1] * contents[:, 0, -1]
     inner, kernel = contents[..., 1:-1], kernels[:, 1:-1]
     expected = inner.mean((1, 2)) * kernel.sum(-1) + ends

@@ -9,6 +9,7 @@ from shown import cells, check
 from viewing import view_page, whole
 
 import ctxlib as cx
+import ctxviews as cv
 
 N, TOKEN = 256, " the"
 

@@ -49,7 +49,9 @@ def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
         for (_, fixed), said in zip(walk, readings(slider, *dict(walk)), strict=True):
             upto = n if fixed == n else int(re.search(r"Up to token (\d+)", said)[1])
             figures = re.findall(r"[−+]?\d+\.\d+", said.rpartition("adds")[2])
-            check(figures, [terms[fixed].item(), *summaries(circuit_of(heads, upto), tokens)], 0.015)
+            check(
+                figures, [terms[fixed].item(), *summaries(circuit_of(heads, upto), tokens)], 0.015
+            )
         on_the_way = [summaries(circuit_of(heads, upto), tokens) for upto in range(8, n + 1)]
         paper, own, computed = np.array(on_the_way).T
         said = page.get_by_text("Off by").nth(which).text_content()

@@ -10,8 +10,9 @@ from playwright.sync_api import expect
 from shown import asking, loads, number
 from viewing import PHONE, serious, settled, view_page, whole
 
+import ctxbook as cb
 import ctxlib as cx
-from ctxlib.models import DATA
+import ctxviews as cv
 from ctxviews.neuronfile import packed_neuron
 
 TEXTS = [

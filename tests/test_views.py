@@ -33,6 +33,7 @@ from viewing import (
 )
 
 import ctxlib as cx
+import ctxviews as cv
 from ctxviews import packed_layer
 from ctxviews.views import LayerView, Whole, bundled, head_count
 

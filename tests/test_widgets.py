@@ -14,8 +14,9 @@ from py_mini_racer import MiniRacer
 from viewing import MODULES, VIEWS, header, opened, tensors, whole
 
 import ctxlib as cx
-from ctxviews import askedfile, layerfile
+import ctxviews as cv
 from ctxviews import bundle as in_bundles
+from ctxviews import fixedfile, layerfile
 from ctxviews import views as in_python
 
 HOSTILE = "</div></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;\u2028\0"
@@ -57,7 +58,7 @@ def parsed(page):
 
 @every_view
 def test_a_notebook_gets_the_widget_and_a_page_its_state_and_a_still(views, view, monkeypatch):
-    picture = cb.figures.Picture("<svg></svg><figcaption>Two lines</figcaption>", "two lines")
+    picture = cv.picture.Picture("<svg></svg><figcaption>Two lines</figcaption>", "two lines")
     monkeypatch.setattr(views[view], "picture", picture)
     bundle, _ = views[view]._repr_mimebundle_()
     found = bundle["application/vnd.jupyter.widget-view+json"]["model_id"]
@@ -179,9 +180,9 @@ def test_views_that_move_the_destination_want_learned_positions(asked, kind):
 
 
 def test_the_tokens_of_a_large_vocabulary_that_a_page_knows(asked, monkeypatch):
-    monkeypatch.setattr(askedfile, "ROOM", 150 * asked.fixed.readout.W_O.shape[1] * 2)
+    monkeypatch.setattr(fixedfile, "ROOM", 150 * asked.fixed.readout.W_O.shape[1] * 2)
     monkeypatch.setattr(layerfile, "RANKED", 0)
-    known = tensors(askedfile.packed_destination(asked))["known"]
+    known = tensors(fixedfile.packed_destination(asked))["known"]
     read = asked.fixed.prepare(asked.passages).unique().numpy()
     assert set(read) <= set(known) and len(known) == max(150, len(read))
     assert (known[1:] > known[:-1]).all()
@@ -190,10 +191,10 @@ def test_the_tokens_of_a_large_vocabulary_that_a_page_knows(asked, monkeypatch):
 def test_the_parts_of_a_layer_hold_what_the_whole_does(asked, monkeypatch):
     """Those of all heads, whoever is asked first, and every token once."""
     study = cx.study(asked.fixed, texts=20, heads=[1, 3])
-    whole = tensors(askedfile.packed_destination(study))
-    monkeypatch.setattr(askedfile, "ROOM", 0)
-    monkeypatch.setattr(askedfile, "SHARED", 64)
-    files = askedfile.parts_of_destination(study, "it")
+    whole = tensors(fixedfile.packed_destination(study))
+    monkeypatch.setattr(fixedfile, "ROOM", 0)
+    monkeypatch.setattr(fixedfile, "SHARED", 64)
+    files = fixedfile.parts_of_destination(study, "it")
     folder, *other = (layerfile.folder_of("it", {"x": np.arange(n, n + 2)}) for n in (0, 1))
     assert folder not in other, "no page puts parts of two layers together"
     held = [tensors(file) for file in files.values()]

@@ -29,9 +29,10 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 import ctxlib as cx
+import ctxviews as cv
 from ctxviews import look_up_record, looked_up
 
-WIDGETS = Path(__file__).resolve().parent.parent / "ctxlib" / "widgets"
+WIDGETS = Path(__file__).resolve().parent.parent / "ctxviews"
 MODULES = sorted(WIDGETS.rglob("*.js"))
 
 BROWSERS = {  # what they are called, and as what they are installed

@@ -61,7 +61,13 @@ CHAPTERS = ROOT / "chapters"
 BUILD = ROOT / "_build"
 OTHERWISE = "Here it is otherwise: "  # how ctxlib shows a finding that does not hold
 TOOLS = Path(__file__).resolve().parent
-SITE = ("book", "ctxlib", "tools")  # what a site is built from, with the files beside them
+SITE = (
+    "book",
+    "ctxlib",
+    "ctxbook",
+    "ctxviews",
+    "tools",
+)  # what a site is built from, with the files beside them
 KERNELS = min(2, os.cpu_count() or 1)  # of `mini` that run at a time; of other models one
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
 SANITIZE = TOOLS.parent / "tests" / "nbval_sanitize.cfg"  # what may differ between two runs
@@ -164,8 +170,9 @@ def package() -> list[Path]:
     """What a kernel may read of the repository: the package, without the scripts and styles that
     browsers alone read, and its pins. Twins and stored layers are known there by their sums.
     """
-    read = [f for f in stamps.below(ROOT / "ctxlib") if f.suffix not in (".js", ".css")]
-    drawn = ROOT / "ctxlib" / "widgets" / "ui" / "pathshape.js"  # figures have it as well
+    packages = [ROOT / name for name in ("ctxlib", "ctxbook", "ctxviews", "data/evidence")]
+    read = [f for p in packages for f in stamps.below(p) if f.suffix not in (".js", ".css")]
+    drawn = ROOT / "ctxviews" / "ui" / "pathshape.js"  # figures have it as well
     return [*read, drawn, ROOT / "requirements.txt", ROOT / "constraints.txt"]
 
 

@@ -11,10 +11,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+import ctxbook as cb
 import ctxlib as cx
 from ctxlib.query import FixedQuery
 from ctxlib.studies import Study
-from ctxviews.askedfile import parts_of_destination
+from ctxviews.fixedfile import parts_of_destination
 from ctxviews.layerfile import parts_of_layer
 from ctxviews.neuronfile import packed_neuron
 
@@ -61,7 +62,9 @@ def of_real_model(name: str) -> dict[str, bytes]:
     """
     fixed = cx.fix_query(name)
     texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length))
-    study = cx.study(fixed, [text for text in texts if len(text.tokens) >= fixed.length], or_all=True)
+    study = cx.study(
+        fixed, [text for text in texts if len(text.tokens) >= fixed.length], or_all=True
+    )
     table = labeled(study).round(3).to_csv().encode()
     return parts_of_destination(study, name) | {f"{name}.csv": table}
 
@@ -105,7 +108,9 @@ def driving(
     """The tokens that a neuron's label rests on most, as in chapter 8: what a token contributes,
     from what an average one does, times how much oftener texts of the label have it.
     """
-    counts = torch.stack([text.bincount(minlength=circuit.fixed.d_vocab) for text in tokens]).float()
+    counts = torch.stack(
+        [text.bincount(minlength=circuit.fixed.d_vocab) for text in tokens]
+    ).float()
     often = counts / counts.sum(1, keepdim=True)
     usual = often.mean(0)
     gaps = {

@@ -34,12 +34,13 @@ import numpy as np
 from command import command
 from safetensors.torch import load_file
 
+import ctxbook as cb
 import ctxlib as cx
 
 LEDGER = cb.LEDGER
 WIDTH = 100
 REAL = ["Qwen", "SmolLM2", "MiniLM"]
-KERNELS = cx.models.cb.DATA / "gpt2-kernels.npz"
+KERNELS = cb.DATA / "gpt2-kernels.npz"
 N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token norm, is the book's
 HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
 

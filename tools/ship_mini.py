@@ -3,8 +3,8 @@
     python tools/ship_mini.py --corpus path/to/corpus --work build/runs
 
 `mini` goes whole into the package. Of a twin go the embeddings and the first layer, which is what
-the book reads of it, into `twins/`, outside the package; `ctxlib/data/twins.toml` lists their files
-with checksums, so that `cx.load("mini-rotary")` finds them in a clone and fetches them elsewhere.
+the book reads of it, into `data/twins/`, outside the package; `ctxlib/data/twins.toml` lists their
+files with checksums, so that `cx.load("mini-rotary")` finds them in a clone and fetches them elsewhere.
 Every model is float16, in the format of the family that has its kind of positions: GPT-2 for
 learned ones and none, GPT-NeoX for rotary ones, MPT for ALiBi.
 
@@ -34,7 +34,7 @@ from files import replace as write
 from safetensors.torch import load_file
 from torch import Tensor
 
-MINI, TWINS = ROOT / "ctxlib" / "data" / "mini", ROOT / "twins"
+MINI, TWINS = ROOT / "ctxlib" / "data" / "mini", ROOT / "data" / "twins"
 LISTING = ROOT / "ctxlib" / "data" / "twins.toml"
 TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 SHIPPED = TABLES["twins"]  # the twins that ship

@@ -1,11 +1,11 @@
-"""Write the stored layers of real models, `stored/NAME.safetensors.zst`, and what storing costs.
+"""Write the stored layers of real models, `data/stored/*.safetensors.zst`, and what storing costs.
 
     python tools/store_layers.py              # of those that `make models` has fetched
     python tools/store_layers.py smollm2      # of one
 
 Each is asked by " the", a decoder at 256 and an encoder in the middle of as many tokens, with the
-book's texts. What 8 bits cost is measured against the full weights and kept in `data/stored/costs.json`,
-which `benchmarks/door.py` shows on a page of the book.
+book's texts. What 8 bits cost is measured against the full weights and kept in
+`data/stored/costs.json`, which `benchmarks/door.py` shows on a page of the book.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ctxlib.evaluation import Moments
 from ctxlib.models import DATA, Encoder, kept_folder, real_models
 from ctxlib.studies import Study
 
-STORED = ROOT / "stored"
+STORED = ROOT / "data" / "stored"
 N, TEXTS, FIRST = 256, 250, 100
 TIE = 0.01  # of `top`: neurons that are nearer than this may change places
 
@@ -41,14 +41,14 @@ def main(argv: list[str] | None = None) -> None:
         if not kept_folder(name).is_dir():
             print(f"{name}: left out, for it is not here; make models NAME={name} fetches it")
             continue
-        file, costs = store(name)
+        file, costs = store_model(name)
         size = file.stat().st_size / 1e6
         print(f"{name}: {size:.1f} MB, {costs}", flush=True)
         add(DATA / "stored.json", name, digest(file))  # it is known by that where it is fetched
         add(STORED / "costs.json", name, {"megabytes": round(size, 1), **costs})
 
 
-def store(name: str) -> tuple[Path, dict[str, float]]:
+def store_model(name: str) -> tuple[Path, dict[str, float]]:
     """Write the stored layer of a real model; the file, and what storing cost."""
     facts = real_models()[name]
     ((source, digest),) = [
@@ -61,7 +61,7 @@ def store(name: str) -> tuple[Path, dict[str, float]]:
     n = N // 2 if isinstance(model, Encoder) else N  # the middle of as many tokens
     fixed = cx.fix_query(model, texts, n)
     study = cx.study(fixed, texts, or_all=True)
-    file = stored.keep(
+    file = store.save_layer(
         fixed,
         STORED / f"{name}.safetensors.zst",
         texts,

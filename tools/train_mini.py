@@ -55,7 +55,7 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 from transformers import AttentionInterface, GPT2Config, GPT2LMHeadModel
 
-RECORD = ROOT / "twins" / "runs.json"  # of runs that have ended
+RECORD = ROOT / "data" / "twins" / "runs.json"  # of runs that have ended
 WORDS = ROOT / "ctxlib" / "data" / "mini" / "tokenizer.json"
 SEPARATOR = "<|endoftext|>"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

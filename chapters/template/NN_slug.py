@@ -32,7 +32,9 @@ import einops
 import pandas as pd
 import torch
 
+import ctxbook as cb
 import ctxlib as cx
+import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
@@ -150,9 +152,7 @@ def draw(head):
     )
 
 
-cv.Turnable(
-    draw, head=cv.choice("head", [str(h) for h in heads], str(int(even_shares.argmax())))
-)
+cv.Turnable(draw, head=cv.choice("head", [str(h) for h in heads], str(int(even_shares.argmax()))))
 
 # %% [markdown]
 """

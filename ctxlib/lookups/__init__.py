@@ -1,6 +1,6 @@
-"""What takes any decoder, as `cx.load` gives it, and not the weights of a first layer: neurons
-that predict a token, the heads that wake them, hooks that change a run, explanations of heads
-(chapters 10 to 14). Loaded when it is first used.
+"""Context look-ups: which heads drive a neuron that predicts a token, whether the model uses what
+the circuit computes, and whether a sentence can predict a head (chapters 10 to 14). Everything here
+takes a model from `cx.load`: any decoder, any layer, any kind of positions.
 """
 
 import lazy_loader as _lazy

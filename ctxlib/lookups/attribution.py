@@ -1,138 +1,38 @@
-"""Which heads wake a neuron that predicts a token (Neo, Cohen, Barez 2024; chapter 13).
+"""Attribute a neuron's pre-activation to the heads, MLPs and embeddings below it (Neo, Cohen and
+Barez 2024; chapter 13).
 
-    congruence of neuron j with token t:    w_out[j] . W_U[:, t]
-    head (k, i) feeds neuron (l, j), k <= l:  <h_ik, e_jl> / scale
+    head (k, i) feeds neuron (l, j), k <= l:    <h_ik, e_jl> / scale
 
 `h_ik` is the head's output at the last token of a prompt, `e_jl` the neuron's input weights with
-the gain of LayerNorm folded in, `scale` what LayerNorm divides by there. With the embedding, the
-earlier MLPs and the biases the terms add up to the neuron's pre-activation.
-
-Everything here takes a model from `cx.load`: any decoder, any layer, any kind of positions. What
-differs between them is asked of `adapter`: a gated neuron's pre-activation is that of its gate,
-and the own heads of a parallel layer come too late for its neurons.
+the gain of LayerNorm folded in, `scale` what LayerNorm divides by there. Together with the
+embedding, the earlier MLPs and the biases the terms add up to the neuron's pre-activation. Any
+decoder will do, at any layer; of a gated neuron it is the gate's pre-activation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 from einops import einsum, rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from ctxlib import adapter
-from ctxlib.texts.batching import batched, check_texts
-from ctxlib.texts.text import AnyText, Reader, token_ids
-from ctxlib.weights import AGREES, check_ids, check_layer, check_index, whole
-
-TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
-NEURONS_AT_A_TIME = 512
-
-Place = tuple[int, int]  # layer and neuron, or layer and head
-
-# ---------------------------------------------------------------- what a neuron says
-
-
-def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
-    """`w_out . W_U[:, t]`: by how much one unit of a neuron's activation raises the logit of each
-    token over the mean logit, which `cx.load` takes off where a model leaves its logits as they
-    are; before the last LayerNorm divides by its scale.
-
-    Raises ValueError for a layer that the model does not have and as `unembedding` does.
-
-    >>> scores = cx.lookups.congruence(model, layer=2)
-    >>> scores.shape
-    torch.Size([1024, 8192])
-    >>> best = scores[211].argmax()  # the token that the neuron makes most likely
-    >>> bool(scores[211, best] >= scores[211].mean())
-    True
-    """
-    check_layer(model, layer)
-    return (model.blocks[layer].mlp.W_out.detach() @ adapter.unembedding(model)).cpu()
-
-
-def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.DataFrame:
-    """The neurons cleanly associated with a token: of all tokens it is the one that the neuron
-    raises most, and of all neurons this is the one that raises the token most.
-
-    One row a neuron, the most congruent first: `layer`, `neuron`, `token` (its id), `text`,
-    `congruence`; `over_tokens` is how far it lies above the neuron's second token, `over_neurons`
-    how far above the token's second neuron. `layers` are those searched, by default the last five
-    (all, where the model has fewer). Raises ValueError for a layer that the model does not have.
-
-    >>> table = cx.lookups.next_token_neurons(model)
-    >>> table[["layer", "neuron", "token"]].ge(0).all().all()
-    np.True_
-    >>> table["congruence"].is_monotonic_decreasing, (table["over_tokens"] > 0).all()
-    (True, np.True_)
-    """
-    n_layers = model.cfg.n_layers
-    searched = sorted(set(range(max(0, n_layers - 5), n_layers) if layers is None else layers))
-    if not searched:
-        raise ValueError("no layers: name at least one")
-    for layer in searched:
-        check_layer(model, layer)
-    W_U = adapter.unembedding(model)
-    of_token = torch.full((2, W_U.shape[1]), -torch.inf)  # each token's two largest congruences
-    parts = []
-    for layer in searched:
-        for piece in model.blocks[layer].mlp.W_out.detach().split(NEURONS_AT_A_TIME):
-            scores = (piece @ W_U).float().cpu()
-            of_token = torch.cat([of_token, scores]).topk(2, dim=0).values
-            (best, second), token = scores.topk(2, dim=1).values.T, scores.argmax(1)
-            found = {"token": token, "congruence": best, "over_tokens": best - second}
-            parts.append(pd.DataFrame({k: v.numpy() for k, v in found.items()}).assign(layer=layer))
-    table = pd.concat(parts, ignore_index=True)
-    first, second = of_token.numpy()[:, table["token"]]
-    table["neuron"] = table.groupby("layer").cumcount()
-    table["over_neurons"] = table["congruence"] - second
-    clean = table[table["congruence"] == first]
-    clean = clean.sort_values("congruence", ascending=False, kind="stable")
-    clean = clean.drop_duplicates("token", ignore_index=True)  # of neurons that say the same, one
-    clean["text"] = [model.tokenizer.decode([t]) for t in clean["token"].tolist()]
-    columns = ["layer", "neuron", "token", "text", "congruence", "over_tokens", "over_neurons"]
-    return clean[columns]
-
-
-def random_neurons(
-    model: Any,
-    count: int,
-    layers: Sequence[int],
-    exclude: Iterable[Place] = (),
-) -> list[Place]:
-    """`count` neurons of the given layers drawn at random, none of the excluded: the baseline, the
-    same every time.
-
-    Raises ValueError for a layer that the model does not have, and for more neurons than there
-    are.
-
-    >>> cx.lookups.random_neurons(model, count=3, layers=[2, 3])
-    [(3, 279), (3, 22), (3, 716)]
-    """
-    pool = [(k, j) for k in sorted(set(layers)) for j in range(adapter.n_neurons(model, k))]
-    out = set(exclude)
-    pool = [place for place in pool if place not in out]
-    if not 1 <= count <= len(pool):
-        raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")
-    drawn = np.random.default_rng(0).choice(len(pool), size=count, replace=False)
-    return [pool[i] for i in drawn]
-
-
-# ---------------------------------------------------------------- who wakes it
+from ctxlib.checks import as_index, check_index
+from ctxlib.hooks import at_last_token
+from ctxlib.texts.text import AnyText
+from ctxlib.weights import AGREES, check_layer
 
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """A neuron's pre-activation at the last token of prompts, term by term; each is already
-    divided by LayerNorm's `scale`, so that the terms add up.
+    """A neuron's pre-activation at the last token of prompts, term by term. Each term is divided by
+    LayerNorm's `scale`, so that they add up.
 
-    `heads[p, k, i]` is head i of layer k on prompt p, `mlps[p, k]` the MLP of layer k, with its
+    `heads[p, k, i]` is head i of layer k on prompt p, `mlps[p, k]` the MLP of layer k with its
     bias; `embedding` is what enters the first layer, `bias` the neuron's own and those of the
     attention layers. `pre_activation` is the model's own, read off its hook.
 
@@ -151,7 +51,7 @@ class Attribution:
     pre_activation: Float[Tensor, " prompt"]
 
     def total(self) -> Float[Tensor, " prompt"]:
-        """The sum of all terms.
+        """Return the sum of all terms.
 
         >>> terms = cx.lookups.attribution(model, 2, 211, prompts=[tokens[:20], tokens[:30]])
         >>> torch.allclose(terms.total(), terms.pre_activation, atol=1e-2)
@@ -160,14 +60,15 @@ class Attribution:
         return self.heads.sum((1, 2)) + self.mlps.sum(1) + self.embedding + self.bias
 
     def of(self, layer: int, head: int) -> Float[Tensor, " prompt"]:
-        """One head's term on every prompt; ValueError for a head that is not among them.
+        """Return one head's term on every prompt. Raises ValueError for a head that is not among
+        them.
 
         >>> terms = cx.lookups.attribution(model, 2, 211, prompts=[tokens[:20], tokens[:30]])
         >>> torch.equal(terms.of(layer=0, head=4), terms.heads[:, 0, 4])
         True
         """
         _, n_layers, n_heads = self.heads.shape
-        if not (0 <= whole("layer", layer) < n_layers and 0 <= whole("head", head) < n_heads):
+        if not (0 <= as_index("layer", layer) < n_layers and 0 <= as_index("head", head) < n_heads):
             raise ValueError(
                 f"head {head} of layer {layer}: {n_heads} heads of {n_layers} layers, counted "
                 f"from 0, feed the neurons of layer {self.layer}"
@@ -177,11 +78,11 @@ class Attribution:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What the layers of a model have written at the last token of each prompt, and what its
-    neurons made of it: enough to attribute any of them.
+    """What a model's layers write to the residual stream at the last token of each prompt, and its
+    neurons' pre-activations: enough to attribute any neuron.
 
-    `embedding` is what enters the first layer, `z[p, k, i]` what is inside head i of layer k
-    before W_O, `mlp_out` what the MLP writes.
+    `embedding` is what enters the first layer, `z[p, k, i]` is z of head i of layer k, before W_O,
+    and `mlp_out` the output of the MLP.
 
     >>> read = cx.lookups.read_prompts(model, [tokens[:20], tokens[:30]])
     >>> read.z.shape, read.mlp_out.shape
@@ -195,9 +96,11 @@ class Reading:
 
 
 def read_prompts(model: Any, prompts: Sequence[AnyText], n_layers: int | None = None) -> Reading:
-    """Let the model read prompts once, up to its first `n_layers` layers (by default all), for the
-    attribution of many neurons. Raises ValueError for no prompts, for one that does not fit, and
-    for layers that the model does not have.
+    """Run the model on prompts once, through its first `n_layers` layers (by default all), for the
+    attribution of many neurons.
+
+    Raises ValueError for no prompts, for one that does not fit, and for layers that the model does
+    not have.
 
     >>> read = cx.lookups.read_prompts(model, [tokens[:20], tokens[:30]])  # once ...
     >>> pair = (cx.lookups.attribution(model, 1, j, read) for j in (62, 63))  # ... for many
@@ -221,15 +124,14 @@ def read_prompts(model: Any, prompts: Sequence[AnyText], n_layers: int | None = 
 def attribution(
     model: Any, layer: int, neuron: int, prompts: Sequence[AnyText] | Reading
 ) -> Attribution:
-    """What every head, every MLP, the embedding and the biases put into one neuron at the last
+    """Return what every head, every MLP, the embedding and the biases add to one neuron at the last
     token of each prompt (Neo et al. 2024, section 4.3, with LayerNorm).
 
-    LayerNorm's division is kept as it is on the prompt: a term says what a part contributes, not
-    what would be missing without it, for then the scale would change as well. For many neurons on
-    the same prompts give what `read_prompts` has read. Raises ValueError for a neuron that the
+    LayerNorm's scale is the one of the whole prompt: a term says what a part contributes, not what
+    would be missing without it, because then the scale would change as well. For many neurons on
+    the same prompts, pass what `read_prompts` returned. Raises ValueError for a neuron that the
     model does not have, for no prompts, for a reading that ends below the neuron, and for a model
-    whose parts do not add up to its pre-activations (normalisation behind the heads, as in
-    Gemma 2).
+    whose parts do not add up to its pre-activations (normalisation after the heads, as in Gemma 2).
 
     >>> terms = cx.lookups.attribution(model, layer=2, neuron=211, prompts=[tokens[:20]])
     >>> layer, head = divmod(terms.heads[0].argmax().item(), 8)  # that feed it most
@@ -266,7 +168,7 @@ def attribution(
 
 
 def check_sum(terms: Attribution) -> None:
-    """A model that writes to its stream in ways unknown here is refused, not misread."""
+    """Raise ValueError unless the terms add up to the model's own pre-activations."""
     sizes = terms.heads.abs().sum((1, 2)) + terms.mlps.abs().sum(1) + terms.embedding.abs()
     missing = (terms.total() - terms.pre_activation).abs() / (sizes + terms.bias.abs() + 1e-6)
     if not missing.max() < AGREES:
@@ -276,66 +178,6 @@ def check_sum(terms: Attribution) -> None:
         )
 
 
-# ---------------------------------------------------------------- running
-
-
-def at_last_token(
-    model: Any,
-    prompts: Sequence[AnyText],
-    names: Sequence[str],
-    stop_at_layer: int,
-) -> dict[str, Tensor]:
-    """What flows through the named hooks (all of shape `text pos ...`) at the last token of each
-    prompt, `"prompt ..."`.
-
-    >>> name, prompts = "blocks.1.mlp.hook_pre", [tokens[:20], tokens[:30]]
-    >>> read = cx.hooks.at_last_token(model, prompts, [name], stop_at_layer=2)
-    >>> read[name].shape
-    torch.Size([2, 1024])
-    """
-    check_texts(prompts)
-    if not len(prompts):
-        raise ValueError("no prompts: give at least one")
-    parts: dict[str, list[Tensor]] = {name: [] for name in names}
-    reader = Reader.of(model)
-    read = [token_ids(prompt, reader) for prompt in prompts]
-    by_length = sorted(range(len(read)), key=lambda i: len(read[i]))
-    alike = (list(of) for _, of in groupby(by_length, key=lambda i: len(read[i])))
-    # batches of one length: a hook that sets the last place would set what fills up
-    for batch in chain.from_iterable(batched(of, TEXTS_AT_A_TIME) for of in alike):
-        ids, last = pad(model, [read[i] for i in batch])
-        _, cache = model.run_with_cache(ids, names_filter=list(names), stop_at_layer=stop_at_layer)
-        for name in names:
-            parts[name].append(cache[name].cpu()[torch.arange(len(ids)), last])
-    back = torch.tensor(by_length).argsort()
-    return {name: torch.cat(found)[back] for name, found in parts.items()}
-
-
-def pad(
-    model: Any, texts: Sequence[Int[Tensor, " _pos"]]
-) -> tuple[Int[Tensor, "text pos"], Int[Tensor, " text"]]:
-    """Texts of different lengths as one batch, filled up behind their ends, where a causal model
-    does not look from inside them; and the index of each one's last token.
-
-    Raises ValueError for an empty text, one longer than the model reads, unknown token ids.
-
-    >>> ids, last = cx.hooks.pad(model, [tokens[:30], tokens[:20]])
-    >>> ids.shape, last
-    (torch.Size([2, 30]), tensor([29, 19]))
-    """
-    n_ctx = model.cfg.n_ctx
-    for ids in texts:
-        if ids.ndim != 1 or not 2 <= len(ids) <= n_ctx:
-            raise ValueError(
-                f"a text of shape {tuple(ids.shape)}: expected BOS and 1 to {n_ctx - 1} tokens"
-            )
-        check_ids(ids, model.cfg.d_vocab)
-    filled = torch.nn.utils.rnn.pad_sequence(list(texts), batch_first=True)
-    return filled, torch.tensor([len(ids) - 1 for ids in texts])
-
-
-# ---------------------------------------------------------------- bad input
-
-
 def check_neuron(model: Any, layer: int, neuron: int) -> None:
+    """Raise ValueError if the model has no such neuron."""
     check_index("neuron", neuron, adapter.n_neurons(model, layer))

@@ -1,8 +1,8 @@
-"""Does the model use it? The circuit in place of the heads in a real forward pass, and a text's
-summary added where no such text is (chapter 10).
+"""Does the model use it? Put the circuit in place of the heads in a forward pass, or add a text's
+summary where the text is not (chapter 10).
 
-A circuit speaks about one destination. Here it is written down for every destination of a text at
-once, inside the heads (`z`, before W_O), where the model's hooks can take it.
+A circuit describes one query position. Here z is computed for every position of a text at once, so
+that a hook can put it into the heads, before W_O.
 """
 
 from __future__ import annotations
@@ -16,48 +16,52 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ctxlib.checks import check_chosen
 from ctxlib.circuit import ContextualCircuit, shared_kernel
-from ctxlib.query import FixedQuery
 from ctxlib.decompose import LayerNormDecomposition, causal_softmax, split_scores, split_values
-from ctxlib.texts.batching import batches
-from ctxlib.texts.text import AnyText, Reader, token_ids
-from ctxlib.weights import LayerWeights, check_chosen, layer_norm, project
+from ctxlib.query import FixedQuery
+from ctxlib.texts.batching import prepare_batches
+from ctxlib.texts.text import AnyText, token_ids
+from ctxlib.weights import LayerWeights, layer_norm, project
 
 Hook = tuple[str, Callable[..., Tensor]]
 
-# ---------------------------------------------------------------- the circuits at every destination
+# ---------------------------------------------------------------- the circuits at every position
 
 
-def equation_1(fixed: FixedQuery) -> LayerNormDecomposition:
-    """The split that knows every destination of a text, or a ValueError for another."""
-    if not isinstance(fixed.decomposition, LayerNormDecomposition) or fixed.decomposition.weights.both_sides:
+def require_equation_1(fixed: FixedQuery) -> LayerNormDecomposition:
+    """Return the decomposition that holds at every position of a text; raise ValueError for any
+    other.
+    """
+    approx = fixed.decomposition
+    if not isinstance(approx, LayerNormDecomposition) or approx.weights.both_sides:
         raise ValueError(
-            "this split knows one destination, and the circuit at every one of a text needs a "
-            "decoder with learned positions in the residual stream: cx.fix_query of such a model"
+            "this decomposition is of one query position; the circuit at every position of a text "
+            "needs a decoder with learned positions: cx.fix_query of such a model"
         )
-    return fixed.decomposition
+    return approx
 
 
 def denominators_along(fixed: FixedQuery, text: AnyText) -> Float[Tensor, "head pos"]:
-    """`softmax_denominators` of one text at all of its positions, the destination's token in place
-    of x_n at each.
+    """Return `softmax_denominators` of one text at all of its positions n, with the query token in
+    place of x_n at each.
 
-    Errors as there, and for a split that knows one destination only.
+    Errors as there, and ValueError for a decomposition of one query position only.
 
     >>> denoms = cx.lookups.denominators_along(fixed, tokens)
     >>> here = cx.softmax_denominators(fixed, [tokens])[0]
     >>> denoms.shape, torch.allclose(denoms[:, 256], here, rtol=1e-2)
     (torch.Size([8, 512]), True)
     """
-    split = equation_1(fixed)
+    split = require_equation_1(fixed)
     weights, x, t = split.weights, token_ids(text, fixed), fixed.token
-    weights.check_text(x)
+    weights.sources(x)
     q = queries_along(weights, t, len(x))
     content, position = split_scores(weights, x, q, split.C)
-    # at the destination itself stands `token`
+    # the query token is at n itself
     own = layer_norm(weights.embeddings()[t] + weights.W_pos[: len(x)], weights.eps)
-    at_n = (q * (own @ weights.W_K)).sum(-1) / weights.attn_scale  # head pos
-    content.diagonal(dim1=1, dim2=2).copy_(at_n)
+    own_scores = (q * (own @ weights.W_K)).sum(-1) / weights.attn_scale  # head pos
+    content.diagonal(dim1=1, dim2=2).copy_(own_scores)
     return (causal_softmax(position) * content.exp().tril()).sum(-1)
 
 
@@ -66,20 +70,20 @@ def circuit_z(
     tokens: Int[Tensor, " pos"],
     denominators: Float[Tensor, "head pos"],
 ) -> Float[Tensor, "pos chosen d_head"]:
-    """What the paper's circuit puts inside its heads at every destination of a text: the query of
-    the circuit's token, one kernel for all heads, constant denominators, values as if every source
-    stood at the destination. At the circuit's own n it is what `circuit.summary` reads.
+    """Return the paper's circuit's z at every position of a text: the query of the circuit's token,
+    one kernel for all heads, constant denominators, values as if every source were at the query
+    position. At the circuit's own n it is what `circuit.summary` uses.
 
-    `denominators` come from `denominators_along` the calibration text, which must be at least as
-    long as this one; ValueError otherwise.
+    `denominators` come from `denominators_along` the calibration text. Raises ValueError if that is
+    shorter than this text.
 
     >>> along = cx.lookups.denominators_along(fixed, circuit.calibration)
     >>> z = cx.lookups.circuit_z(circuit, tokens[:257], along)
     >>> z.shape == (257, len(heads), weights.d_head)
     True
     """
-    split, heads = equation_1(circuit.fixed), list(circuit.heads)
-    weights, tokens = split.weights, split.weights.check_text(tokens)
+    split, heads = require_equation_1(circuit.fixed), list(circuit.heads)
+    weights, tokens = split.weights, split.weights.sources(tokens)
     if denominators.shape[-1] < len(tokens):
         raise ValueError(
             f"denominators at {denominators.shape[-1]} positions for a text of {len(tokens)}: "
@@ -97,8 +101,8 @@ def circuit_z(
 def self_normalized_z(
     circuit: ContextualCircuit, tokens: Int[Tensor, " pos"]
 ) -> Float[Tensor, "pos chosen d_head"]:
-    """What the self-normalised circuit puts inside its heads at every destination of a text: rows
-    and values by Equation 1, the text's own tokens and denominators.
+    """Return the self-normalised circuit's z at every position of a text: rows and values by
+    Equation 1, with the text's own tokens and denominators.
 
     >>> short = tokens[:128]
     >>> hook = cx.lookups.replace_z(0, heads, cx.lookups.self_normalized_z(circuit, short))
@@ -106,21 +110,21 @@ def self_normalized_z(
     >>> bool((ours - own).abs() < 0.2)  # nats a token
     True
     """
-    split, heads = equation_1(circuit.fixed), list(circuit.heads)
-    weights, tokens = split.weights, split.weights.check_text(tokens)
+    split, heads = require_equation_1(circuit.fixed), list(circuit.heads)
+    weights, tokens = split.weights, split.weights.sources(tokens)
     content, position = split_scores(weights, tokens, weights.queries(tokens), split.C)
     rows = causal_softmax((content + position)[heads])
-    here, moved = split_values(weights, tokens, rows, heads, split.C)
-    return rearrange(here + moved, "head dest d_head -> dest head d_head")
+    content_z, positional_z = split_values(weights, tokens, rows, heads, split.C)
+    return rearrange(content_z + positional_z, "head dest d_head -> dest head d_head")
 
 
 def queries_along(
     weights: LayerWeights, token: int, length: int
 ) -> Float[Tensor, "head pos d_head"]:
-    """The query of one token at positions 0 to `length - 1`.
+    """Return the query of one token at positions 0 to `length - 1`.
 
     >>> q = cx.lookups.queries_along(weights, weights.token_id(" the"), length=300)
-    >>> here = cx.decompose.destination_query(weights, n=256, token=" the")
+    >>> here = cx.decompose.fixed_query(weights, n=256, token=" the")
     >>> torch.allclose(q[:, 256], here, atol=1e-3)
     True
     """
@@ -134,8 +138,8 @@ def queries_along(
 def replace_z(
     layer: int, heads: Sequence[int], z: Float[Tensor, "*text pos chosen d_head"]
 ) -> Hook:
-    """A hook that puts `z` inside the chosen heads of a layer: the same in all texts of the batch,
-    or for each its own.
+    """Return a hook that replaces z of the chosen heads of a layer, by the same in all texts of the
+    batch or by each text's own.
 
     When run, it raises ValueError for heads that the layer does not have, and for a z of another
     number of heads or of texts, of another size, or shorter than the texts.
@@ -160,12 +164,12 @@ def replace_z(
 
 
 def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook:
-    """A hook that adds a direction to what a layer's attention writes, at every position: one
-    direction for all texts of the batch, or one for each.
+    """Return a hook that adds a direction to the output of a layer's attention at every position:
+    one direction for all texts of the batch, or one for each.
 
-    The MLP of the layer and everything behind it see the direction. (At `hook_resid_mid` the
-    bridge would change what the MLP reads, and the stream would go on without it.) When run, it
-    raises ValueError for directions of another size, or of another number of texts.
+    The MLP of the layer and all later layers read it. (At `hook_resid_mid` the bridge would change
+    what the MLP reads, and the residual stream would go on without it.) When run, it raises
+    ValueError for directions of another size, or of another number of texts.
 
     >>> short = tokens[None, :128]
     >>> push = cx.lookups.add_direction(0, weights.W_E[262])
@@ -185,9 +189,11 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
 
 
 def mean_z(model: Any, texts: Iterable[AnyText], length: int) -> Float[Tensor, "first head d_head"]:
-    """The mean over texts of what is inside the first layer's heads, position by position: what
-    mean-ablation puts in its place. Raises ValueError for no text, for one that is too short, for
-    a length that the model does not read, and for ids outside its vocabulary.
+    """Return the mean of z of the first layer's heads over texts, position by position, for
+    mean-ablation.
+
+    Raises ValueError for no text, for one that is too short, for a length beyond the model's
+    context, and for ids outside its vocabulary.
 
     >>> cx.lookups.mean_z(model, passages[:4], length=64).shape
     torch.Size([64, 8, 32])
@@ -195,8 +201,8 @@ def mean_z(model: Any, texts: Iterable[AnyText], length: int) -> Float[Tensor, "
     if not 0 < length <= model.cfg.n_ctx:
         raise ValueError(f"length={length}: choose 1 to {model.cfg.n_ctx}")
     name, total, count = "blocks.0.attn.hook_z", torch.zeros(()), 0
-    read = batches(Reader.of(model), texts, length - 1, None, "mean of the heads")
-    for tokens in chain.from_iterable(read):
+    batches = prepare_batches(model, texts, length - 1, token=None, desc="mean of z")
+    for tokens in chain.from_iterable(batches):
         _, cache = model.run_with_cache(tokens[None], names_filter=name, stop_at_layer=1)
         z = cache[name][0].cpu()  # float64 is not on every device
         total, count = total + z.double(), count + 1
@@ -208,7 +214,7 @@ def mean_z(model: Any, texts: Iterable[AnyText], length: int) -> Float[Tensor, "
 def token_losses(
     model: Any, tokens: Int[Tensor, "text pos"], hooks: Sequence[Hook] = ()
 ) -> Float[Tensor, "text pos-1"]:
-    """Cross-entropy of each next token in nats, with hooks in place.
+    """Return the cross-entropy of each next token in nats, with hooks in place.
 
     >>> losses = cx.lookups.token_losses(model, tokens[None, :128])
     >>> losses.shape

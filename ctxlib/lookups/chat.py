@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ctxlib.checks import as_index
 from ctxlib.texts.batching import batched
-from ctxlib.weights import whole
 
 if TYPE_CHECKING:
     from ctxlib.lookups.explain import Prompts
@@ -44,7 +44,7 @@ SENTENCE = {"type": "string", "pattern": "^[^\\n]{1,300}$"}
 PLAIN = re.compile(r"https?://([\w.-]+|\[[\da-f:.]+\])(:[1-9]\d{0,4})?(/[^?#\s]*)?", re.IGNORECASE)
 
 #: What a model is told: `explain` to find a sentence, `classify` to judge prompts by one.
-TASKS = tomllib.loads((Path(__file__).parent / "data" / "chat.toml").read_text(encoding="utf-8"))
+TASKS = tomllib.loads((Path(__file__).parent / "chat.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class ChatExplainer:
         if not self.model.strip():
             raise ValueError("model is empty: give the model's name at the endpoint")
         for name in ("attempts", "batch", "keep"):
-            if whole(name, getattr(self, name)) < 1:
+            if as_index(name, getattr(self, name)) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: choose more than 0")
         if not 0 < self.timeout < inf:
             raise ValueError(f"timeout={self.timeout}: choose more than 0 seconds")

@@ -1,6 +1,6 @@
 from .batching import (
-    fixed,
-    batches,
+    prepare,
+    prepare_batches,
     progress,
 )
 from .documents import (
@@ -20,7 +20,6 @@ from .streams import (
 )
 from .text import (
     Reader,
-    Reads,
     Text,
     all_tokens,
     encode,
@@ -31,19 +30,18 @@ from .text import (
 __all__ = [
     "PASSAGES",
     "Reader",
-    "Reads",
     "Stream",
     "StreamReading",
     "Text",
     "all_tokens",
-    "at",
-    "batches",
     "collection",
     "document_hash",
     "encode",
     "held_out_stream",
-    "labelled",
+    "labeled",
     "passages",
+    "prepare",
+    "prepare_batches",
     "progress",
     "stream",
     "token_ids",

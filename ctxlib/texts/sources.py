@@ -19,7 +19,7 @@ import torch
 from ctxlib.models import DATA
 from ctxlib.texts.documents import PLAIN, Documents, document_hash, file_documents, in_files, on_hub
 from ctxlib.texts.streams import START, Spot, Spotted, Stream
-from ctxlib.texts.text import Reads, Text, all_tokens, vocab_fingerprint, windows
+from ctxlib.texts.text import Reader, Text, all_tokens, vocab_fingerprint, windows
 
 PASSAGES = DATA / "passages"
 HELD_OUT = DATA / "texts"
@@ -29,7 +29,7 @@ HALVES = ("A", "B")
 # ---------------------------------------------------------------- the passages of this book
 
 
-def passages(reader: Reads, domains: Sequence[str] | None = None) -> list[Text]:
+def passages(reader: Any, domains: Sequence[str] | None = None) -> list[Text]:
     """The labelled passages written for this book, of each as much as the reader has context for.
 
     `domains` chooses and orders them. Raises ValueError for a domain that is not there.
@@ -38,6 +38,7 @@ def passages(reader: Reads, domains: Sequence[str] | None = None) -> list[Text]:
     >>> [text.name for text in texts]
     ['law-1', 'law-2', 'law-3', 'law-4', 'travel-1', 'travel-2', 'travel-3', 'travel-4']
     """
+    reader = Reader.of(reader)
     files: dict[str, list[Path]] = defaultdict(list)
     for file in sorted(PASSAGES.glob("*.txt")):
         files[file.stem.rpartition("-")[0]].append(file)
@@ -47,7 +48,7 @@ def passages(reader: Reads, domains: Sequence[str] | None = None) -> list[Text]:
     return [read_passage(reader, file) for domain in wanted for file in files[domain]]
 
 
-def read_passage(reader: Reads, file: Path) -> Text:
+def read_passage(reader: Reader, file: Path) -> Text:
     """A file whose head says `domain:`, `dialect:` and `subject:`,
     then a blank line, then the text.
     """
@@ -68,7 +69,7 @@ def read_passage(reader: Reads, file: Path) -> Text:
 
 
 def collection(
-    reader: Reads,
+    reader: Any,
     count: int | None = None,
     source: str | os.PathLike | None = None,
     half: str | None = None,
@@ -86,7 +87,7 @@ def collection(
 
 
 def stream(
-    reader: Reads,
+    reader: Any,
     count: int | None = None,
     source: str | os.PathLike | None = None,
     half: str | None = None,
@@ -133,6 +134,7 @@ def stream(
     source = source or os.environ.get("CTX_TEXTS")
     if not source:
         return held_out_stream(reader, count, half)
+    reader = Reader.of(reader)
     count = 1000 if count is None else count
     if count < 1:
         raise ValueError(f"count={count}: ask for at least one text")
@@ -142,7 +144,7 @@ def stream(
     return Stream(reader, count, name, sources, half)
 
 
-def labeled(reader: Reads, folder: str | os.PathLike) -> list[Text]:
+def labeled(reader: Any, folder: str | os.PathLike) -> list[Text]:
     """All of the .txt files in a folder and its subfolders, in windows as long as the reader's
     context. The label of a text, its domain, is the subfolder that it lies in, or the file's name.
 
@@ -152,6 +154,7 @@ def labeled(reader: Reads, folder: str | os.PathLike) -> list[Text]:
     >>> len(texts) > 300, texts[0].domain
     (True, 'american-1')
     """
+    reader = Reader.of(reader)
     place, found = Path(folder).expanduser(), list[Text]()
     if not str(folder) or not place.is_dir():
         raise ValueError(f"{str(folder)!r} is no folder: name one that holds .txt files")
@@ -168,7 +171,7 @@ def labeled(reader: Reads, folder: str | os.PathLike) -> list[Text]:
 
 
 def document_texts(
-    reader: Reads, domain: str, documents: Callable[[Any], Documents], spot: Spot = START
+    reader: Reader, domain: str, documents: Callable[[Any], Documents], spot: Spot = START
 ) -> Spotted:
     """The whole texts that each of the documents fills, numbered through, from the spot on."""
     begin, before, number = spot
@@ -194,12 +197,13 @@ def held_out_index() -> dict[str, Any]:
     return json.loads((HELD_OUT / "index.json").read_text(encoding="utf-8"))
 
 
-def held_out_stream(reader: Reads, count: int | None = None, half: str | None = None) -> Stream:
+def held_out_stream(reader: Any, count: int | None = None, half: str | None = None) -> Stream:
     """The book's held-out texts, as `stream` gives them, whatever CTX_TEXTS names.
 
     >>> next(iter(cx.texts.held_out_stream(weights))).name
     'astronomy-01.1'
     """
+    reader = Reader.of(reader)
     domains = held_out_index()["domains"]
     documents = [document for facts in domains.values() for document in facts["documents"]]
     there = sum(document["texts"] for document in documents if half in (None, document["half"]))
@@ -210,7 +214,7 @@ def held_out_stream(reader: Reads, count: int | None = None, half: str | None = 
     return Stream(reader, count or there, "the held-out texts", sources, half)
 
 
-def held_out(reader: Reads, domain: str, facts: dict[str, Any], spot: Spot = START) -> Spotted:
+def held_out(reader: Reader, domain: str, facts: dict[str, Any], spot: Spot = START) -> Spotted:
     """The held-out texts of one domain, with what the index says of it, in a model's vocabulary."""
     _, _, begin = spot
     with lzma.open(HELD_OUT / f"{domain}.jsonl.xz") as file:

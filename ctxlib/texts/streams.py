@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ctxlib.texts.text import Reads, Text
+from ctxlib.texts.text import Reader, Text
 
 Spot = tuple[Any, int, int]  # where a document begins, how many of its texts come before, and
 START: Spot = (None, 0, 0)  # how many of its source's: where a text begins; all of it fits in JSON
@@ -30,7 +30,7 @@ class Stream:
     torch.Size([100, 8])
     """
 
-    reader: Reads
+    reader: Reader
     count: int
     name: str
     sources: Sequence[Callable[[Spot], Spotted]]  # the texts of each from a spot on

@@ -6,7 +6,7 @@ import hashlib
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -45,30 +45,12 @@ class Text:
 AnyText = Text | str | Int[Tensor, " _pos"]  #: labelled, a plain string, or token ids
 
 
-@runtime_checkable
-class Reads(Protocol):
-    """What is given texts: a `Reader`, `LayerWeights` or a `cx.fix_query`.
-
-    >>> for reader in (weights, cx.texts.Reader.of(model, 128)):
-    ...     print(type(reader).__name__, reader.n_ctx)
-    LayerWeights 512
-    Reader 128
-    """
-
-    @property
-    def tokenizer(self) -> Any: ...
-    @property
-    def n_ctx(self) -> int: ...
-    @property
-    def d_vocab(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Reader:
-    """What is given texts, for a model of any kind, with or without learned positions; so are
-    `LayerWeights` and `cx.fix_query`, which have the same three.
+    """A tokenizer, and how many tokens of a text a model is given, BOS included.
 
-    `n_ctx` is how many tokens of a text it is given, BOS included.
+    Wherever texts are read, a model, weights or a fixed query will do in its place; a `Reader` of
+    one's own is for shorter texts.
 
     >>> reader = cx.texts.Reader(model.tokenizer, n_ctx=64, d_vocab=8192)
     >>> [len(cx.texts.passages(one)[0].tokens) for one in (reader, weights)]
@@ -96,7 +78,7 @@ class Reader:
         return cls(model.tokenizer, n_ctx or most, sizes.d_vocab)
 
 
-def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
+def token_ids(text: AnyText, reader: Any) -> Int[Tensor, " pos"]:
     """The tokens of a text, on the CPU: the door through which every text comes. It may be a
     labelled one, a plain string, which the reader's tokenizer encodes, or token ids.
 
@@ -109,7 +91,11 @@ def token_ids(text: AnyText, reader: Reads) -> Int[Tensor, " pos"]:
     torch.Size([7])
     """
     if isinstance(text, Text):
-        if text.vocabulary and reader.tokenizer and text.vocabulary != vocab_fingerprint(reader.tokenizer):
+        if (
+            text.vocabulary
+            and reader.tokenizer
+            and text.vocabulary != vocab_fingerprint(reader.tokenizer)
+        ):
             raise ValueError(
                 f"{text.name} is in the tokens of another model: read the texts with this one's "
                 "reader, cx.texts.Reader.of(model)"
@@ -137,7 +123,7 @@ def vocab_fingerprint(tokenizer: Any) -> str:
     return hashlib.sha256(f"{len(tokenizer)} {ids}".encode()).hexdigest()[:16]
 
 
-def encode(reader: Reads, source: str) -> Int[Tensor, " pos"]:
+def encode(reader: Any, source: str) -> Int[Tensor, " pos"]:
     """BOS and then the tokens of `source`, in the model's own vocabulary, as many as a model reads;
     a longer text is cut there and a warning says how. Raises ValueError for an empty text.
 
@@ -147,6 +133,7 @@ def encode(reader: Reads, source: str) -> Int[Tensor, " pos"]:
     """
     if not source.strip():
         raise ValueError("the text is empty")
+    reader = Reader.of(reader)
     ids, most = all_tokens(reader, source), reader.n_ctx
     if len(ids) > most:
         warnings.warn(
@@ -157,7 +144,7 @@ def encode(reader: Reads, source: str) -> Int[Tensor, " pos"]:
     return torch.tensor(ids[:most])
 
 
-def windows(reader: Reads, source: str) -> list[Int[Tensor, " pos"]]:
+def windows(reader: Any, source: str) -> list[Int[Tensor, " pos"]]:
     """All of a long text in pieces as long as the reader's context, BOS in front of each; what is
     left at the end is dropped.
 
@@ -166,13 +153,14 @@ def windows(reader: Reads, source: str) -> list[Int[Tensor, " pos"]]:
     >>> len(pieces), {len(piece) for piece in pieces}
     (12, {64})
     """
+    reader = Reader.of(reader)
     bos, *ids = all_tokens(reader, source)
     filled = reader.n_ctx - 1
     begins = range(0, len(ids) - filled + 1, filled)
     return [torch.tensor([bos, *ids[k : k + filled]]) for k in begins]
 
 
-def all_tokens(reader: Reads, source: str) -> list[int]:
+def all_tokens(reader: Any, source: str) -> list[int]:
     """BOS and the tokens of a plain text, however many a model reads at once: an encoder's CLS in
     place of BOS, and EOS where there is neither. Raises ValueError where there is no tokenizer, and
     for a tokenizer without a token to begin with.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import ipywidgets
 
-from ctxbook.figures import Picture
+from ctxviews.picture import Picture
 
 
 class Turnable(ipywidgets.VBox):

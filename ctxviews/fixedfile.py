@@ -21,9 +21,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit
+from ctxlib.heads import families
 from ctxlib.neurons import CHUNK, LARGEST
-from ctxlib.query import FixedQuery, families
-from ctxlib.store import in_levels, parts
+from ctxlib.query import FixedQuery
+from ctxlib.store import pack, quantized
 from ctxlib.studies import Study
 from ctxviews.layerfile import (
     NAMED,
@@ -53,7 +54,7 @@ def packed_destination(study: Study, name: str = "") -> bytes:
     Heads, texts, passages and calibration text are the study's; `name` is what a page calls the
     model. Raises ValueError for a destination whose tokenizer is none of the fast ones.
 
-    >>> from ctxviews.askedfile import packed_destination
+    >>> from ctxviews.fixedfile import packed_destination
     >>> len(packed_destination(cx.study(model, texts=20))) < 3e6
     True
     """
@@ -69,7 +70,7 @@ def parts_of_destination(study: Study, name: str) -> dict[str, bytes]:
     out, `SHARED` of them in a file, in the order of their ids. The folder of these has a digest of
     the first in its name, so that no page puts together what does not belong together.
 
-    >>> from ctxviews.askedfile import parts_of_destination
+    >>> from ctxviews.fixedfile import parts_of_destination
     >>> one_out = cx.study(model, texts=20, heads=[0, 2, 3, 4, 5, 6, 7])
     >>> [file.rpartition("/")[2] for file in parts_of_destination(one_out, "mini")]
     ['mini.bin', 'head-1.bin', 'tokens-0.bin']
@@ -82,7 +83,7 @@ def parts_of_destination(study: Study, name: str) -> dict[str, bytes]:
     files = {f"{name}.bin": packed(header | {"folder": folder, "shared": SHARED}, arrays, GZIP)}
     for head in sorted({*range(fixed.n_heads)} - {*study.heads}):
         files[f"{folder}/head-{head}.bin"] = packed({"format": PART}, readout(fixed, head), GZIP)
-    tensors, _ = parts(fixed)
+    tensors, _ = pack(fixed)
     left = torch.ones(fixed.d_vocab, dtype=torch.bool)
     left[arrays["known"].astype(np.int64)] = False
     for k, few in enumerate(left.nonzero()[:, 0].split(SHARED)):
@@ -95,7 +96,7 @@ def parts_of_destination(study: Study, name: str) -> dict[str, bytes]:
 def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header, and all tensors but the readouts."""
     fixed = study.fixed
-    tensors, _ = parts(fixed)
+    tensors, _ = pack(fixed)
     circuit = calibrated(fixed, study.calibration_text)
     counted = (~fixed.decomposition.untrained).nonzero()[:, 0]
     of_token = tensors["of_token"][counted].unflatten(1, (-1, fixed.readout.W_O.shape[1]))
@@ -133,7 +134,9 @@ def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarr
         "beside": tensors["rest"],
         **leveled("W_O", tensors["W_O"]),
         "means": means[0],
-        **ranking(circuit, tensors, study.heads, known[~fixed.decomposition.untrained[known]], means[0]),
+        **ranking(
+            circuit, tensors, study.heads, known[~fixed.decomposition.untrained[known]], means[0]
+        ),
         "passage_ids": read.flatten(),
         "passage_ends": torch.full((len(read),), fixed.length).cumsum(0),
     }
@@ -165,7 +168,7 @@ def readout(fixed: FixedQuery, head: int) -> dict[str, np.ndarray]:
 
 def leveled(name: str, whole: Float[Tensor, "row column"]) -> dict[str, Tensor]:
     """A table in 8 bits, row after row, with its step, spread and mean by their names."""
-    of = in_levels(whole, LEVELS[name])
+    of = quantized(whole, LEVELS[name])
     return {name: of.pop("of_token").T, **{f"{name}_{part}": t for part, t in of.items()}}
 
 
@@ -198,8 +201,14 @@ def kept(study: Study, order: Int[Tensor, " token"], most: int) -> Int[Tensor, "
     three quarters of them usual ones of the texts, the others first in `order`.
     """
     fixed = study.fixed
-    here = torch.cat([*(p.tokens[: fixed.length] for p in study.passages), torch.tensor([fixed.token])])
-    counts = fixed.prepare([*study.texts, study.calibration_text]).flatten().bincount(minlength=fixed.d_vocab)
+    here = torch.cat(
+        [*(p.tokens[: fixed.length] for p in study.passages), torch.tensor([fixed.token])]
+    )
+    counts = (
+        fixed.prepare([*study.texts, study.calibration_text])
+        .flatten()
+        .bincount(minlength=fixed.d_vocab)
+    )
     usual = counts.argsort(descending=True, stable=True)[
         : min(3 * most // 4, int((counts > 0).sum()))
     ]

@@ -1,0 +1,88 @@
+"""Read a model's hooks at the last token of texts: activations and attention rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, groupby
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ctxlib.checks import check_ids
+from ctxlib.texts.batching import batched, check_texts, progress
+from ctxlib.texts.text import AnyText, Reader, token_ids
+
+TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
+PATTERN = "blocks.0.attn.hook_pattern"
+
+
+def at_last_token(
+    model: Any,
+    prompts: Sequence[AnyText],
+    names: Sequence[str],
+    stop_at_layer: int,
+) -> dict[str, Tensor]:
+    """Return the activations at the named hooks (all of shape `text pos ...`) at the last token of
+    each prompt, `"prompt ..."`.
+
+    Raises ValueError for no prompts, and as `pad` does.
+
+    >>> name, prompts = "blocks.1.mlp.hook_pre", [tokens[:20], tokens[:30]]
+    >>> cx.hooks.at_last_token(model, prompts, [name], stop_at_layer=2)[name].shape
+    torch.Size([2, 1024])
+    """
+    check_texts(prompts)
+    if not len(prompts):
+        raise ValueError("no prompts: give at least one")
+    parts: dict[str, list[Tensor]] = {name: [] for name in names}
+    reader = Reader.of(model)
+    read = [token_ids(prompt, reader) for prompt in prompts]
+    by_length = sorted(range(len(read)), key=lambda i: len(read[i]))
+    alike = (list(group) for _, group in groupby(by_length, key=lambda i: len(read[i])))
+    # batches of one length: a hook that sets the last position would set the padding otherwise
+    for batch in chain.from_iterable(batched(group, TEXTS_AT_A_TIME) for group in alike):
+        ids, last = pad(model, [read[i] for i in batch])
+        _, cache = model.run_with_cache(ids, names_filter=list(names), stop_at_layer=stop_at_layer)
+        for name in names:
+            parts[name].append(cache[name].cpu()[torch.arange(len(ids)), last])
+    order = torch.tensor(by_length).argsort()
+    return {name: torch.cat(found)[order] for name, found in parts.items()}
+
+
+def pad(
+    model: Any, texts: Sequence[Int[Tensor, " _pos"]]
+) -> tuple[Int[Tensor, "text pos"], Int[Tensor, " text"]]:
+    """Return texts of different lengths as one batch, padded at their ends, which a causal model
+    does not attend to from inside them; and the index of each one's last token.
+
+    Raises ValueError for an empty text, one longer than the model's context, and unknown ids.
+
+    >>> ids, last = cx.hooks.pad(model, [tokens[:30], tokens[:20]])
+    >>> ids.shape, last
+    (torch.Size([2, 30]), tensor([29, 19]))
+    """
+    n_ctx = model.cfg.n_ctx
+    for ids in texts:
+        if ids.ndim != 1 or not 2 <= len(ids) <= n_ctx:
+            raise ValueError(
+                f"a text of shape {tuple(ids.shape)}: expected BOS and 1 to {n_ctx - 1} tokens"
+            )
+        check_ids(ids, model.cfg.d_vocab)
+    padded = torch.nn.utils.rnn.pad_sequence(list(texts), batch_first=True)
+    return padded, torch.tensor([len(ids) - 1 for ids in texts])
+
+
+def exact_rows(model: Any, stack: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
+    """Return the first layer's attention rows at the last token of each text.
+
+    >>> rows = cx.hooks.exact_rows(model, tokens[None, :100])
+    >>> torch.allclose(rows[0], cx.attention_rows(weights, tokens, n=99), atol=1e-3)
+    True
+    """
+    parts = []
+    for batch in progress(stack.split(TEXTS_AT_A_TIME), "reading attention", "batch"):
+        _, cache = model.run_with_cache(batch, names_filter=PATTERN, stop_at_layer=1)
+        parts.append(cache[PATTERN][..., -1, :].cpu())
+    return torch.cat(parts)
