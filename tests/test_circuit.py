@@ -22,7 +22,7 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
         circuit.fixed.token,
         circuit.fixed.decomposition.C,
     ) == asked
-    placed = by_hand.prepare(w, case.texts[0].tolist(), n, case.token)
+    placed = by_hand.crop(w, case.texts[0].tolist(), n, case.token)
     assert circuit.calibration.tolist() == placed
     # what stands at the destination and behind it, `b_K` and other texts do not come into it
     of_texts = [

@@ -14,7 +14,7 @@ from jaxtyping import TypeCheckError
 from torch.nn.functional import pad
 
 import ctxlib as cx
-from ctxlib.decompose import family
+from ctxlib.heads import family
 
 # ---------------------------------------------------------------- Equation 1
 

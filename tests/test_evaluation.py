@@ -398,8 +398,8 @@ def approximated_by_hand(circuit, text, made):
     """The circuit's steps, each taken as an approximation or exactly, one source at a time."""
     w, n, heads = circuit.fixed.decomposition.weights, circuit.fixed.n, circuit.heads
     own = text[: by_hand.reach(w, n)]
-    x = by_hand.prepare(w, own, n, circuit.fixed.token) if "token" in made else own
-    calibration = by_hand.prepare(w, circuit.calibration.tolist(), n, x[n])
+    x = by_hand.crop(w, own, n, circuit.fixed.token) if "token" in made else own
+    calibration = by_hand.crop(w, circuit.calibration.tolist(), n, x[n])
     wheres = [
         by_hand.positional_component(w, i, n, circuit.fixed.decomposition.C) for i in range(len(x))
     ]

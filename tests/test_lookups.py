@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 import ctxlib as cx
 from ctxlib import adapter, hooks
-from ctxlib.lookups import attribution, causal, congruence
+from ctxlib.lookups import causal
 
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=False)  # float32
 
@@ -74,9 +74,9 @@ def test_terms_are_those_of_the_untouched_model(of_kind, kind):
     case = of_kind(kind)
     held, n_heads = [run_plain(case, tokens) for tokens in PROMPTS], case.model.cfg.n_heads
     for layer in range(3):
-        read = (attribution.read_prompts(case.model, PROMPTS, n) for n in (None, layer + 1))
+        read = (cx.lookups.read_prompts(case.model, PROMPTS, n) for n in (None, layer + 1))
         for neuron, asked in zip(NEURONS, (PROMPTS, *read), strict=True):
-            terms = attribution.attribution(case.model, layer, neuron, asked)
+            terms = cx.lookups.attribution(case.model, layer, neuron, asked)
             n_feeding = layer if kind in PARALLEL else layer + 1
             assert terms.heads.shape == (len(PROMPTS), n_feeding, n_heads)
             assert terms.mlps.shape == (len(PROMPTS), layer)
@@ -98,16 +98,16 @@ def test_terms_that_do_not_add_up_are_refused(gemma2, tiny):
     said = r"do not add up .* normalises or scales"
     for layer, neuron in product(range(3), NEURONS):
         with pytest.raises(ValueError, match=said):
-            attribution.attribution(gemma2.model, layer, neuron, PROMPTS)
-    read = attribution.read_prompts(tiny, PROMPTS)
-    terms = attribution.attribution(tiny, 1, 7, read)
+            cx.lookups.attribution(gemma2.model, layer, neuron, PROMPTS)
+    read = cx.lookups.read_prompts(tiny, PROMPTS)
+    terms = cx.lookups.attribution(tiny, 1, 7, read)
     parts = (terms.heads.flatten(1), terms.mlps, terms.embedding[:, None], terms.bias[:, None])
     size = torch.cat(parts, dim=1).abs().sum(1)[3]
     for missing in (0.95e-3, -0.95e-3, 1.05e-3, -1.05e-3, 1.0, float("nan")):
         changed = replace(read, pre_activation=read.pre_activation.clone())
         changed.pre_activation[3, 1, 7] += missing * size
         with nullcontext() if abs(missing) < 1e-3 else pytest.raises(ValueError, match=said):
-            attribution.attribution(tiny, 1, 7, changed)
+            cx.lookups.attribution(tiny, 1, 7, changed)
 
 
 # ---------------------------------------------------------------- what a neuron says
@@ -121,7 +121,7 @@ def test_congruence_is_that_of_the_unfolded_weights(of_kind, kind):
     for layer in range(3):
         w = case.centered(matrix(case.parts(layer).out_of))
         table = w * norm.weight @ case.plain.get_output_embeddings().weight.T
-        near(congruence.congruence(case.model, layer), table - table.mean(-1, keepdim=True))
+        near(cx.lookups.congruence(case.model, layer), table - table.mean(-1, keepdim=True))
 
 
 # ---------------------------------------------------------------- neurons that predict a token
@@ -150,7 +150,7 @@ def deep(make_folder):
 def test_next_token_neurons_are_those_of_a_loop(deep, monkeypatch, layers):
     """In the last five layers, or in some that are named in any order."""
     monkeypatch.setattr(lookups, "NEURONS_AT_A_TIME", 7)
-    table = congruence.next_token_neurons(deep, layers)
+    table = cx.lookups.next_token_neurons(deep, layers)
     found = clean_by_hand(deep, range(2, 7) if layers is None else sorted({*map(int, layers)}))
     columns = ["layer", "neuron", "token", "text", "congruence", "over_tokens", "over_neurons"]
     by_hand = pd.DataFrame(found, columns=columns)
@@ -161,7 +161,7 @@ def test_next_token_neurons_are_those_of_a_loop(deep, monkeypatch, layers):
 def test_where_neurons_say_the_same_none_stands_above_the_other(tiny_folder):
     model = cx.load(tiny_folder)
     model.blocks[1].mlp.W_out.copy_(model.blocks[0].mlp.W_out)
-    table = congruence.next_token_neurons(model)
+    table = cx.lookups.next_token_neurons(model)
     assert (table["over_neurons"] == 0).all()
     assert table["token"].is_unique
 
@@ -171,10 +171,10 @@ def test_where_neurons_say_the_same_none_stands_above_the_other(tiny_folder):
 
 def test_all_neurons_but_the_excluded_can_be_drawn(tiny):
     out = [(0, 3), (1, 39), (1, 0)]
-    drawn = congruence.random_neurons(tiny, 77, [1, 0, 0], iter(out))
+    drawn = cx.lookups.random_neurons(tiny, 77, [1, 0, 0], iter(out))
     assert len(drawn) == 77
     assert set(drawn) == {(k, j) for k in (0, 1) for j in range(40)} - set(out)
-    assert drawn == congruence.random_neurons(tiny, 77, [0, 1], out)
+    assert drawn == cx.lookups.random_neurons(tiny, 77, [0, 1], out)
 
 
 # ---------------------------------------------------------------- what happens without

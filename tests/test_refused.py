@@ -16,7 +16,7 @@ import ctxbook as cb
 import ctxlib as cx
 from ctxlib.adapter import logits
 from ctxlib.evaluation import Moments, r_and_fvu
-from ctxlib.lookups import attribution, causal
+from ctxlib.lookups import causal
 from ctxlib.neurons import LARGEST
 from ctxlib.store import save_layer
 
@@ -66,7 +66,7 @@ class Given:
 
     def below(self, layer):
         """What was read of the layers below this one."""
-        return attribution.read_prompts(self.tiny, PROMPTS, layer)
+        return cx.lookups.read_prompts(self.tiny, PROMPTS, layer)
 
     @property
     def encoder(self):
@@ -150,8 +150,8 @@ IN_WEIGHTS = [  # what is wrong, who is asked, and what is said
 # ---------------------------------------------------------------- layers, neurons and prompts
 
 ASK = {
-    "terms": lambda model, k, j, texts: attribution.attribution(model, k, j, texts),
-    "reading": lambda model, k, j, texts: attribution.read_prompts(model, texts, k + 1),
+    "terms": lambda model, k, j, texts: cx.lookups.attribution(model, k, j, texts),
+    "reading": lambda model, k, j, texts: cx.lookups.read_prompts(model, texts, k + 1),
     "congruence": lambda model, k, j, texts: cx.lookups.congruence(model, k),
     "next token": lambda model, k, j, texts: cx.lookups.next_token_neurons(model, [k]),
     "random": lambda model, k, j, texts: cx.lookups.random_neurons(model, 3, [k]),
@@ -397,10 +397,10 @@ REFUSED = [
     (lambda o, made: cx.lookups.congruence(o.model(**made), 0), NO_END, "not one norm and W_U"),
     (lambda o, made: logits(o.model(**made), torch.ones(1, 24)), NO_END, "not one norm and W_U"),
     (lambda o, none: cx.lookups.next_token_neurons(o.tiny, none), [[]], "no layers: name at least"),
-    (lambda o, k: attribution.attribution(o.tiny, k, 7, o.below(k)), [1], "layer {} was not read"),
-    (lambda o, k: attribution.attribution(o.tiny, 1, 7, PROMPTS).of(k, 0), [2, -1], "of layer {}: 3"),
-    (lambda o, h: attribution.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [3, -1], "head {} of"),
-    (lambda o, h: attribution.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [True, 1.0], "whole number"),
+    (lambda o, k: cx.lookups.attribution(o.tiny, k, 7, o.below(k)), [1], "layer {} was not read"),
+    (lambda o, k: cx.lookups.attribution(o.tiny, 1, 7, PROMPTS).of(k, 0), [2, -1], "of layer {}: 3"),
+    (lambda o, h: cx.lookups.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [3, -1], "head {} of"),
+    (lambda o, h: cx.lookups.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [True, 1.0], "whole number"),
     (lambda o, n: cx.lookups.random_neurons(o.tiny, n, [0], [(0, 3)]), [0, -1, 40], "={}: there are"),
 ]
 CASES = [(ValueError, ask, value, said) for ask, values, said in REFUSED for value in values]
