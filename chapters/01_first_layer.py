@@ -452,7 +452,7 @@ r"""
 - **Effective tokens**: over how many tokens a head spreads its attention, as far as place alone decides. Of the row $a$ that place alone would give ([chapter 3](03_kernels)) it is $1 / \sum_i a_i^2$: exactly $k$ where that row is even over $k$ tokens and zero elsewhere. (The shades above are of rows as they are.)
 - **Half of the mass within**: the nearest half of that row lies within so many tokens.
 - **Family**: what kind of row it is, by chapter 3's rule.
-- **Relative spread**: the sum that a row is divided by differs from text to text; this is its standard deviation over its mean ([chapter 4](04_denominators)).
+- **Coefficient of variation**: the sum that a row is divided by differs from text to text; this is its standard deviation over its mean ([chapter 4](04_denominators)).
 - **Stable**: the spread is below 0.3, and there are more than 40 effective tokens.
 - **Who speaks**: a head's share of what the neurons are told otherwise on one text than on another, $\sum_j \operatorname{Var}(\text{out}_h \cdot w_j)$ over texts, with $w_j$ the input weights of neuron $j$, divided by the sum of this over heads.
 

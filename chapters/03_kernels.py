@@ -241,7 +241,7 @@ A rule names a kernel's family, the same for every model. The first line that fi
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-rule = cx.decompose
+rule = cx.heads
 pd.DataFrame(
     [
         ("local", f"its kernel has fewer than {rule.LOCAL:.0f} effective tokens"),

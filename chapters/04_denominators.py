@@ -103,7 +103,7 @@ $$ (eq-cal-error)
 
 ## How far they move
 
-In code, for every held-out text at once. All have the same token at $n$. The unit of content is arbitrary, one per head, so only ratios of denominators mean anything. The **relative spread** of a head is the standard deviation of its denominator over texts, divided by its mean.
+In code, for every held-out text at once. All have the same token at $n$. The unit of content is arbitrary, one per head, so only ratios of denominators mean anything. The **coefficient of variation** of a head is the standard deviation of its denominator over texts, divided by its mean.
 """
 
 # %%
@@ -288,7 +288,7 @@ display(
             "dealt, median draw": [f"{v:.1%}" for v in usual],
             "dealt, largest": [f"{v:.1%}" for v in dealt.amax(0)],
         },
-        index=pd.Index(heads, name="relative spread, head"),
+        index=pd.Index(heads, name="coefficient of variation, head"),
     ).T,
     cb.finding(
         f"Deal each token the content of another at random, and they spread by {usual[speak[0]]:.0%} and {usual[speak[1]]:.0%}: this much steadiness needs no learned content.",
@@ -386,7 +386,7 @@ $$
 \operatorname{mean} \lvert \text{error} \rvert \;\approx\; \sqrt{\tfrac{2}{\pi}}\; \omega \, \sqrt{1 + \tfrac1k} .
 $$ (eq-cal-average)
 
-At $k \to \infty$ this is the floor (with the relative spreads for $\omega$, 19% and 12% in heads 0 and 7, where the table has 19% and 11%), and one blind draw costs $\sqrt 2$ times that. Let every text of half A calibrate in turn:
+At $k \to \infty$ this is the floor (with the coefficients of variation for $\omega$, 19% and 12% in heads 0 and 7, where the table has 19% and 11%), and one blind draw costs $\sqrt 2$ times that. Let every text of half A calibrate in turn:
 """
 
 # %%
@@ -620,7 +620,7 @@ if weights.n_heads == 12:  # the sources name heads of GPT-2 small
         ),
         cb.Claim(
             "spread_along",
-            "relative spread of denom at the middle position, largest of the six heads",
+            "coefficient of variation of denom at the middle position, largest of the six heads",
             float(along.max()),
         ),
         cb.Claim(
@@ -645,7 +645,7 @@ cb.ledger(
     ),
     cb.Claim(
         "spread_at_half",
-        "relative spread of denom, weighted by who speaks",
+        "coefficient of variation of denom, weighted by who speaks",
         *judged(lambda d: spoken(denom_np[d].std(0, ddof=1) / denom_np[d].mean(0))),
     ),
     cb.Claim(
@@ -670,7 +670,7 @@ cb.ledger(
     ),
     cb.Claim(
         "other_tokens_steady",
-        f"relative spread with other tokens than {TOKEN!r}, weighted by who speaks, median token",
+        f"coefficient of variation with other tokens than {TOKEN!r}, weighted by who speaks, median token",
         float(np.median([spoken(row) for row in by_asker])),
     ),
     *gpt2,
@@ -691,7 +691,7 @@ r"""
 
 # %% tags=["hide-input", "nbval-check-output"]
 assumed = {
-    "a head's denominator at n is one number": f"the relative spread: {spoken(spread):.0%} weighted by who speaks, {spread.max():.0%} in head {int(spread.argmax())}",
+    "a head's denominator at n is one number": f"the coefficient of variation: {spoken(spread):.0%} weighted by who speaks, {spread.max():.0%} in head {int(spread.argmax())}",
     "one page can give that number": f"{on_page:.0%} with the page of prose, {on_middle:.0%} with a text from the middle; one factor per head, so that each head's direction is right",
     "what moves it is mostly the topic, which a wider kernel does not remove": f"{topic.min():.0%} of the variance at least, in {MODEL}",
 }

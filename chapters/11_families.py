@@ -44,7 +44,7 @@ MODELS = None  # real models that are run for what is kept: make evidence CHAPTE
 # positions; r .98, .96, .98, .98; FVU .31, .14, .12, .15; TV .062 with rotary, 0 with ALiBi.)
 SHARE = 0.5  # stable heads form: at least half of the layer, as in GPT-2 (6 of 12)
 ALIKE = 1.5  # ALiBi's stable heads are similar if they spread as those with learned positions do:
-# the medians of the relative spreads lie within this factor (the book's reading of "about")
+# the medians of the coefficients of variation lie within this factor (the book's reading of "about")
 SLOPES = 0.01  # ALiBi's effective tokens are those that its slopes alone give: within 1%
 EXACT = 1e-3  # nats: an interaction that algebra says is zero (ALiBi, none); rounding only
 NEAT = 0.25  # interaction over content, in each stable head: below it position counts as a factor
@@ -653,7 +653,7 @@ pd.DataFrame(
         k: {
             "stable heads": f"{len(stable[k])} of {one.fixed.n_heads}",
             "effective tokens, all heads": span(one.head_table["effective tokens"], "{:.0f}"),
-            "relative spread, all heads": span(
+            "coefficient of variation, all heads": span(
                 one.head_table["coefficient of variation"], "{:.0%}"
             ),
             "error with one page, mean over heads": f"{one.cost.mean():.1%}",

@@ -724,7 +724,7 @@ cb.figures.picture(
 r"""
 ## The circuit through the second layer
 
-For the second layer's broad heads with steady denominators (a relative spread below 0.3): kernel and content from {eq}`eq-depth-means`, $\text{denom}_h$ the mean of $\sum_i \text{pos}^h_i e^{c_h(x_i)}$ and $b_h$ of the weight of BOS over half A, $W_O^h$ centred, $s$ the mean scale of LayerNorm,
+For the second layer's broad heads with steady denominators (a coefficient of variation below 0.3): kernel and content from {eq}`eq-depth-means`, $\text{denom}_h$ the mean of $\sum_i \text{pos}^h_i e^{c_h(x_i)}$ and $b_h$ of the weight of BOS over half A, $W_O^h$ centred, $s$ the mean scale of LayerNorm,
 
 $$
 \text{approx}_j \;=\; \sum_h \Big( b_h v^h_0 + (1 - b_h) \sum_{i \ge 1} \frac{\text{pos}^h_i\, e^{c_h(x_i)}}{\text{denom}_h}\; v^h_i \Big) W_O^h \cdot W_\text{in}[:, j] / s ,

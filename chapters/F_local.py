@@ -361,7 +361,7 @@ def roughness(of, texts, steps=24):
 
 
 def along(of, texts):
-    """The relative spread of denominators over texts, BOS left out: at destinations along them, the
+    """The coefficient of variation of denominators over texts, BOS left out: at destinations along them, the
     middle one of the stable heads."""
     kernel, stable = of.fixed.decomposition.kernels.flip(-1), of.stable  # by distance
     x = torch.stack([text.tokens[1 : of.n + 1] for text in texts])

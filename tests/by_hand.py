@@ -1,6 +1,6 @@
-"""The method by loops: one text, one head, one source and one token at a time. The package is held
-against this. `w` are folded weights, in float64, of a decoder or an encoder; a text is a list of
-ids.
+"""The method by loops: one text, one head, one source and one token at a time. Tests compare
+the package with it. `w` are folded weights, in float64, of a decoder or an encoder; a text is a
+list of ids.
 """
 
 import math
@@ -44,7 +44,7 @@ def draw_text(length, seed=0):
 @st.composite
 def cases(draw_from, encoders=True):
     """Sizes of a block, whether it is an encoder's, what scores are divided by, heads in any order,
-    a destination, its token, C, and three texts.
+    a position, a query token, C, and three texts.
     """
     n_heads, n_ctx, vocab = (draw_from(st.integers(*r)) for r in ((1, 4), (2, 7), (2, 9)))
     sizes = {"seed": draw_from(seeds), "n_heads": n_heads, "n_ctx": n_ctx, "vocab": vocab}
@@ -72,28 +72,28 @@ def as_encoder(w):
     return replace(w, both_sides=True, skip_gain=1 + gain, skip_bias=bias)
 
 
-def asked(weights, case):
-    """The destination of a case."""
+def fix(weights, case):
+    """The fixed query of a case."""
     return cx.fix_query(weights, n=case.n, token=case.token, C=case.C)
 
 
 def calibrated(make_weights, case):
     """The circuit of a case, from its first text."""
-    fixed = asked(block_of(make_weights, case), case)
+    fixed = fix(block_of(make_weights, case), case)
     return cx.ContextualCircuit.calibrate(fixed, case.texts[0], case.heads)
 
 
 # ---------------------------------------------------------------- pieces
 
 
-def reach(w, n):
-    """How many tokens are read: up to n, or, of an encoder, twice as many."""
+def n_sources(w, n):
+    """How many tokens n attends to: up to n, or in an encoder twice as many."""
     return min(max(2 * n, n + 1), w.n_ctx) if w.both_sides else n + 1
 
 
 def crop(w, text, n, token):
-    """What is read of a text, the token that asks in place of its own."""
-    return [*text[:n], token, *text[n + 1 : reach(w, n)]]
+    """The tokens that n attends to, with the query token in place of the text's own."""
+    return [*text[:n], token, *text[n + 1 : n_sources(w, n)]]
 
 
 def scale(w, v):
@@ -101,13 +101,13 @@ def scale(w, v):
 
 
 def content_component(w, t, i):
-    """What a head sees of token t at position i."""
+    """The normalised residual stream of token t at position i."""
     v = w.W_E[t] + w.W_pos[i]
     return v / scale(w, v)
 
 
 def positional_component(w, i, n, C):
-    """What standing at i in place of n adds to that."""
+    """What position i adds to that, compared with position n."""
     return w.d_model**0.5 * (w.W_pos[i] - w.W_pos[n]) / math.hypot(w.W_pos[i].norm(), C)
 
 
@@ -116,7 +116,7 @@ def query(w, h, x):
 
 
 def score(w, h, q, x):
-    """Of a source that is seen as x; b_K, which no row shows, is left out."""
+    """The score of a source with this residual stream x; b_K, which changes no row, is left out."""
     return float(q @ (x @ w.W_K[h])) / w.attn_scale
 
 
@@ -130,7 +130,7 @@ def softmax(scores):
 
 
 def kernel(w, h, q, n, C):
-    return softmax([score(w, h, q, positional_component(w, i, n, C)) for i in range(reach(w, n))])
+    return softmax([score(w, h, q, positional_component(w, i, n, C)) for i in range(n_sources(w, n))])
 
 
 def content(w, h, q, n, t):
@@ -143,17 +143,17 @@ def denominator(w, h, text, n, token, C):
     return weighted(kernel(w, h, q, n, C), contents)
 
 
-def rebuilt(w, text, n, C):
-    """What heads see of the sources, by Equation 1."""
+def approx_resid(w, text, n, C):
+    """The residual stream of the sources, by Equation 1."""
     return [
         content_component(w, t, n) + positional_component(w, i, n, C)
-        for i, t in enumerate(text[: reach(w, n)])
+        for i, t in enumerate(text[: n_sources(w, n)])
     ]
 
 
-def rebuilt_row(w, h, text, n, C):
+def approx_row(w, h, text, n, C):
     q = query(w, h, content_component(w, text[n], n))
-    return softmax([score(w, h, q, x) for x in rebuilt(w, text, n, C)])
+    return softmax([score(w, h, q, x) for x in approx_resid(w, text, n, C)])
 
 
 def shared(kernels):
@@ -166,45 +166,45 @@ def weighted(row, vectors):
     return sum(a * v for a, v in zip(row, vectors, strict=True))
 
 
-# ---------------------------------------------------------------- the truth
+# ---------------------------------------------------------------- exactly
 
 
-def exact(w, text, n):
-    """What heads see of the sources."""
-    return [content_component(w, t, i) for i, t in enumerate(text[: reach(w, n)])]
+def normalized_resid(w, text, n):
+    """The residual stream of the sources."""
+    return [content_component(w, t, i) for i, t in enumerate(text[: n_sources(w, n)])]
 
 
 def row(w, h, text, n):
-    x = exact(w, text, n)
+    x = normalized_resid(w, text, n)
     q = query(w, h, x[n])
     return softmax([float(q @ (v @ w.W_K[h] + w.b_K[h])) / w.attn_scale for v in x])
 
 
-def outputs(w, text, n):
+def head_outputs(w, text, n):
     """What each head writes at n."""
-    x = exact(w, text, n)
-    written = [
+    x = normalized_resid(w, text, n)
+    outputs = [
         weighted(row(w, h, text, n), [value(w, h, v) for v in x]) @ w.W_O[h]
         for h in range(w.n_heads)
     ]
-    return torch.stack(written)
+    return torch.stack(outputs)
 
 
-def between(w, text, n, outputs):
+def resid_mid(w, text, n, outputs):
     """The residual stream between attention and MLP."""
-    beside = w.W_E[text[n]] + w.W_pos[n]
+    without_heads = w.W_E[text[n]] + w.W_pos[n]
     if w.both_sides:  # it was normalised, with gain and bias, and is centred
-        beside = content_component(w, text[n], n) * w.skip_gain + w.skip_bias
-        beside = beside - beside.mean()
-    return beside + sum(outputs) + w.b_O
+        without_heads = content_component(w, text[n], n) * w.skip_gain + w.skip_bias
+        without_heads = without_heads - without_heads.mean()
+    return without_heads + sum(outputs) + w.b_O
 
 
 def neurons(w, text, heads, n, outputs):
-    """The heads' part of every neuron at n, and the whole, where heads write this."""
-    stream = between(w, text, n, outputs)
+    """What the heads add to every neuron at n, and its pre-activation, given all heads' outputs."""
+    stream = resid_mid(w, text, n, outputs)
     s = scale(w, stream)
     return sum(outputs[h] for h in heads) @ w.W_in / s, stream / s @ w.W_in + w.b_in
 
 
-def truth(w, text, heads, n):
-    return neurons(w, text, heads, n, outputs(w, text, n))[0]
+def exact_summary(w, text, heads, n):
+    return neurons(w, text, heads, n, head_outputs(w, text, n))[0]

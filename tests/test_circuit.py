@@ -41,7 +41,7 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
         values.append(torch.stack(inside) / denominator)
         extended += values[-1] @ w.W_O[h]
     outputs = by_hand.head_outputs(w, placed, n)
-    scale = by_hand.scale(w, by_hand.between(w, placed, n, outputs))
+    scale = by_hand.scale(w, by_hand.resid_mid(w, placed, n, outputs))
     kernel, contribution = by_hand.shared(kernels), extended @ w.W_in / scale
     same(circuit.kernel, kernel)
     same(circuit.denominators, denominators)
@@ -58,7 +58,7 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
             by_hand.value(w, h, by_hand.content_component(w, text[n], n)) for h in range(w.n_heads)
         ]
         others = [own[h] @ w.W_O[h] for h in range(w.n_heads) if h not in case.heads]
-        rest = by_hand.between(w, text, n, others)
+        rest = by_hand.resid_mid(w, text, n, others)
         whole.append(summaries[-1] + rest @ w.W_in / scale + w.b_in)
     same(circuit.summary(case.texts), torch.stack(summaries))
     same(circuit.pre_activations(case.texts), torch.stack(whole))
@@ -69,8 +69,8 @@ def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
 
 def self_normalized_by_hand(w, text, heads, n, C):
     """Rows, outputs of all heads, summary and pre-activations, one source at a time."""
-    rows = [by_hand.rebuilt_row(w, h, text, n, C) for h in range(w.n_heads)]
-    seen = by_hand.rebuilt(w, text, n, C)
+    rows = [by_hand.approx_row(w, h, text, n, C) for h in range(w.n_heads)]
+    seen = by_hand.approx_resid(w, text, n, C)
     inside = [[by_hand.value(w, h, x) for x in seen] for h in range(w.n_heads)]
     outputs = [
         by_hand.weighted(row, v) @ W_O for row, v, W_O in zip(rows, inside, w.W_O, strict=True)

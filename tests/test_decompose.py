@@ -25,12 +25,12 @@ def test_rows_and_patterns_are_the_loops(make_weights, case):
     the destination.
     """
     w, n, heads = block_of(make_weights, case), case.n, range(case.sizes["n_heads"])
-    texts = case.texts[:, : by_hand.reach(w, n)] if case.both_sides else case.texts
+    texts = case.texts[:, : by_hand.n_sources(w, n)] if case.both_sides else case.texts
     exact = [[by_hand.row(w, h, x, n) for h in heads] for x in texts.tolist()]
-    rebuilt = [[by_hand.rebuilt_row(w, h, x, n, case.C) for h in heads] for x in texts.tolist()]
+    rebuilt = [[by_hand.approx_row(w, h, x, n, case.C) for h in heads] for x in texts.tolist()]
     same(cx.attention_rows(w, texts, n), exact)
     same(cx.approx_rows(w, texts, n, case.C), rebuilt)
-    one = texts[1, : by_hand.reach(w, n)]
+    one = texts[1, : by_hand.n_sources(w, n)]
     q, keys = w.queries(one)[:, n], w.keys(one)
     in_halves = cx.decompose.content_keys(w, n, one) + cx.decompose.positional_keys(w, n, case.C)
     same(in_halves[:, n] + w.b_K, keys[:, n])
@@ -45,7 +45,7 @@ def test_rows_and_patterns_are_the_loops(make_weights, case):
         (cx.decompose.attention_pattern(w, texts[1]), exact),
         (cx.decompose.approx_pattern(w, texts[1], case.C), rebuilt),
     ):
-        behind = 0, texts.shape[1] - by_hand.reach(w, n)
+        behind = 0, texts.shape[1] - by_hand.n_sources(w, n)
         same(pattern[:, n], pad(torch.tensor(rows[1], dtype=torch.float64), behind))
 
 

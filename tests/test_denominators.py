@@ -1,5 +1,5 @@
-"""Denominators: how far they stray, and what is chosen because of it. What they are is held against
-loops with the circuit.
+"""Denominators: how far they vary, and which heads are stable because of it. The circuit's tests
+compare them with loops.
 """
 
 import math
@@ -22,21 +22,21 @@ def between(numbers):
     return [-math.inf, *ordered, *((a + b) / 2 for a, b in pairwise(ordered)), math.inf]
 
 
-def test_heads_are_stable_by_both_thresholds_and_the_table_says_both(precise, drawn, monkeypatch):
-    """A head whose queries say nothing sees all positions, and all words, alike."""
-    asks = torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64)[:, None]
-    still = replace(precise, W_Q=precise.W_Q * asks[..., None], b_Q=precise.b_Q * asks)
+def test_heads_are_stable_by_both_thresholds_and_the_table_holds_both(precise, drawn, monkeypatch):
+    """A head whose queries are zero attends uniformly."""
+    alive = torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64)[:, None]
+    still = replace(precise, W_Q=precise.W_Q * alive[..., None], b_Q=precise.b_Q * alive)
     fixed = cx.fix_query(still, n=20)
     denoms = cx.softmax_denominators(fixed, drawn)
     spread = cx.effective_tokens(cx.positional_kernels(still, 20)).tolist()
-    strays = (denoms.std(0) / denoms.mean(0)).tolist()
-    assert (spread[0], strays[0]) == (pytest.approx(21), pytest.approx(0, abs=1e-12))
-    for broad, max_cv in product(between(spread), between(strays)):
+    cvs = (denoms.std(0) / denoms.mean(0)).tolist()
+    assert (spread[0], cvs[0]) == (pytest.approx(21), pytest.approx(0, abs=1e-12))
+    for broad, max_cv in product(between(spread), between(cvs)):
         monkeypatch.setattr(cx.denominators, "BROAD", broad)
-        stable = [h for h in range(3) if spread[h] > broad and strays[h] < max_cv]
+        stable = [h for h in range(3) if spread[h] > broad and cvs[h] < max_cv]
         table = cx.denominators.head_table(fixed, drawn, max_cv)
         assert table["effective tokens"].tolist() == pytest.approx(spread)
-        assert table["coefficient of variation"].tolist() == pytest.approx(strays)
+        assert table["coefficient of variation"].tolist() == pytest.approx(cvs)
         assert table["family"].tolist() == cx.families(fixed)["family"].tolist()
         assert table.index[table["stable"]].tolist() == stable
         if stable:
@@ -44,14 +44,14 @@ def test_heads_are_stable_by_both_thresholds_and_the_table_says_both(precise, dr
             assert isinstance(heads, list) and heads == stable
             pd.testing.assert_frame_equal(heads.table, table)
         else:
-            wide = [s for s, kernel in zip(strays, spread, strict=True) if kernel > broad]
-            closest = f"; the .* broad ones strays by {min(wide):.0%}" if wide else ""
+            wide = [s for s, kernel in zip(cvs, spread, strict=True) if kernel > broad]
+            closest = f"; .* {len(wide)} broad heads varies by {min(wide):.0%}" if wide else ""
             said = f"^no head .* more than {broad:g} tokens .* less than \\S+%{closest}$"
             with pytest.raises(NoStableHead, match=said):
                 cx.stable_heads(fixed, drawn, max_cv)
 
 
-def test_a_head_speaks_by_how_far_it_moves_neurons_apart(here, drawn):
+def test_a_heads_share_of_the_variance_is_that_of_what_it_adds_to_the_neurons(here, drawn):
     """From the mean over texts, each with its own scale."""
     x = here.prepare(drawn)
     apart = [float(here.exact_summary(x, [h]).var(0).sum()) for h in range(here.n_heads)]
@@ -59,7 +59,7 @@ def test_a_head_speaks_by_how_far_it_moves_neurons_apart(here, drawn):
     assert share.tolist() == pytest.approx([v / sum(apart) for v in apart])
 
 
-def test_the_middle_text_is_the_nearest_to_the_mean_in_logarithms(here):
+def test_the_most_typical_text_is_the_nearest_to_the_mean_in_logarithms(here):
     """On average over the heads, and for one alone."""
     for seed in range(20):
         texts = list(draw_texts(9, 32, 300, seed))
@@ -70,8 +70,8 @@ def test_the_middle_text_is_the_nearest_to_the_mean_in_logarithms(here):
                 fmean(abs(row[h] - mean) for h, mean in zip(heads, means, strict=True))
                 for row in logs
             ]
-            middle = texts[far.index(min(far))]
-            assert cx.denominators.most_typical_text(here, texts, heads) is middle
+            nearest = texts[far.index(min(far))]
+            assert cx.denominators.most_typical_text(here, texts, heads) is nearest
 
 
 def test_a_head_whose_spread_is_unknown_is_not_stable(here, drawn, monkeypatch):

@@ -32,7 +32,7 @@ from ctxlib import accumulate
 from ctxlib.evaluation import Moments
 from ctxlib.query import FixedQuery
 
-calibrate, approximated = cx.ContextualCircuit.calibrate, cx.evaluation.approx_summary
+calibrate, approx_summary = cx.ContextualCircuit.calibrate, cx.evaluation.approx_summary
 same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64
 same_table = partial(pd.testing.assert_frame_equal, rtol=1e-8, atol=1e-11)
 identical = partial(pd.testing.assert_frame_equal, check_exact=True)
@@ -397,7 +397,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
 def approximated_by_hand(circuit, text, made):
     """The circuit's steps, each taken as an approximation or exactly, one source at a time."""
     w, n, heads = circuit.fixed.decomposition.weights, circuit.fixed.n, circuit.heads
-    own = text[: by_hand.reach(w, n)]
+    own = text[: by_hand.n_sources(w, n)]
     x = by_hand.crop(w, own, n, circuit.fixed.token) if "token" in made else own
     calibration = by_hand.crop(w, circuit.calibration.tolist(), n, x[n])
     wheres = [
@@ -429,7 +429,7 @@ def approximated_by_hand(circuit, text, made):
         total = total + by_hand.weighted(row, values) / denominator @ w.W_O[h]
     if "scale" in made:
         return total @ w.W_in / circuit.scale
-    stream = by_hand.between(w, own, n, by_hand.head_outputs(w, own, n))
+    stream = by_hand.resid_mid(w, own, n, by_hand.head_outputs(w, own, n))
     return total @ w.W_in / by_hand.scale(w, stream)
 
 
@@ -438,11 +438,11 @@ def test_any_set_of_approximations_is_the_loops(make_weights, case, made):
     """And none is the truth, and all are the circuit, of a text with its token at n."""
     circuit, texts = calibrated(make_weights, case), case.texts[1:].clone()
     hand = [approximated_by_hand(circuit, x, made) for x in texts.tolist()]
-    same(approximated(circuit, texts, made), torch.stack(hand))
+    same(approx_summary(circuit, texts, made), torch.stack(hand))
     truth = circuit.fixed.exact_summary(texts, case.heads)
-    same(approximated(circuit, texts, ()), truth)
+    same(approx_summary(circuit, texts, ()), truth)
     texts[:, case.n] = case.token
-    same(approximated(circuit, texts, APPROXIMATIONS), circuit.summary(texts))
+    same(approx_summary(circuit, texts, APPROXIMATIONS), circuit.summary(texts))
 
 
 def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_weights):
@@ -453,22 +453,23 @@ def test_no_approximation_is_the_truth_for_heads_that_look_at_one_place(tiny_wei
     fixed = cx.fix_query(sharp, n=20, C=calm.fixed.decomposition.C)
     circuit, x = replace(calm, fixed=fixed), torch.stack(TEXTS)
     truth = fixed.exact_summary(x, circuit.heads)
-    torch.testing.assert_close(approximated(circuit, x, []), truth, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(approx_summary(circuit, x, []), truth, rtol=1e-3, atol=1e-3)
     for made in {*APPROXIMATIONS} - {"denominators"}:  # another text's need not be of this size
-        assert approximated(circuit, x, [made]).isfinite().all()
+        assert approx_summary(circuit, x, [made]).isfinite().all()
 
 
 def test_no_approximation_is_the_truth_where_a_kernel_is_zero(of_kind):
     """As ALiBi's are, far back."""
     fixed = cx.fix_query(of_kind("Bloom").model, TEXTS, 20)
-    alone = fixed.exact.qk_offset.clone()
-    alone[:, 3] -= 200
-    layer = replace(fixed.exact, alone=alone)
-    fixed = replace(fixed, split=replace(fixed.decomposition, layer=layer), layer=layer)
+    offset = fixed.exact.qk_offset.clone()
+    offset[:, 3] -= 200
+    exact = replace(fixed.exact, qk_offset=offset)
+    approx = replace(fixed.decomposition, exact=exact)
+    fixed = replace(fixed, decomposition=approx, exact=exact)
     assert (fixed.decomposition.kernels[:, 3] == 0).all()
     circuit, x = calibrate(fixed, TEXTS[0], [2, 0]), fixed.prepare(TEXTS)
     truth = fixed.exact_summary(x, circuit.heads)
-    torch.testing.assert_close(approximated(circuit, x, ()), truth, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(approx_summary(circuit, x, ()), truth, rtol=1e-4, atol=1e-4)
     assert cx.evaluation.error_budget(circuit, TEXTS)["fvu"].notna().all()
 
 
@@ -492,7 +493,7 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, monkeypatch):
     assert budget.columns.tolist() == ["r", "fvu", *PARTS]
     assert budget.index.tolist() == [*rows]
     x = circuit.fixed.prepare(TEXTS)
-    truth = approximated(circuit, x, [])[:, neurons]
+    truth = approx_summary(circuit, x, [])[:, neurons]
     for row, made in rows.items():
-        by_hand = table_by_hand(approximated(circuit, x, made)[:, neurons], truth).median()
+        by_hand = table_by_hand(approx_summary(circuit, x, made)[:, neurons], truth).median()
         assert budget.loc[row].tolist() == pytest.approx(by_hand[budget.columns].tolist(), abs=1e-9)

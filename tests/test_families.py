@@ -1,5 +1,5 @@
-"""Empirical kernels: against a table of scores made by hand, and the weights where there are any to
-compare with. What is true of them is held against transformers in `test_destination.py`.
+"""The additive decomposition, compared with a table of scores made by hand, and with the weights
+where positions are learned. `test_query.py` compares its exact side with transformers.
 """
 
 import re
@@ -26,13 +26,13 @@ TEXTS = draw_texts(*[32] * 9)
 
 
 @pytest.fixture(scope="module")
-def asked_of(of_kind):
-    """A function that asks the first layer of a random model of a kind, once."""
+def query_of(of_kind):
+    """A function that fixes a query of a random model of a kind, once."""
     return cache(lambda kind: cx.fit_additive(of_kind(kind).model, TEXTS, N, THE))
 
 
-def test_tokens_are_as_common_as_in_the_texts_between_bos_and_the_one_that_asks(asked_of):
-    share = asked_of("Llama").decomposition.frequency
+def test_tokens_are_as_common_as_in_the_texts_between_bos_and_the_query(query_of):
+    share = query_of("Llama").decomposition.frequency
     read = [token for text in TEXTS for token in text[1:N].tolist()]
     assert share.tolist() == pytest.approx([read.count(t) / len(read) for t in range(len(share))])
 
@@ -41,36 +41,36 @@ def test_tokens_are_as_common_as_in_the_texts_between_bos_and_the_one_that_asks(
 
 
 @pytest.mark.parametrize("kind", [*ALIBI, *ROTARY])
-def test_what_a_source_is_asked_for_depends_on_its_distance_only(of_kind, asked_of, kind):
-    """The destination itself included, whose query is not to be differentiated."""
-    layer = asked_of(kind).exact
+def test_the_qk_direction_at_a_source_depends_on_its_distance_only(of_kind, query_of, kind):
+    """The source at n included, where the query is not to be differentiated."""
+    exact = query_of(kind).exact
     earlier = cx.fit_additive(of_kind(kind).model, TEXTS, N - 5, THE).exact
-    near(layer.qk_direction[:, 5:], earlier.asked)
-    assert not layer.position_offset.any()
-    turns = (layer.qk_direction[:, 0] - layer.qk_direction[:, -1]).abs().max() > 1e-3
+    near(exact.qk_direction[:, 5:], earlier.qk_direction)
+    assert not exact.position_offset.any()
+    turns = (exact.qk_direction[:, 0] - exact.qk_direction[:, -1]).abs().max() > 1e-3
     assert turns == (kind in ROTARY)
 
 
-# ---------------------------------------------------------------- the split
+# ---------------------------------------------------------------- the decomposition
 
 
 @pytest.mark.parametrize("kind", ["GPT-2", "Bloom", "Llama", "Phi"])
-def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, asked_of, kind):
-    """The table: each token at every source, asked of the model one text a token."""
-    layer, split = asked_of(kind).exact, asked_of(kind).decomposition
-    tokens = split.frequency.nonzero()[:, 0]
-    share = split.frequency[tokens].double()
+def test_the_decomposition_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, query_of, kind):
+    """The table: each token at every source, from the model, one text a token."""
+    exact, approx = query_of(kind).exact, query_of(kind).decomposition
+    tokens = approx.frequency.nonzero()[:, 0]
+    share = approx.frequency[tokens].double()
     same = torch.cat([tokens[:, None].expand(-1, N), torch.full((len(tokens), 1), THE)], dim=1)
     logs = cx.hooks.exact_rows(of_kind(kind).model, same).double().log()
     table = (logs - logs[..., N:])[..., :N]  # token head source
-    pos = split.kernels[:, :N].double() / split.kernels[:, :N].double().sum(1, keepdim=True)
+    pos = approx.kernels[:, :N].double() / approx.kernels[:, :N].double().sum(1, keepdim=True)
     where = torch.einsum("t,ths->hs", share, table)
     near(pos, where.softmax(-1))
     what = torch.einsum("ths,hs->th", table - where, pos)
     if kind != "GPT-2":  # there tokens are read at n, which is an approximation
-        apart = cx.layer_norm(layer.E[tokens], layer.readout.eps) - split.mean[N]
-        own = split.kernels[:, N] * (apart @ layer.qk_direction[:, N].T)  # the destination's share
-        near((split.log_content[:, tokens].T - own) / (1 - split.kernels[:, N]), what)
+        apart = cx.layer_norm(exact.E[tokens], exact.readout.eps) - approx.mean[N]
+        own = approx.kernels[:, N] * (apart @ exact.qk_direction[:, N].T)  # that of source n
+        near((approx.log_content[:, tokens].T - own) / (1 - approx.kernels[:, N]), what)
     both = table - where - what[..., None]
     apart = where - (pos * where).sum(1, keepdim=True)
     squares = {
@@ -78,19 +78,19 @@ def test_the_split_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, ask
         "what": torch.einsum("t,th->h", share, what**2),
         "interaction": torch.einsum("t,ths,hs->h", share, both**2, pos),
     }
-    account = additive.anova(split)
+    account = additive.anova(approx)
     for name, by_hand in squares.items():
         near(torch.tensor(account[name].to_numpy()), by_hand.sqrt(), rtol=0.1, atol=2e-3)
-    g, all_pos = layer.qk_direction.double(), split.kernels.double()
+    g, all_pos = exact.qk_direction.double(), approx.kernels.double()
     average = torch.einsum("hs,hsd->hd", all_pos, g).square().sum(-1)
     kept = average / torch.einsum("hs,hsd->h", all_pos, g**2)
     near(torch.tensor(account["kept"].to_numpy()), kept.sqrt())
 
 
 @pytest.mark.parametrize("kind", ALIBI)
-def test_a_bias_on_the_scores_leaves_no_interaction(asked_of, kind):
-    """ALiBi, and T5's relative bias likewise: what and where are added."""
-    fixed = asked_of(kind)
+def test_a_bias_on_the_scores_leaves_no_interaction(query_of, kind):
+    """ALiBi, and T5's relative bias likewise, is added to the scores."""
+    fixed = query_of(kind)
     stack = fixed.prepare(TEXTS)
     near(fixed.decomposition.rows(stack), fixed.exact.rows(stack))
     assert additive.anova(fixed.decomposition)["interaction"].max() < 1e-4
@@ -111,9 +111,9 @@ def test_on_mini_kernels_families_and_neurons_are_those_of_the_weights(mini, min
     """
     passages = cx.texts.passages(mini_weights)
     by_means = cx.fit_additive(mini, passages)
-    split = by_means.decomposition
-    what = (split.log_content**2 @ split.frequency).sqrt()  # of tokens as common as they are
-    told = torch.tensor(additive.anova(split)["what"].to_numpy())
+    approx = by_means.decomposition
+    what = (approx.log_content**2 @ approx.frequency).sqrt()  # of tokens as common as they are
+    told = torch.tensor(additive.anova(approx)["what"].to_numpy())
     near(told, what, rtol=0.05)
     C = float(mini_weights.W_E[torch.cat([t.tokens for t in passages])].norm(dim=-1).median())
     by_weights = cx.fix_query(mini_weights, n=256, C=C)

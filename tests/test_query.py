@@ -86,7 +86,7 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
         weights = fixed.decomposition.weights
         near(cx.decompose.attention_pattern(weights, x[1]), rows[1], atol=1e-5)
         for n in (0, 5, fixed.n):
-            sources = weights.reach(n, fixed.length)
+            sources = weights.n_sources(n, fixed.length)
             near(cx.attention_rows(weights, x, n), rows[:, :, n, :sources], atol=1e-5)
     else:
         near(cx.hooks.exact_rows(case.model, x), rows[:, :, fixed.n], atol=1e-5)

@@ -24,7 +24,7 @@ def test_both_ways_in_give_the_same_tensors(of_kind, kind, layer):
         ours, theirs = getattr(folded, name), getattr(loaded, name)
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5, msg=name)
     divided = layer + 1 if "by layer" in kind else 1
-    found = folded.attn_scale * divided, folded.exact, folded.eps
+    found = folded.attn_scale * divided, folded.layer, folded.eps
     assert found == (loaded.attn_scale, layer, 1e-5), "GPT-2 small's, where none is given"
 
 
