@@ -50,8 +50,9 @@ long as `import transformer_lens.model_bridge`, the part of it that any model is
 Measured on {machine}.
 
 A stored layer keeps values in 8 bits. Against the full weights, over 250 of the book's texts, kept
-on 23 November 2026 in `data/stored/costs.json`: what the correlation with each neuron's own summaries,
-and with its own column over the vocabulary, loses to 1 in the worst of all neurons. {found}
+on 23 November 2026 in `data/stored/costs.json`: what the correlation with each neuron's own
+summaries, and with its own column over the vocabulary, loses to 1 in the worst of all neurons.
+{found}
 
 {stored}
 """

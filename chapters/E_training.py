@@ -92,7 +92,10 @@ At the end of their training, and beside them `mini`:
 
 # %% tags=["hide-input", "nbval-check-output"]
 shown = {"loss": "loss (nats)", "stable": "stable heads", "TV": "TV", "r": "r of the circuit"}
-shown |= {"effective tokens": "effective tokens, by size", "spread": "coefficient of variation, by size"}
+shown |= {
+    "effective tokens": "effective tokens, by size",
+    "spread": "coefficient of variation, by size",
+}
 ends = pd.DataFrame({name: kept["models"][f"{name}-100"] for name in (*SEEDS, "mini")}).T
 ends[list(shown)].map(lambda v: " ".join(map(str, v)) if isinstance(v, list) else v).rename(
     columns=shown

@@ -1,5 +1,5 @@
-"""What was published, and the bound within which a run bears it out: the tables of
-`data/published.toml`, and a number of this run held against one.
+"""Published figures with the bounds within which a run confirms them (`data/published.toml`), and a
+number of this run compared with one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ APART = ("decided by algebra", "deciding little", "untestable here")
 
 @dataclass(frozen=True)
 class Published:
-    """A published figure and the bound within which a run bears it out: a table of
+    """A published figure and the bound within which a run confirms it: a table of
     `data/published.toml`. Bounds are committed before the book's model is measured, and not moved.
 
     >>> figure = cb.published("median_r")
@@ -39,7 +39,7 @@ class Published:
 
     @property
     def statement(self) -> str:
-        """What is published, and by whom.
+        """Return what is published, and by whom.
 
         >>> cb.published("kernels_alike").statement
         'kernels quite similar (Gibson 2025b)'
@@ -48,7 +48,7 @@ class Published:
 
     @property
     def condition(self) -> str:
-        """The bound in words.
+        """Return the bound in words.
 
         >>> cb.published("bag_length").condition
         '33.3 to 75'
@@ -59,8 +59,8 @@ class Published:
         return f"at least {low}" if self.at_most == math.inf else f"{low} to {high}"
 
     def verdict(self, here: float, interval: tuple[float, float] | None = None) -> str:
-        """One of *holds*, *does not hold*, *undecided*, and, for a number that a model does not
-        have (NaN), *untestable*.
+        """Return *holds*, *does not hold*, *undecided* or, for a number that a model does not have
+        (NaN), *untestable*.
 
         Without an interval the number decides: it holds within the bound, its ends included. A
         figure is undecided exactly when its 95% interval has a bound strictly inside, that is
@@ -79,8 +79,8 @@ class Published:
         return "holds" if self.at_least <= here <= self.at_most else "does not hold"
 
     def apart(self, verdict: str) -> str:
-        """Why a line with this verdict stands apart from those that could come out either way: one
-        of `APART`; else nothing.
+        """Return why a line with this verdict is listed apart from those that could come out either
+        way: one of `APART`, or "".
 
         >>> cb.published("heads_add").apart("holds")
         'decided by algebra'
@@ -91,7 +91,7 @@ class Published:
 
 @cache
 def published_figures() -> dict[str, Published]:
-    """Every published figure by its id, as `data/published.toml` has them.
+    """Return every published figure by its id.
 
     >>> cb.published_figures()["tv"].at_most
     0.075
@@ -101,7 +101,7 @@ def published_figures() -> dict[str, Published]:
 
 
 def published(id: str) -> Published:
-    """The published figure of this id; ValueError for one that is not there.
+    """Return the published figure with this id; raise ValueError if there is none.
 
     >>> cb.published("median_fvu").at_most
     0.14265
@@ -113,12 +113,12 @@ def published(id: str) -> Published:
 
 @dataclass(frozen=True)
 class Claim:
-    """A published figure, named by its id, held against a number of this run.
+    """A published figure, named by its id, compared with a number of this run.
 
-    `measured` says what was measured, `here` is the number (NaN where a model has none), and
-    `interval` its 95% interval by resampling documents. `on_gpt2`: it was measured on GPT-2 small
-    itself, whatever the model of the run. Raises ValueError for an id that is not there and for an
-    interval whose ends are exchanged.
+    `measured` says what was measured, `here` is the number (NaN if the model has none), and
+    `interval` its 95% interval over documents. `on_gpt2` marks a measurement on GPT-2 small itself,
+    whatever the model of the run. Raises ValueError for an unknown id, and for an interval whose
+    lower end does not come first.
 
     >>> claim = cb.Claim("tv", "median TV of the stable heads", 0.06, (0.05, 0.08))
     >>> claim.shown, claim.verdict
@@ -139,7 +139,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """What the bound says of the number and its interval; see `Published.verdict`.
+        """Return the verdict on the number and its interval; see `Published.verdict`.
 
         >>> cb.Claim("tv", "median TV", float("nan")).verdict
         'untestable'
@@ -148,7 +148,7 @@ class Claim:
 
     @property
     def shown(self) -> str:
-        """The number and its interval, as the ledger shows them.
+        """Return the number and its interval, as the ledger shows them.
 
         >>> cb.Claim("loss_is_there", "loss of P", 0.054, digits=3).shown
         '0.054'

@@ -17,7 +17,7 @@ SPACED = re.compile(r"(?<!\w)' (?=[^\s']+')")  # in front of a quoted token that
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence as a page shows it: prose, with nothing in it read as markup, and no token parted
+    """A sentence as a page shows it: nothing in it is read as markup, and no token is separated
     from its space at the end of a line.
 
     >>> cb.Finding("r < 1")._repr_html_()
@@ -36,11 +36,11 @@ class Finding:
 
 
 def finding(sentence: str, holds: bool, otherwise: str | None = None) -> Finding:
-    """A sentence about this run, and whether it is true of it: `holds` is a condition that says
-    what the words say. Where it fails, the page shows "Here it is otherwise: " and `otherwise`, or
-    the sentence with its numbers; the build refuses a committed book that holds such a line.
+    """Return a sentence about this run if the condition `holds`, which says what the words say. If
+    it fails, the page shows "Here it is otherwise: " and `otherwise`, or the sentence with its
+    numbers; the build refuses a committed book with such a line.
 
-    Raises ValueError where `holds` is no boolean.
+    Raises ValueError if `holds` is not a boolean.
 
     >>> cb.finding("Two heads are stable.", holds=True)
     Two heads are stable.
@@ -56,7 +56,7 @@ def finding(sentence: str, holds: bool, otherwise: str | None = None) -> Finding
 
 
 def listed(items: Iterable[object]) -> str:
-    """Items as a sentence has them; "none" where there are none.
+    """Return items as a list in a sentence; "none" if there are none.
 
     >>> cb.listed([0, 5, 7]), cb.listed(["law"]), cb.listed([])
     ('0, 5 and 7', 'law', 'none')
@@ -70,8 +70,8 @@ def over(
     chosen: Sequence[int] | Sequence[bool],
     summary: Callable[[np.ndarray], float],
 ) -> float:
-    """A summary of a number over the chosen heads, by their indices or by True and False;
-    NaN where there are none, so that a claim about them is untestable.
+    """Return a summary of a number over the chosen heads, given by index or by True and False; NaN
+    if none is chosen, so that a claim about them is untestable.
 
     >>> cb.over([1.0, 2.0, 6.0], [1, 2], max), cb.over([1.0, 2.0, 6.0], [], max)
     (6.0, nan)

@@ -1,4 +1,4 @@
-"""The ledger at the end of a chapter, which model it is about, and the lines of real models."""
+"""The ledger at the end of a chapter: published claims beside what the run found."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ GPT2_SMALL = ("596801a75f568cf77e95654693a35a45b3a6fc61d19e10ae4c373cea7b38c9c5"
 
 
 def fingerprint(weights: LayerWeights) -> str:
-    """Which layer this is, whatever it is called: sha256 of its shape and of the norms, to two
-    decimals, of every position embedding and of every head's matrices and biases, folded and
-    centred. Two decimals bear the rounding of different ways of folding.
+    """Return a fingerprint of a layer: the SHA-256 of its shape and of the norms, to two decimals,
+    of every position embedding and of every head's matrices and biases, folded and centred. Two
+    decimals allow for the rounding of different ways of folding.
 
     >>> cb.fingerprint(weights) == cb.fingerprint(cx.LayerWeights.of(model, layer=1))
     False
@@ -42,8 +42,8 @@ def fingerprint(weights: LayerWeights) -> str:
 
 
 def known_by(model: Any) -> tuple[str | None, int, int]:
-    """What tells a model from another: `fingerprint` of its first layer (None without learned
-    positions), its layers, and its vocabulary.
+    """Return what identifies a model: the `fingerprint` of its first layer (None without learned
+    positions), its number of layers, and the size of its vocabulary.
 
     >>> cb.known_by(model)[1:] == (model.cfg.n_layers, model.cfg.d_vocab)
     True
@@ -123,10 +123,8 @@ def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
 
 
 def on_real(*lines: str) -> pd.DataFrame:
-    """What chapters 6 and 7 and appendix F found of real models, line by line, as it is kept: other
-    chapters show the line that is about their question.
-
-    Raises KeyError for a line that is not kept.
+    """Return kept lines about real models, from chapters 6 and 7 and appendix F, for chapters that
+    ask the same question. Raises KeyError for a line that is not kept.
 
     >>> cb.on_real("TV").loc["TV", "GPT-2 small, published"]
     '~0.05'
@@ -137,9 +135,7 @@ def on_real(*lines: str) -> pd.DataFrame:
 
 
 def keep_rows(chapter: str, table: pd.DataFrame) -> None:
-    """Keep a chapter's lines about real models, and whose weights they are about; for
-    `make evidence`.
-    """
+    """Keep a chapter's lines about real models and their weights' sums, for `make evidence`."""
     file = evidence("rows.json")
     kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"lines": {}}
     lines = {line: {k: v for k, v in row.items() if v} for line, row in table.T.items()}

@@ -1,8 +1,7 @@
-"""Nulls: what would be found where there is nothing to find (chapter 8).
+"""Null models: what the same search finds where there is nothing to find (chapter 8).
 
-A neuron sorts texts well. So does nearly any direction; so do neurons that are merely long; and so
-do weights that nobody trained. Each function here makes one of these, from a seed, to be judged as
-what was found was judged.
+A neuron sorts texts well, but so does nearly any direction, so do neurons that merely have large
+weights, and so do random weights. Each function here draws one of these nulls from a seed.
 
     p = (1 + how many of the null reach what was found) / (1 + how many there are)
 """
@@ -29,9 +28,9 @@ Seed = int | np.random.Generator
 def mixtures(
     W: Float[Tensor, "d neuron"], seed: Seed = 0, count: int | None = None
 ) -> Float[Tensor, "d mixture"]:
-    """Random mixtures of neurons: combinations of all columns of W with normal factors, each as
-    long as a neuron's column; by default as many as there are neurons. A mixture looks at what the
-    neurons look at, along an axis that training never chose.
+    """Draw random mixtures of neurons: combinations of all columns of W with normal factors, each
+    scaled to the length of a neuron's column; by default as many as there are neurons. A mixture
+    reads the same subspace as the neurons, along an axis that training did not choose.
 
     >>> W_in, _ = weights.mlp_input()
     >>> mixed = cb.nulls.mixtures(W_in)
@@ -53,10 +52,12 @@ def random_sets(
     like: ArrayLike | None = None,
     nearest: int = 50,
 ) -> Int[np.ndarray, "draw member"]:
-    """Random sets of as many of `count` neurons as were chosen, these among them, as if choosing
-    were chance. With `like`, a number for each neuron, they are alike in it: for each chosen neuron
-    one of the `nearest`, so that a set may hold one twice. Raises ValueError for neurons that do
-    not exist, where there are not so many, and for numbers that are not one a neuron.
+    """Draw random sets of as many of `count` neurons as were chosen. With `like`, a number for each
+    neuron, they are matched in it: for each chosen neuron one of the `nearest`, so that a set may
+    contain one twice.
+
+    Raises ValueError for neurons that do not exist, if there are fewer than `nearest`, and unless
+    `like` has one finite number for each neuron.
 
     >>> lengths = weights.mlp_input()[0].norm(dim=0)
     >>> drawn = cb.nulls.random_sets([174, 849], 1024, draws=1000, like=lengths)
@@ -79,9 +80,8 @@ def random_sets(
 
 
 def untrained(weights: LayerWeights, seed: Seed = 0) -> LayerWeights:
-    """The same layer with random numbers for weights: each matrix and each bias normal, with the
-    mean and the standard deviation that training gave it. What such a layer shows too is due to its
-    shape and to the texts.
+    """Return the same layer with random weights: each matrix and bias normal, with its own mean and
+    standard deviation. What such a layer shows as well is due to its shape and to the texts.
 
     >>> blank = cb.nulls.untrained(weights)
     >>> torch.allclose(blank.W_E.std(), weights.W_E.std(), rtol=1e-2)
@@ -96,9 +96,9 @@ def untrained(weights: LayerWeights, seed: Seed = 0) -> LayerWeights:
 
 
 def p_value(found: float, null: ArrayLike) -> float:
-    """The chance of a number as large as what was found, by a null of random ones; never zero, for
-    what was found counts as one of them (Phipson and Smyth 2010). What is no number, found or in
-    the null, counts as reached.
+    """Return the probability of a number as large as what was found under the null; never zero,
+    since what was found counts as one of the draws (Phipson and Smyth 2010). NaN, found or in the
+    null, counts as reached.
 
     >>> cb.nulls.p_value(5.0, [1.0, 2.0, 5.0, 3.0])
     0.4

@@ -67,8 +67,8 @@ def accumulate(
     measure: Measure, nothing: Sums, texts: Iterable[AnyText], checkpoint: Any, client: Any
 ) -> Sums:
     """Return the sums over all texts, `nothing` if there are none: those in the checkpoint and,
-    batch by batch in order, those of the texts that are not in it yet. Each batch is in the file as soon
-    as it is done. Errors as in `cx.evaluate`.
+    batch by batch in order, those of the texts that are not in it yet. Each batch is in the file as
+    soon as it is done. Errors as in `cx.evaluate`.
     """
     file = None if checkpoint is None else Path(checkpoint).expanduser()
     if file and (file.is_dir() or not file.parent.is_dir()):

@@ -1,8 +1,8 @@
-"""Where decoders differ, in one place: all else in `ctxlib.lookups` asks here.
+"""Where decoders differ, in one place.
 
-Attention and MLP of a layer stand one behind the other, or side by side (NeoX, GPT-J, Phi). An MLP
-may be gated (Llama, Qwen), a norm may leave the mean where it is (RMSNorm), heads and MLPs may have
-no bias, and logits may be scaled or capped (Granite, Gemma).
+Attention and MLP of a layer come one after the other, or are parallel (NeoX, GPT-J, Phi). An MLP
+may be gated (Llama, Qwen), a norm may leave the mean in place (RMSNorm), heads and MLPs may have no
+bias, and logits may be scaled or capped (Granite, Gemma).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from torch import Tensor
 
 from ctxlib.weights import center, check_layer, layer_norm_scale
 
-#: TransformerLens's names of what comes before the last layer's stream.
+#: TransformerLens's names of the parts before the last residual stream.
 BEFORE_THE_END = {"embed", "embed_ln", "pos_embed", "rotary_emb", "blocks"}
 
 
 def upstream_layers(model: Any, layer: int) -> range:
-    """The layers whose heads come before the neurons of a layer: up to its own, or to the one in
-    front of it where attention and MLP stand side by side and the MLP reads what its heads read.
+    """Return the layers whose heads are upstream of the neurons of a layer: up to its own, or to
+    the one before it if attention and MLP are parallel and read the same stream.
 
     >>> cx.adapter.upstream_layers(model, layer=1)
     range(0, 2)
@@ -33,9 +33,9 @@ Input = tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]
 
 
 def mlp_inputs(model: Any, layer: int) -> dict[str, Input]:
-    """What the neurons of a layer read the stream with, the gain of the norm in front folded in,
-    and their biases, by name: `pre`, or of a gated MLP first the `gate`, whose numbers the
-    activation function sees, then `up`, which those are multiplied by. On the model's device.
+    """Return the input weights of a layer's neurons, with the gain of the norm before them folded
+    in, and their biases, by name: `pre`, or of a gated MLP first the `gate`, which the activation
+    function is applied to, then `up`, which the result is multiplied by. On the model's device.
 
     >>> list(cx.adapter.mlp_inputs(model, layer=1))
     ['pre']
@@ -50,8 +50,8 @@ def mlp_inputs(model: Any, layer: int) -> dict[str, Input]:
 
 
 def act_fn(model: Any) -> str:
-    """The name of the activation function, also where the configuration does not say it and
-    TransformerLens takes it for a relu.
+    """Return the name of the activation function, also where the configuration does not say it and
+    TransformerLens assumes a relu.
 
     >>> cx.adapter.act_fn(model)
     'gelu_new'
@@ -61,7 +61,7 @@ def act_fn(model: Any) -> str:
 
 
 def input_weights(model: Any, layer: int) -> Input:
-    """The first of `mlp_inputs`: what the activation function sees.
+    """Return the first of `mlp_inputs`, which the activation function is applied to.
 
     >>> W_in, b_in = cx.adapter.input_weights(model, layer=1)
     >>> W_in.shape, b_in.shape
@@ -73,8 +73,8 @@ def input_weights(model: Any, layer: int) -> Input:
 def output_weights(
     model: Any, layer: int
 ) -> tuple[Float[Tensor, "feeding head d_head d_model"], Float[Tensor, " d_model"]]:
-    """What the heads that feed the neurons of a layer write to the stream with, and the sum of the
-    biases beside them. On the CPU.
+    """Return W_O of the heads upstream of a layer's neurons, and the sum of their output biases. On
+    the CPU.
 
     >>> W_O, b_O = cx.adapter.output_weights(model, layer=1)
     >>> W_O.shape, b_O.shape
@@ -90,13 +90,13 @@ def output_weights(
 
 
 def n_neurons(model: Any, layer: int) -> int:
-    """Counted, for some configurations (OPT) do not say."""
+    """Count the neurons of a layer; some configurations (OPT) do not say."""
     check_layer(model, layer)
     return model.blocks[layer].mlp.W_out.shape[0]
 
 
 def centered(model: Any, v: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*any d_model"]:
-    """Without the mean, which LayerNorm does not see and RMSNorm does.
+    """Subtract the mean, if the model has LayerNorm, which ignores it; RMSNorm does not.
 
     >>> cx.adapter.centered(model, torch.tensor([4.0, 2.0]))
     tensor([ 1., -1.])
@@ -105,7 +105,7 @@ def centered(model: Any, v: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*an
 
 
 def norm_scale(model: Any, stream: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*any"]:
-    """What the norm of this model divides a stream by.
+    """Return what the norm of this model divides a residual stream by.
 
     >>> cx.adapter.norm_scale(model, torch.tensor([4.0, 2.0])).round(decimals=2)  # 3 is the mean
     tensor(1.)
@@ -114,18 +114,20 @@ def norm_scale(model: Any, stream: Float[Tensor, "*any d_model"]) -> Float[Tenso
 
 
 def check_end(model: Any) -> None:
-    """Raises ValueError for a model that does more with its last layer's stream than to normalise
-    it and multiply by W_U (ModernBERT), or does not normalise it there (GPT).
+    """Raise ValueError unless the model turns its last residual stream into logits by one norm and
+    W_U (ModernBERT does more, the first GPT has no norm there).
 
     >>> cx.adapter.check_end(model)
     """
     if {*model.adapter.component_mapping} - BEFORE_THE_END != {"ln_final", "unembed"}:
-        raise ValueError("behind its last layer this kind of model is not one norm and W_U")
+        raise ValueError("after its last layer this kind of model is not one norm and W_U")
 
 
 def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:
-    """W_U with the gain of the last norm in it; a ValueError where that gain stayed outside, as it
-    does for models that normalise what their layers write (OLMo 2), and as in `check_end`.
+    """Return W_U with the gain of the last norm folded in.
+
+    Raises ValueError if the gain is not folded, as in models that normalise what their layers write
+    (OLMo 2), and as `check_end` does.
 
     >>> cx.adapter.unembedding(model).shape
     torch.Size([256, 8192])
@@ -141,8 +143,8 @@ def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:
 
 
 def logits(model: Any, stream: Float[Tensor, "text d_model"]) -> Float[Tensor, "text vocab"]:
-    """What the model makes of the stream behind its last layer, scaled and capped as it does.
-    Errors as in `check_end`.
+    """Return the logits of residual streams after the last layer, scaled and capped as the model
+    does. Errors as in `check_end`.
 
     >>> cx.adapter.logits(model, torch.zeros(2, model.cfg.d_model)).shape
     torch.Size([2, 8192])

@@ -1,8 +1,8 @@
-"""One layer's weights, folded and centred: the only module that touches a model's internals.
+"""Read one layer's weights off a model, folded and centred.
 
-LayerNorm subtracts a mean, divides by a scale, multiplies by a gain and adds a bias. The mean is
-removed once and for all by centring everything that writes to the residual stream; gain and bias
-are folded into the matrices that read from it. What is left of LayerNorm is a projection onto the
+LayerNorm subtracts a mean, divides by a scale, multiplies by a gain and adds a bias. Centring
+everything that writes to the residual stream removes the mean for good, and gain and bias are
+folded into the matrices that read from it. What is left of LayerNorm is a projection onto the
 sphere of radius sqrt(d_model) (chapter 1).
 """
 
@@ -22,18 +22,16 @@ from ctxlib.checks import as_index, check_index, crop, token_id
 from ctxlib.models import Encoder
 
 NO_MLP = "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
-PROBED = 8  # tokens on which weights are held against their model
-AGREES = 1e-3  # how far they, or sums of terms, may miss what it computes, relative to its size
+PROBED = 8  # tokens on which weights are compared with their model
+AGREES = 1e-3  # by how much they, or sums of terms, may differ from it, relative to its size
 NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains: they print, and
 # byte-level vocabularies write what prints as itself
 OF_A_LAYER = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")
 
 
 def layer_norm(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, "*batch d_model"]:
-    """LayerNorm after folding and centring: `sqrt(d_model) v / |v|`, with the model's epsilon
-    (chapter 1).
-
-    `v` has mean zero already, so `mean(v**2)` is its variance.
+    """Apply LayerNorm after folding and centring: `sqrt(d_model) v / |v|`, with the model's epsilon
+    (chapter 1). `v` has mean zero already, so `mean(v**2)` is its variance.
 
     >>> cx.layer_norm(torch.tensor([3.0, -3.0]), eps=0.0)
     tensor([ 1., -1.])
@@ -42,7 +40,7 @@ def layer_norm(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, 
 
 
 def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Tensor, "*batch 1"]:
-    """What LayerNorm divides by: `sqrt(|v|^2 / d_model + eps)`.
+    """Return what LayerNorm divides by: `sqrt(|v|^2 / d_model + eps)`.
 
     >>> cx.weights.layer_norm_scale(torch.tensor([3.0, -4.0, 1.0, 0.0]), eps=0.0).round(decimals=2)
     tensor([2.5500])
@@ -51,8 +49,8 @@ def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Te
 
 
 class NoPositionEmbeddings(ValueError):
-    """What `LayerWeights.of` raises for a model whose positions are not added to its residual
-    stream: rotary, ALiBi, relative ones. The message says what goes on without them (chapter 11).
+    """Raised by `LayerWeights.of` for a model that adds no positions to its residual stream:
+    rotary, ALiBi, relative ones. The message says what works without them (chapter 11).
 
     >>> issubclass(cx.weights.NoPositionEmbeddings, ValueError)
     True
@@ -98,18 +96,17 @@ class LayerWeights:
     skip_gain: Float[Tensor, " d_model"] | None = None
     skip_bias: Float[Tensor, " d_model"] | None = None
 
-    # ------------------------------------------------------------ two ways in
+    # ------------------------------------------------------------ constructors
 
     @classmethod
     def of(cls, model: Any, layer: int = 0) -> LayerWeights:
-        """The weights of one layer of a model loaded with `cx.load`, on the CPU wherever the model
-        is: what follows from them is small work (`to` moves them where it is not). Of an encoder,
-        those of its first layer.
+        """Read the weights of one layer of a model loaded with `cx.load`, on the CPU wherever the
+        model is (`to` moves them); of an encoder, those of its first layer.
 
-        What they say of a few tokens is held against what the model computes. Raises ValueError
-        for a layer that the model does not have, for one that is not in compatibility mode, for
-        weights that are not finite, and where heads or MLP read something else than the normalised
-        residual stream; NoPositionEmbeddings for a model without learned absolute positions.
+        They are compared with what the model computes on a few tokens. Raises ValueError if the
+        model has no such layer, if it is not in compatibility mode, if weights are not finite, and
+        if heads or MLP read anything but the normalised residual stream; NoPositionEmbeddings for a
+        model without learned absolute positions.
 
         >>> second = cx.LayerWeights.of(model, layer=1)
         >>> second.layer, second.n_heads
@@ -121,10 +118,10 @@ class LayerWeights:
         if not has_positions(model):
             kind = cfg.positional_embedding_type.replace("standard", "computed")
             raise NoPositionEmbeddings(
-                f"{cfg.model_name} has {kind} positions, of which it adds no table to the residual "
-                "stream, so there is no W_pos to split its keys by; cx.fix_query(model) splits "
-                "them by two means (chapter 11, What if positions are elsewhere?), chapters 13 and "
-                "14 go on with cx.texts.Reader.of(model)"
+                f"{cfg.model_name} has {kind} positions and adds no table of them to the residual "
+                "stream, so there is no W_pos to split its keys by; cx.fix_query(model) splits its "
+                "scores additively (chapter 11, What if positions are elsewhere?), and chapters 13 "
+                "and 14 go on with the model itself"
             )
         check_layer(model, layer)
         tensors = {"W_E": model.W_E, "W_pos": model.W_pos}
@@ -145,9 +142,9 @@ class LayerWeights:
 
     @classmethod
     def of_encoder(cls, encoder: Encoder, layer: int = 0) -> LayerWeights:
-        """The weights of the first layer of an encoder with learned positions, post-norm: LayerNorm
-        stands behind the embeddings and behind attention, so what heads and MLP read is normalised
-        as in a decoder, and Equation 1 holds word for word: its parts are read under GPT-2's names.
+        """Read the weights of the first layer of an encoder with learned positions. LayerNorm comes
+        after the embeddings and after attention, so heads and MLP read a normalised stream as in a
+        decoder, and Equation 1 holds unchanged: the parts are read under GPT-2's names.
         """
         check_index("layer", layer, 1)
         bert, attention = encoder.original_model, "encoder.layer.0.attention."
@@ -179,8 +176,8 @@ class LayerWeights:
         )
 
     def check(self, model: Any) -> None:
-        """Nothing, or a ValueError where heads or MLP of the model read something else than the
-        normalised residual stream, times these weights.
+        """Raise ValueError unless heads and MLP of the model read the normalised residual stream
+        through these weights.
         """
         block, of_heads = f"blocks.{self.layer}.", ("attn.hook_q", "attn.hook_k", "attn.hook_v")
         names = [block + n for n in ("hook_resid_pre", *of_heads, "hook_resid_mid", "mlp.hook_pre")]
@@ -196,7 +193,7 @@ class LayerWeights:
         if not all((ours - own).abs().max() <= AGREES * own.abs().max() for ours, own in pairs):
             raise ValueError(
                 f"heads or MLP of layer {self.layer} read something else than the normalised "
-                "residual stream (norms behind them, normalised keys, ...): their weights alone "
+                "residual stream (norms after them, normalised keys, ...): their weights alone "
                 "would be wrong for this model"
             )
 
@@ -208,13 +205,12 @@ class LayerWeights:
         layer: int = 0,
         eps: float = 1e-5,
     ) -> LayerWeights:
-        """Fold and centre a GPT-2 state dict under its Hugging Face names,
-        with or without `transformer.` in front.
+        """Fold and centre a GPT-2 state dict under its Hugging Face names, with or without
+        `transformer.` in front.
 
         Token embeddings (`wte.weight`) and MLP (`mlp.c_fc`) may be missing; `dataclasses.replace`
-        gives the weights a tokenizer. Raises ValueError when
-        attention weights or positions are missing, when `n_heads` does not divide `d_model`, and
-        for weights that are not finite.
+        gives the weights a tokenizer. Raises ValueError if attention weights or positions are
+        missing, if `n_heads` does not divide `d_model`, and if weights are not finite.
 
         >>> from safetensors.torch import load_file
         >>> state = load_file(cx.models.MINI / "model.safetensors")
@@ -303,12 +299,12 @@ class LayerWeights:
     def to(
         self, dtype: torch.dtype | None = None, device: str | torch.device | None = None
     ) -> LayerWeights:
-        """The same weights in another precision (float64 is what tests compare in) or on another
-        device. ValueError for a precision below float32: content is an exponential.
+        """Return the same weights in another precision (tests compare in float64) or on another
+        device. Raises ValueError for a precision below float32: content is an exponential.
 
-        All that is computed from weights is computed where they lie, and tensors stay there:
-        `weights.to(device="cuda")` lets a GPU calibrate a circuit and evaluate it on a million
-        texts. Texts may lie anywhere, and tables are pandas.
+        What follows from weights is computed on their device: `weights.to(device="cuda")` lets a
+        GPU calibrate a circuit and evaluate it on a million texts. Texts may be on any device, and
+        tables are pandas.
 
         >>> weights.to(torch.float64).W_K.dtype
         torch.float64
@@ -320,11 +316,11 @@ class LayerWeights:
         moved = {name: t.to(device=device, dtype=dtype) for name, t in self.tensors().items()}
         return replace(self, **moved)
 
-    # ------------------------------------------------------------ what flows in
+    # ------------------------------------------------------------ from tokens to heads
 
     def token_id(self, token: str | int) -> int:
-        """The id of a token given as text (`" the"`) or as an id;
-        ValueError if the text is not exactly one token.
+        """Return the id of a token given as text (`" the"`) or as an id. Raises ValueError if the
+        text is not exactly one token.
 
         >>> weights.token_id(" the"), weights.token_id(7)
         (262, 7)
@@ -336,10 +332,10 @@ class LayerWeights:
         return token_id(token, self.tokenizer, self.d_vocab)
 
     def typical_norm(self, C: float | None = None) -> float:
-        """C, what stands in for `|W_E[x_i]|` in Equation 1: where none is given, the median norm of
-        a centred token embedding.
+        """Return C, which replaces `|W_E[x_i]|` in Equation 1: by default the median norm of a
+        centred token embedding.
 
-        Raises ValueError for a C that is no positive number, and for none where there are no
+        Raises ValueError if C is not a positive number, and if none is given and there are no
         embeddings.
 
         >>> weights.typical_norm() > 0, weights.typical_norm(3.5)
@@ -351,7 +347,7 @@ class LayerWeights:
         return C
 
     def embeddings(self) -> Float[Tensor, "vocab d_model"]:
-        """W_E, or a ValueError that says these weights came without it.
+        """Return W_E; raise ValueError if these weights came without it.
 
         >>> weights.embeddings().shape
         torch.Size([8192, 256])
@@ -448,7 +444,7 @@ class LayerWeights:
         return self.W_pos[n]
 
     def queries(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
-        """`q_i = LN(W_E[x_i] + W_pos[i]) W_Q + b_Q`.
+        """Return the queries `q_i = LN(W_E[x_i] + W_pos[i]) W_Q + b_Q`.
 
         >>> weights.queries(tokens).shape
         torch.Size([8, 512, 32])
@@ -456,7 +452,7 @@ class LayerWeights:
         return project(self.normalized_resid(tokens), self.W_Q, self.b_Q)
 
     def keys(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
-        """`key_i = LN(W_E[x_i] + W_pos[i]) W_K + b_K`.
+        """Return the keys `key_i = LN(W_E[x_i] + W_pos[i]) W_K + b_K`.
 
         >>> q, k = weights.queries(tokens), weights.keys(tokens)
         >>> scores = k[4, :100] @ q[4, 99] / weights.attn_scale
@@ -466,7 +462,7 @@ class LayerWeights:
         return project(self.normalized_resid(tokens), self.W_K, self.b_K)
 
     def values(self, tokens: Int[Tensor, " pos"]) -> Float[Tensor, "head pos d_head"]:
-        """`v_i = LN(W_E[x_i] + W_pos[i]) W_V + b_V`.
+        """Return the values `v_i = LN(W_E[x_i] + W_pos[i]) W_V + b_V`.
 
         >>> row = cx.attention_rows(weights, tokens, n=99)[4]
         >>> (row @ weights.values(tokens)[4, :100]).shape
@@ -477,8 +473,7 @@ class LayerWeights:
     def head_outputs(
         self, rows: Float[Tensor, "head pos"], tokens: Int[Tensor, " pos"]
     ) -> Float[Tensor, "head d_model"]:
-        """What each head writes to the residual stream, given its attention row:
-        `sum_i a_i v_i W_O`.
+        """Return the output of each head for its attention row: `sum_i a_i v_i W_O`.
 
         >>> rows = cx.attention_rows(weights, tokens, n=99)
         >>> weights.head_outputs(rows, tokens[:100]).shape
@@ -488,7 +483,7 @@ class LayerWeights:
         return einsum(z, self.W_O, "head d_head, head d_head d_model -> head d_model")
 
     def mlp_input(self) -> tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]:
-        """W_in and b_in, or a ValueError that says these weights came without them.
+        """Return W_in and b_in; raise ValueError if these weights came without them.
 
         >>> W_in, b_in = weights.mlp_input()
         >>> W_in.shape, b_in.shape
@@ -501,7 +496,7 @@ class LayerWeights:
     def pre_activations(
         self, resid_mid: Float[Tensor, "*batch d_model"]
     ) -> Float[Tensor, "*batch neuron"]:
-        """The MLP's pre-activations from the centred residual stream behind attention:
+        """Return the MLP's pre-activations from the centred residual stream after attention:
         `LN(r) W_in + b_in`.
 
         >>> here = cx.fix_query(weights, n=99)
@@ -517,13 +512,13 @@ class LayerWeights:
 
 
 def untrained_tokens(W_E: Float[Tensor, "vocab d_model"], tokenizer: Any) -> Bool[Tensor, " vocab"]:
-    """Glitch tokens: those whose embeddings lie where only never-trained ones do.
+    """Mark the glitch tokens: those whose embeddings lie where only never-trained ones do.
 
     A byte-level vocabulary holds thirteen bytes that no UTF-8 text contains, so no training text
-    did either. A token counts as untrained when its embedding is at least as close (by cosine) to
+    did either. A token counts as untrained if its embedding is at least as close (by cosine) to
     their mean as the farthest of them is to the mean of the other twelve, and at least 0.5 close.
-    The thirteen themselves always count. Where the vocabulary does not hold them, or there is no
-    tokenizer to ask, no token counts.
+    The thirteen themselves always count. If the vocabulary does not hold them, or there is no
+    tokenizer, no token counts.
 
     >>> from ctxlib.weights import untrained_tokens
     >>> flags = untrained_tokens(weights.W_E, weights.tokenizer)
@@ -546,7 +541,7 @@ def untrained_tokens(W_E: Float[Tensor, "vocab d_model"], tokenizer: Any) -> Boo
 
 
 def has_positions(model: Any) -> bool:
-    """Whether a model adds a table of positions to its residual stream, as Equation 1 asks.
+    """Return whether a model adds a table of positions to its residual stream, as Equation 1 needs.
 
     >>> from ctxlib.weights import has_positions
     >>> has_positions(model)
@@ -557,7 +552,7 @@ def has_positions(model: Any) -> bool:
 
 
 def check_layer(model: Any, layer: int) -> None:
-    """Nothing, or a ValueError for a model that is not folded or does not have the layer."""
+    """Raise ValueError for a model that is not folded or does not have the layer."""
     if not getattr(model, "compatibility_mode", True):
         raise ValueError(
             "the model is not folded: load it with cx.load, "
@@ -567,9 +562,8 @@ def check_layer(model: Any, layer: int) -> None:
 
 
 def score_divisor(config: Any, d_head: int, layer: int) -> float:
-    """What attention scores are divided by: `sqrt(d_head)` in GPT-2, nothing in GPT-Neo.
-
-    Read from the checkpoint's own configuration: the bridge's `use_attn_scale` is always True.
+    """Return what attention scores are divided by: `sqrt(d_head)` in GPT-2, 1 in GPT-Neo. It comes
+    from the checkpoint's own configuration: the bridge's `use_attn_scale` is always True.
     """
     if config.model_type == "gpt_neo":
         if config.attention_layers[layer] == "local":
@@ -582,9 +576,7 @@ def score_divisor(config: Any, d_head: int, layer: int) -> float:
 
 
 def center(W: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-    """Remove the mean over d_model from what writes to the residual stream;
-    LayerNorm never sees that direction.
-    """
+    """Subtract the mean over d_model from what writes to the stream; LayerNorm ignores it."""
     return W - W.mean(dim=-1, keepdim=True)
 
 
@@ -594,7 +586,7 @@ def fold(
     W: Float[Tensor, "d_model out"],
     b: Float[Tensor, " out"],
 ) -> tuple[Float[Tensor, "d_model out"], Float[Tensor, " out"]]:
-    """Fold a LayerNorm's gain and bias into the linear map behind it, and centre what is left.
+    """Fold a LayerNorm's gain and bias into the linear map after it, and centre the result.
 
     `(g * x + c) W + b = x (g * W) + (c W + b)`. Subtracting from each column of `g * W` its mean
     changes nothing, because x has mean zero.
@@ -608,5 +600,5 @@ def project(
     W: Float[Tensor, "head d_model d_head"],
     b: Float[Tensor, "head d_head"],
 ) -> Float[Tensor, "head pos d_head"]:
-    """One linear map per head."""
+    """Apply one linear map per head."""
     return einsum(x, W, "pos d_model, head d_model d_head -> head pos d_head") + b[:, None]

@@ -113,8 +113,8 @@ def rounded(values: Iterable[Any]) -> list[float]:
 def denominator_record(
     fixed: FixedQuery, texts: Sequence[Text], passages: Sequence[Text]
 ) -> dict[str, Any]:
-    """Return what `denominators.js` needs: every denominator, and the numbers that each head's bounds
-    are computed from.
+    """Return what `denominators.js` needs: every denominator, and the numbers that each head's
+    bounds are computed from.
 
     As in chapter 4, BOS and the query token are the same in every text and add a constant; the
     tokens between them vary. All in units of the expected denominator.

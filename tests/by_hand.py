@@ -130,7 +130,9 @@ def softmax(scores):
 
 
 def kernel(w, h, q, n, C):
-    return softmax([score(w, h, q, positional_component(w, i, n, C)) for i in range(n_sources(w, n))])
+    return softmax(
+        [score(w, h, q, positional_component(w, i, n, C)) for i in range(n_sources(w, n))]
+    )
 
 
 def content(w, h, q, n, t):

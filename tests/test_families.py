@@ -55,7 +55,9 @@ def test_the_qk_direction_at_a_source_depends_on_its_distance_only(of_kind, quer
 
 
 @pytest.mark.parametrize("kind", ["GPT-2", "Bloom", "Llama", "Phi"])
-def test_the_decomposition_is_the_analysis_of_variance_of_a_table_of_scores(of_kind, query_of, kind):
+def test_the_decomposition_is_the_analysis_of_variance_of_a_table_of_scores(
+    of_kind, query_of, kind
+):
     """The table: each token at every source, from the model, one text a token."""
     exact, approx = query_of(kind).exact, query_of(kind).decomposition
     tokens = approx.frequency.nonzero()[:, 0]

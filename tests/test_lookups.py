@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from itertools import pairwise, product
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 import ctxlib as cx
 from ctxlib import adapter, hooks
-from ctxlib.lookups import causal, congruence
+from ctxlib.lookups import causal
 
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=False)  # float32
 
@@ -149,7 +150,8 @@ def deep(make_folder):
 @pytest.mark.parametrize("layers", [None, [3], (5, 0, 5), np.array([6, 2])])
 def test_next_token_neurons_are_those_of_a_loop(deep, monkeypatch, layers):
     """In the last five layers, or in some that are named in any order."""
-    monkeypatch.setattr(congruence, "NEURONS_AT_A_TIME", 7)
+    module = import_module("ctxlib.lookups.congruence")  # the package has the function so called
+    monkeypatch.setattr(module, "NEURONS_AT_A_TIME", 7)
     table = cx.lookups.next_token_neurons(deep, layers)
     found = clean_by_hand(deep, range(2, 7) if layers is None else sorted({*map(int, layers)}))
     columns = ["layer", "neuron", "token", "text", "congruence", "over_tokens", "over_neurons"]

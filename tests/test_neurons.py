@@ -28,9 +28,9 @@ def planted(contribution, untrained=None, tokenizer=None):
     """
     if untrained is None:
         untrained = torch.zeros(len(contribution), dtype=torch.bool)
-    split = SimpleNamespace(untrained=untrained)
+    approx = SimpleNamespace(untrained=untrained)
     sizes = dict(zip(("d_vocab", "n_neurons"), contribution.shape, strict=True))
-    fixed = SimpleNamespace(split=split, tokenizer=tokenizer, **sizes)
+    fixed = SimpleNamespace(decomposition=approx, tokenizer=tokenizer, **sizes)
     return SimpleNamespace(contribution_to=lambda neurons: contribution[:, neurons].T, fixed=fixed)
 
 

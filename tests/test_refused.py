@@ -398,10 +398,22 @@ REFUSED = [
     (lambda o, made: logits(o.model(**made), torch.ones(1, 24)), NO_END, "not one norm and W_U"),
     (lambda o, none: cx.lookups.next_token_neurons(o.tiny, none), [[]], "no layers: name at least"),
     (lambda o, k: cx.lookups.attribution(o.tiny, k, 7, o.below(k)), [1], "layer {} was not read"),
-    (lambda o, k: cx.lookups.attribution(o.tiny, 1, 7, PROMPTS).of(k, 0), [2, -1], "of layer {}: 3"),
+    (
+        lambda o, k: cx.lookups.attribution(o.tiny, 1, 7, PROMPTS).of(k, 0),
+        [2, -1],
+        "of layer {}: 3",
+    ),
     (lambda o, h: cx.lookups.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [3, -1], "head {} of"),
-    (lambda o, h: cx.lookups.attribution(o.tiny, 1, 7, PROMPTS).of(0, h), [True, 1.0], "whole number"),
-    (lambda o, n: cx.lookups.random_neurons(o.tiny, n, [0], [(0, 3)]), [0, -1, 40], "={}: there are"),
+    (
+        lambda o, h: cx.lookups.attribution(o.tiny, 1, 7, PROMPTS).of(0, h),
+        [True, 1.0],
+        "whole number",
+    ),
+    (
+        lambda o, n: cx.lookups.random_neurons(o.tiny, n, [0], [(0, 3)]),
+        [0, -1, 40],
+        "={}: there are",
+    ),
 ]
 CASES = [(ValueError, ask, value, said) for ask, values, said in REFUSED for value in values]
 CASES += [(TypeError, ask, value, said) for ask, values, said in TOLD_TWICE for value in values]

@@ -25,7 +25,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 
 class Explainer(Protocol):
-    """Whoever can say when a head is active: `RuleExplainer`, `ctxlib.lookups.chat.ChatExplainer`, yours.
+    """Whoever can say when a head is active: `RuleExplainer`, `ctxlib.lookups.chat.ChatExplainer`,
+    yours.
 
     Prompts are texts that end where the head is asked about.
 

@@ -1,5 +1,5 @@
-"""Documents of files and of data sets, one after the other, each with where it begins, so that a
-reading can go on there.
+"""Documents of files and of data sets, one after the other, each with the place where it begins, so
+that reading can be resumed there.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Found = tuple[str, list[tuple[str, Callable[[Any], Documents]]]]  # name; domain
 
 
 def in_files(place: Path) -> Found:
-    """What is in a file or folder, and the documents: of each text file, or else of all files of
-    rows, which are one data set.
+    """Return the name and the documents of a file or folder: of each text file, or else of all
+    files of rows, which are one data set.
     """
     files = sorted(filter(Path.is_file, place.iterdir())) if place.is_dir() else [place]
     plain, rows = ([file for file in files if kind.search(file.name)] for kind in (PLAIN, ROWS))
@@ -47,7 +47,7 @@ def in_files(place: Path) -> Found:
 
 
 def on_hub(name: str) -> Found:
-    """The name, and the documents of the data set that has it on the hub."""
+    """Return the name and the documents of a data set on the hub."""
     if any(kind.search(name) for kind in (PLAIN, ROWS, NOT_ON_THE_HUB)):
         raise ValueError(f"there is no file or folder {name}")
     path, configuration, split, *more = [*name.split(":"), "", ""]
@@ -58,8 +58,9 @@ def on_hub(name: str) -> Found:
 
 
 def file_documents(file: Path, begin: int | None = None) -> Documents:
-    """The documents of a file from the byte `begin` on, each with the byte at which it begins; of
-    a long one, pieces of whole lines. No more is held than `LONGEST` bytes, or one line.
+    """Yield the documents of a file from the byte `begin` on, each with the byte at which it
+    begins; a long document in pieces of whole lines. At most `LONGEST` bytes, or one line, are in
+    memory.
     """
     held, begin, empty = bytearray(), begin or 0, not begin
     damaged = refusing(f"{file.name} is not a whole .xz file: ", (lzma.LZMAError, EOFError))
@@ -88,9 +89,9 @@ def file_documents(file: Path, begin: int | None = None) -> Documents:
 
 
 def row_documents(source: str, begin: Any = None, /, **arguments: Any) -> Documents:
-    """The documents of a data set, as `datasets.load_dataset` is asked for it, each with the state
-    in which the next row is its own; rows without one are passed over. Says so before it reaches
-    out.
+    """Yield the documents of a data set, given as to `datasets.load_dataset`, each with the state
+    in which its row is the next; rows without text are skipped. A line says so before anything is
+    downloaded.
     """
     from datasets import load_dataset  # slow to import, and most readers never need it
 
@@ -124,7 +125,7 @@ def row_documents(source: str, begin: Any = None, /, **arguments: Any) -> Docume
 
 
 def document_hash(document: str) -> str:
-    """The first 16 digits of the SHA-256 of a whole document.
+    """Return the first 16 digits of the SHA-256 of a whole document.
 
     >>> cx.texts.document_hash("the moon")
     '7bcd0f182d906d8e'
@@ -134,7 +135,7 @@ def document_hash(document: str) -> str:
 
 @contextmanager
 def refusing(said: str, errors: Any = Exception) -> Iterator[None]:
-    """A library's errors as one ValueError, with what it says behind what is said."""
+    """Turn a library's errors into one ValueError, with its message after `said`."""
     try:
         yield
     except errors as error:

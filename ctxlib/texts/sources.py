@@ -1,4 +1,4 @@
-"""Where texts come from: the book's own passages, held-out documents of many domains, and anybody's
+"""Where texts come from: the book's passages, held-out documents of many domains, and your own
 files and data sets.
 """
 
@@ -30,9 +30,10 @@ HALVES = ("A", "B")
 
 
 def passages(reader: Any, domains: Sequence[str] | None = None) -> list[Text]:
-    """The labelled passages written for this book, of each as much as the reader has context for.
+    """Return the labelled passages written for this book, each cut to the reader's context.
 
-    `domains` chooses and orders them. Raises ValueError for a domain that is not there.
+    `reader` is a model, weights, a fixed query, or a `Reader` for shorter texts; `domains` chooses
+    and orders them. Raises ValueError for a domain that is not there.
 
     >>> texts = cx.texts.passages(weights, domains=["law", "travel"])
     >>> [text.name for text in texts]
@@ -49,9 +50,7 @@ def passages(reader: Any, domains: Sequence[str] | None = None) -> list[Text]:
 
 
 def read_passage(reader: Reader, file: Path) -> Text:
-    """A file whose head says `domain:`, `dialect:` and `subject:`,
-    then a blank line, then the text.
-    """
+    """Read a file with a head of domain, dialect and subject, a blank line, and the text."""
     head, _, body = file.read_text("utf-8").partition("\n\n")
     facts, source = dict(line.split(": ", 1) for line in head.splitlines()), body.strip("\n")
     tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])  # most overfill it
@@ -74,7 +73,7 @@ def collection(
     source: str | os.PathLike | None = None,
     half: str | None = None,
 ) -> list[Text]:
-    """`count` texts to measure on: all of `stream` in a list, for up to some ten thousand.
+    """Return `count` texts to measure on, all of `stream` as a list, for up to some ten thousand.
 
     >>> texts = cx.texts.collection(weights, count=3)
     >>> [text.name for text in texts], len(texts[0].tokens)
@@ -92,8 +91,8 @@ def stream(
     source: str | os.PathLike | None = None,
     half: str | None = None,
 ) -> Stream:
-    """`count` texts to measure on, read while they are asked for: a million take no more memory
-    than one. Every loop over them begins anew and gives the same texts in the same order.
+    """Return `count` texts to measure on, read as they are needed: a million take no more memory
+    than one. Every loop over them starts again and gives the same texts in the same order.
 
     `source`, by default what the environment variable CTX_TEXTS names, is one of
 
@@ -105,15 +104,15 @@ def stream(
       `name:configuration:split` (by default train), such as `Skylion007/openwebtext`,
       `monology/pile-uncopyrighted` or `allenai/c4:en`.
 
-    Each document gives as many texts of the model's whole context as it holds. `count` is 1000 if
+    Each document gives as many texts of the reader's whole context as it holds. `count` is 1000 if
     it is not given.
 
     Without a source these are the book's held-out texts: real documents of 22 domains that take
     turns, 1000 texts that each begin with the 511 tokens of a window in the vocabulary of `mini`.
     'astronomy-03.2' is the second window of the third document; `subject` is the document's first
     line, and for python its file. `count` is all of them if it is not given. For a model with
-    another vocabulary they are encoded anew, and come out as long as they come out, so choose a
-    destination inside the shortest.
+    another vocabulary they are encoded anew and have other lengths, so choose a query position
+    inside the shortest.
 
     `half` leaves only the documents of half A or B: choose on one and judge on the other. It is
     stored for the book's texts, whose documents are chapters, sections, recipes, files, or pieces
@@ -121,9 +120,9 @@ def stream(
     document decides, and one of lines that is longer than 2^20 bytes in a .txt file counts as
     several.
 
-    Raises ValueError for a source that is none of these, a half that is neither A nor B, a count
-    that is more than the held-out texts and, when the last text has been given, for another source
-    that holds fewer than `count`.
+    Raises ValueError for a source that is none of these, for a half that is neither A nor B, for a
+    count above that of the held-out texts and, after its last text, for another source that holds
+    fewer than `count`.
 
     >>> texts = cx.texts.stream(weights, count=3, half="B")
     >>> len(texts), [text.name for text in texts]
@@ -145,10 +144,10 @@ def stream(
 
 
 def labeled(reader: Any, folder: str | os.PathLike) -> list[Text]:
-    """All of the .txt files in a folder and its subfolders, in windows as long as the reader's
-    context. The label of a text, its domain, is the subfolder that it lies in, or the file's name.
+    """Return all .txt files in a folder and its subfolders, in windows as long as the reader's
+    context. The label of a text, its domain, is the name of its subfolder, or of its file.
 
-    Raises ValueError for a folder without such files, and where none of them fills a window.
+    Raises ValueError for a folder without such files, and if none of them fills a window.
 
     >>> texts = cx.texts.labeled(cx.texts.Reader.of(model, 64), cx.texts.PASSAGES)
     >>> len(texts) > 300, texts[0].domain
@@ -173,7 +172,7 @@ def labeled(reader: Any, folder: str | os.PathLike) -> list[Text]:
 def document_texts(
     reader: Reader, domain: str, documents: Callable[[Any], Documents], spot: Spot = START
 ) -> Spotted:
-    """The whole texts that each of the documents fills, numbered through, from the spot on."""
+    """Yield the whole texts that each document fills, numbered through, from the spot on."""
     begin, before, number = spot
     for source, where in documents(begin):
         digest = document_hash(source)
@@ -191,14 +190,14 @@ def document_texts(
 
 
 def held_out_index() -> dict[str, Any]:
-    """What is known of the held-out texts: how they were chosen and checked, and by domain the
-    dialect, the sources and the documents.
+    """Return what is known of the held-out texts: how they were chosen and checked, and by domain
+    the dialect, the sources and the documents.
     """
     return json.loads((HELD_OUT / "index.json").read_text(encoding="utf-8"))
 
 
 def held_out_stream(reader: Any, count: int | None = None, half: str | None = None) -> Stream:
-    """The book's held-out texts, as `stream` gives them, whatever CTX_TEXTS names.
+    """Return the book's held-out texts as a stream, whatever CTX_TEXTS names.
 
     >>> next(iter(cx.texts.held_out_stream(weights))).name
     'astronomy-01.1'
@@ -215,7 +214,7 @@ def held_out_stream(reader: Any, count: int | None = None, half: str | None = No
 
 
 def held_out(reader: Reader, domain: str, facts: dict[str, Any], spot: Spot = START) -> Spotted:
-    """The held-out texts of one domain, with what the index says of it, in a model's vocabulary."""
+    """Yield the held-out texts of one domain, in the reader's vocabulary."""
     _, _, begin = spot
     with lzma.open(HELD_OUT / f"{domain}.jsonl.xz") as file:
         rows = [json.loads(line) for line in islice(file, begin, None)]

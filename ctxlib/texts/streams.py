@@ -1,8 +1,8 @@
-"""Texts of several sources in turn, read while they are asked for, from any place on.
+"""Streams: texts of several sources in turn, read as they are needed, from any place on.
 
-Kept by hand because `datasets.interleave_datasets` reads ahead in every source and tokenises that
-again where it goes on, and a file read by a generator is read again from its first byte; the state
-of a data set itself, `state_dict`, is what `documents.row_documents` keeps.
+This is our own code because `datasets.interleave_datasets` reads ahead in every source and
+tokenises that again when it is resumed, and a file read by a generator is read again from its first
+byte. The state of a data set itself, `state_dict`, is what `documents.row_documents` keeps.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Spotted = Iterator[tuple[Text, Spot]]  # texts, each with its own
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Texts that are read while they are asked for, in an order that does not change; made by
-    `stream`. `name` says what they come from. Takes the place of a list of texts wherever they are
-    read in turn.
+    """Texts that are read as they are needed, in an order that does not change; made by `stream`.
+    `name` says where they come from. A stream can replace a list of texts wherever they are read in
+    turn.
 
     >>> texts = cx.texts.stream(weights, count=100)
     >>> cx.softmax_denominators(fixed, texts).shape
@@ -44,14 +44,14 @@ class Stream:
 
     @property
     def identity(self) -> str:
-        """What a place belongs to: the source, the half and the length of a text."""
+        """Return what a place belongs to: the source, the half and the length of a text."""
         half = f", half {self.half}" if self.half else ""
         return f"{self.name}{half}, {self.reader.n_ctx} tokens"
 
     def reading(self, place: dict[str, Any] | None = None) -> StreamReading:
-        """The texts from the beginning on, or from the `place` of a reading of the same texts:
-        beginning with the text that was given last there. What was read before is passed over, not
-        tokenised again. Raises ValueError for a place in other texts and for one behind the last.
+        """Return an iterator from the beginning, or from the `place` of an earlier one of the same
+        texts: it starts with the text that came last there, and tokenises none before it. Raises
+        ValueError for a place in other texts, and for one after the last.
 
         >>> texts = cx.texts.stream(weights, count=100)
         >>> first = texts.reading()
@@ -65,15 +65,14 @@ class Stream:
         if place["of"] != self.identity:
             raise ValueError(f"a place in {place['of']}, but these are {self.identity}")
         if place["given"] >= self.count:
-            raise ValueError(f"a place behind {place['given']} texts: these are {self.count}")
+            raise ValueError(f"a place after {place['given']} texts: these are {self.count}")
         return StreamReading(self, place)
 
 
 class StreamReading(Iterator[Text]):
-    """A stream that is being read, one source after the other and each in turn.
+    """An iterator over a stream: one text of each source in turn.
 
-    `place` is where the text that was given last begins, for `Stream.reading`; it can be kept as
-    JSON.
+    `place` is where the last text begins, for `Stream.reading`; it can be saved as JSON.
 
     >>> reading = iter(cx.texts.stream(weights, count=3))
     >>> text = next(reading)

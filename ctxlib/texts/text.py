@@ -1,4 +1,4 @@
-"""One text, a 1-D tensor of token ids that starts with BOS, and what reads it."""
+"""One text: a 1-D tensor of token ids that starts with BOS, and the reader that makes it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ SPELT = "The colour of a theatre's 1,984 seats; naïve, größer, 北京.\n"
 
 @dataclass(frozen=True, eq=False)  # a text is itself; tensors have no truth value
 class Text:
-    """One labelled text.
+    """A labelled text.
 
     `dialect` is en-GB, en-US, en (mixed, or not known), es, fr, de or python; `tokens` starts with
-    BOS. `document` says which document it is from, by its hash: texts of one document are not
-    independent of each other. `half` is the half, A or B, that all of this document belongs to;
-    passages have none. `vocabulary` is that of `tokens`; a text without one is not asked for it.
+    BOS. `document` is the hash of the document it comes from: texts of one document are not
+    independent. `half`, A or B, is the same for all of a document; passages have none.
+    `vocabulary` is the fingerprint of the vocabulary of `tokens`; a text without one is not
+    checked.
 
     >>> text = cx.texts.passages(weights, domains=["astronomy"])[0]
     >>> text.name, text.domain, text.dialect, len(text.tokens)
@@ -63,8 +64,8 @@ class Reader:
 
     @classmethod
     def of(cls, model: Any, n_ctx: int | None = None) -> Reader:
-        """The reader of a model loaded with `cx.load`, of weights or of a destination, by default
-        of the whole context.
+        """Return the reader of a model, of weights or of a fixed query, by default for the whole
+        context.
 
         Raises ValueError for an `n_ctx` that does not fit the model.
 
@@ -79,8 +80,8 @@ class Reader:
 
 
 def token_ids(text: AnyText, reader: Any) -> Int[Tensor, " pos"]:
-    """The tokens of a text, on the CPU: the door through which every text comes. It may be a
-    labelled one, a plain string, which the reader's tokenizer encodes, or token ids.
+    """Return the tokens of a text, on the CPU: of a labelled one, of a plain string, which the
+    reader's tokenizer encodes, or token ids as they are.
 
     Raises ValueError for anything else, for a labelled text in another model's tokens, and for a
     string where there is no tokenizer.
@@ -118,14 +119,14 @@ def token_ids(text: AnyText, reader: Any) -> Int[Tensor, " pos"]:
 
 @lru_cache(maxsize=8)
 def vocab_fingerprint(tokenizer: Any) -> str:
-    """What tells a vocabulary from another: a digest of how it spells a line."""
+    """Return a fingerprint of a tokenizer's vocabulary: a digest of how it encodes a line."""
     ids = tokenizer.encode(SPELT, add_special_tokens=False)
     return hashlib.sha256(f"{len(tokenizer)} {ids}".encode()).hexdigest()[:16]
 
 
 def encode(reader: Any, source: str) -> Int[Tensor, " pos"]:
-    """BOS and then the tokens of `source`, in the model's own vocabulary, as many as a model reads;
-    a longer text is cut there and a warning says how. Raises ValueError for an empty text.
+    """Encode a plain text: BOS and then its tokens, as many as fit the context. A longer text is
+    cut, with a warning. Raises ValueError for an empty text.
 
     >>> ids = cx.texts.encode(weights, "The moon is far away.")
     >>> cx.neurons.decode_tokens(weights, ids.tolist())
@@ -145,8 +146,8 @@ def encode(reader: Any, source: str) -> Int[Tensor, " pos"]:
 
 
 def windows(reader: Any, source: str) -> list[Int[Tensor, " pos"]]:
-    """All of a long text in pieces as long as the reader's context, BOS in front of each; what is
-    left at the end is dropped.
+    """Encode all of a long text in pieces as long as the reader's context, each with BOS in front;
+    the rest at the end is dropped.
 
     >>> reader = cx.texts.Reader.of(model, 64)
     >>> pieces = cx.texts.windows(reader, passages[0].source)
@@ -161,9 +162,10 @@ def windows(reader: Any, source: str) -> list[Int[Tensor, " pos"]]:
 
 
 def all_tokens(reader: Any, source: str) -> list[int]:
-    """BOS and the tokens of a plain text, however many a model reads at once: an encoder's CLS in
-    place of BOS, and EOS where there is neither. Raises ValueError where there is no tokenizer, and
-    for a tokenizer without a token to begin with.
+    """Return BOS and all tokens of a plain text, however many; an encoder's CLS in place of BOS,
+    and EOS if there is neither.
+
+    Raises ValueError if there is no tokenizer, and if it has no token to begin a text with.
 
     >>> len(cx.texts.all_tokens(weights, "The moon and the tide. " * 200)) > weights.n_ctx
     True
