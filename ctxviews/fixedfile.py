@@ -32,11 +32,11 @@ from ctxviews.layerfile import (
     RANKED,
     calibrated,
     described,
-    farthest,
+    best_ranked,
     flags,
     folder_of,
     packed,
-    seen_by_heads,
+    rank_tokens,
     spelling,
 )
 
@@ -100,9 +100,9 @@ def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarr
     circuit = calibrated(fixed, study.calibration_text)
     counted = (~fixed.decomposition.untrained).nonzero()[:, 0]
     of_token = tensors["of_token"][counted].unflatten(1, (-1, fixed.readout.W_O.shape[1]))
-    means, places = seen_by_heads([circuit], counted, lambda h: of_token[:, tensors["value_of"][h]])
+    means, places = rank_tokens([circuit], counted, lambda h: of_token[:, tensors["value_of"][h]])
     spelt, joins = spelling(fixed.tokenizer, fixed.d_vocab)
-    order = farthest(places, counted, fixed.d_vocab)
+    order = best_ranked(places, counted, fixed.d_vocab)
     known = kept(study, order, max(ROOM // tensors["of_token"].shape[1], 1))
     ranked = order[torch.isin(order, known)][: RANKED // fixed.n_neurons]
     header = {

@@ -1,23 +1,18 @@
-"""A model's first layer as one file, with which a page computes the contextual circuit.
+"""Pack a model's first layer into a file with which a page computes the contextual circuit.
 
-The file is gzip, so that its checksum and length are gzip's own. Inside, little-endian:
-
-    uint32   length of the header
-    header   JSON, padded with spaces to a multiple of 8
-    tensors  each at a multiple of 8, counted from the header's end
-
-The header says which tensors there are (name, type, shape, offset). Token embeddings are int8 with
-one float32 step a row, rounded so that what is lost lies where the heads hardly look (`levels`),
-and less the middle of their column, modulo 256: small numbers pack better. For the tokens that most
-of a text consists of, a second int8 says what the rounding left, in 16ths of a step. The other
-matrices are float16 where that is close enough (`compact`), those that values pass rounded for what
-they meet (`read_by_heads`), all low bytes before all high ones, which packs better; the biases are
-float32. All positions of the model are kept, so that a page can place the destination wherever a
-typed text ends. How the stable heads rank the neurons at the usual destination is told, of full
-weights, so that a page that opens with them need not work it out.
+The file is a safetensors file under gzip, whose checksum and length tell whether all of it arrived;
+what is not a tensor is JSON in its metadata. Token embeddings are int8 with one float32 step a row,
+rounded so that the error lies where the heads hardly look (`levels`), and less the middle of their
+column, modulo 256: small numbers compress better. For the most frequent tokens a second int8 holds
+what the rounding left, in 16ths of a step. (The stored layers' codec, a step for each row and a
+spread for each column, gives larger errors here: it knows nothing of the heads.) The other matrices
+are float16 where that is close enough (`compact`), those on the values' path rounded for their
+inputs (`value_path`); the biases are float32. All positions of the model are kept, so that a page
+can put the query wherever a typed text ends. The ranking of the neurons at the usual query comes
+from full weights, so that a page that opens with it need not compute it.
 
 A site has the same in several files (`parts_of_layer`): one that a page opens with, which draws
-kernels, and rows of a few tokens; all other tokens; and what neurons are told with.
+kernels, and rows of a few tokens; all other tokens; and what neurons are computed with.
 `engine/packed.js` reads it.
 """
 
@@ -34,6 +29,7 @@ import pandas as pd
 import torch
 from einops import einsum
 from jaxtyping import Float, Int
+from safetensors.numpy import save
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit
@@ -48,32 +44,40 @@ from ctxlib.texts.sources import collection, passages
 from ctxlib.texts.text import Text
 from ctxlib.weights import LayerWeights, layer_norm
 
-FORMAT, PART, VERSION = "ctxlib layer", "ctxlib layer part", 1
-DESTINATIONS = (" the", " of", " and", " to", " a", " in", ",", ".", " ", "the")
-DAMPING = 0.05  # of the metric of rounding errors: no direction is free
-BLOCK = 64  # columns that are rounded before the ones behind them hear of it
+FORMAT, PART, VERSION = "ctxlib layer", "ctxlib layer part", 2
+QUERY_TOKENS = (" the", " of", " and", " to", " a", " in", ",", ".", " ", "the")
+DAMPING = 0.05  # of the metric of rounding errors: no direction may be free
+BLOCK = 64  # columns that are rounded before later ones compensate
 FINE, FINER = 400, 16  # tokens with a second level, and how many of those a step has
 RANKED = 2**24  # numbers in a page's table of tokens by neurons
-NAMED = 8  # tokens of a neuron that a page names beside it
+NAMED = 8  # tokens of a neuron that a page names
 MATRICES = ("W_pos", "W_Q", "W_K")
 QWEN2 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )  # the words that its tokenizer.json splits
 BIASES = ("b_Q", "b_V", "b_O")  # b_K drops out of the softmax
-RANKING = ("told_top", "told_mean", "told_tokens")  # what `extreme_tokens` says of every neuron
-OF_NEURONS = ("W_V", "W_O", "W_in", "b_V", "b_O", "means", *RANKING)  # what neurons are told with
+RANKING = ("told_top", "told_mean", "told_tokens")  # from `extreme_tokens`
+OF_NEURONS = (
+    "W_V",
+    "W_O",
+    "W_in",
+    "b_V",
+    "b_O",
+    "means",
+    *RANKING,
+)  # what neurons are computed with
 
 
 def packed_layer(
     weights: LayerWeights, texts: Sequence[Text] | None = None, name: str = ""
 ) -> bytes:
-    """The file's bytes; the same ones on every call.
+    """Return the file's bytes, the same ones on every call.
 
-    `texts` say which heads are stable and which tokens are usual, by default the thousand of
+    `texts` say which heads are stable and which tokens are frequent, by default the thousand of
     `cx.texts.collection`; `name` is what a page calls the model. Raises ValueError for weights
     without token embeddings, MLP or tokenizer, for layers other than the first, and for a
-    vocabulary that holds none of `DESTINATIONS`.
+    vocabulary that holds none of `QUERY_TOKENS`.
     """
     header, arrays = of_layer(weights, texts, name)
     return packed(header, arrays | of_tokens(arrays, np.arange(weights.d_vocab)))
@@ -85,9 +89,9 @@ def parts_of_layer(
     name: str = "",
     opening: Iterable[int] = (0,),
 ) -> dict[str, bytes]:
-    """The same as files by their names: layer.bin, with which a page opens and which has the tokens
-    of these labelled passages up to the destination, and those that ask there; and in a folder that
-    has a digest of all in its name the other tokens, and what neurons are told with.
+    """Return the same as several files by their names: layer.bin, which a page opens with and which
+    has the tokens of these labelled passages up to the query position, and the query tokens; and in
+    a folder with a digest in its name all other tokens, and what neurons are computed with.
 
     >>> from ctxviews.layerfile import parts_of_layer
     >>> [file.rpartition("/")[2] for file in parts_of_layer(weights, passages)]
@@ -117,7 +121,7 @@ def folder_of(name: str, arrays: dict[str, np.ndarray]) -> str:
 def of_tokens(
     arrays: dict[str, np.ndarray], some: Int[np.ndarray, " token"]
 ) -> dict[str, np.ndarray]:
-    """What a page knows of some tokens, in the order of their ids."""
+    """Return what a page needs of some tokens, in the order of their ids."""
     finer = np.isin(arrays["fine"], some)
     return {
         "W_E": arrays["W_E"][some],
@@ -132,21 +136,22 @@ def of_tokens(
 def of_layer(
     weights: LayerWeights, texts: Sequence[Text] | None, name: str
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header, and the tensors."""
+    """Return the header and the tensors."""
     weights = weights.to(device="cpu")
     labeled = passages(weights)
     read = collection(weights) if texts is None else list(texts)
     n = min(weights.n_ctx // 2, min(len(t.tokens) for t in [*labeled, *read]) - 1)
-    all_at = [fix_query(weights, n=n, token=token) for token in destinations(weights)]
-    untrained = all_at[0].decomposition.untrained
-    stable = max_cv(all_at[0], read)
+    queries = [fix_query(weights, n=n, token=token) for token in query_tokens(weights)]
+    fixed = queries[0]
+    untrained = fixed.decomposition.untrained
+    stable = stable_or_none(fixed, read)
     prose = [p for p in labeled if p.domain in PROSE] or labeled
     chosen = stable or range(weights.n_heads)
-    middle = most_typical_text(all_at[0], prose, chosen)
+    typical = most_typical_text(fixed, prose, chosen)
     counted = (~untrained).nonzero()[:, 0]
-    circuits = [calibrated(fixed, middle) for fixed in all_at]
-    values = all_at[0].decomposition.values(range(weights.n_heads))[counted]
-    means, places = seen_by_heads(circuits, counted, lambda h: values[:, h])
+    circuits = [calibrated(query, typical) for query in queries]
+    values = fixed.decomposition.values(range(weights.n_heads))[counted]
+    means, places = rank_tokens(circuits, counted, lambda h: values[:, h])
     spelt, joins = spelling(weights.tokenizer, weights.d_vocab)
     header = {
         "model": name,
@@ -159,22 +164,26 @@ def of_layer(
             {"id": c.fixed.token, "denominators": c.denominators.tolist(), "scale": c.scale}
             for c in circuits
         ],
-        "calibration": {"name": middle.name, "ids": middle.tokens.tolist()},
-        "families": described(families(all_at[0])),
+        "calibration": {"name": typical.name, "ids": typical.tokens.tolist()},
+        "families": described(families(fixed)),
         "passages": [{"name": p.name, "domain": p.domain, "title": p.subject} for p in labeled],
         "untrained": untrained.nonzero()[:, 0].tolist(),
         **spelt,
     }
     ids = np.uint16 if weights.d_vocab <= 2**16 else np.uint32
-    top, mean, largest, _ = extreme_tokens(ContextualCircuit.calibrate(all_at[0], middle, chosen))
+    top, mean, largest, _ = extreme_tokens(ContextualCircuit.calibrate(fixed, typical, chosen))
     ranking = (top.numpy(), compact(mean.numpy()), largest[:, :NAMED].numpy().astype(ids))
     arrays = {
-        **embeddings(weights, heeded(weights, circuits), usual([*labeled, *read], weights.d_vocab)),
+        **embeddings(
+            weights,
+            error_metric(weights, circuits),
+            most_frequent([*labeled, *read], weights.d_vocab),
+        ),
         **{name: compact(getattr(weights, name).numpy()) for name in MATRICES},
-        **read_by_heads(weights, n),
+        **value_path(weights, n),
         **{name: getattr(weights, name).numpy().astype(np.float32) for name in BIASES},
         "means": means.numpy().astype(np.float32),
-        "ranked": flags(weights.d_vocab, farthest(places, counted, RANKED // weights.n_neurons)),
+        "ranked": flags(weights.d_vocab, best_ranked(places, counted, RANKED // weights.n_neurons)),
         "passage_ids": torch.cat([p.tokens for p in labeled]).numpy().astype(ids),
         "passage_ends": np.cumsum([len(p.tokens) for p in labeled]).astype(np.uint32),
         "merges": joins.astype(ids),
@@ -202,7 +211,7 @@ def sizes(weights: LayerWeights) -> dict[str, Any]:
 
 
 def described(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The families of `cx.families`, one a head, under the page's names."""
+    """Return the table of `cx.families` as records, under the page's names."""
     names = {
         "effective tokens": "effectiveTokens",
         "half-mass distance": "halfMass",
@@ -213,33 +222,32 @@ def described(table: pd.DataFrame) -> list[dict[str, Any]]:
     return known.rename(columns=names).to_dict("records")
 
 
-def destinations(weights: LayerWeights) -> list[int]:
-    """The ids of the destination tokens that the vocabulary has, the most usual one first."""
+def query_tokens(weights: LayerWeights) -> list[int]:
+    """Return the ids of the query tokens that the vocabulary has, the most usual one first."""
     if weights.tokenizer is None:
         raise ValueError("these weights came without a tokenizer, and a page needs its vocabulary")
-    spelt = [weights.tokenizer.encode(text, add_special_tokens=False) for text in DESTINATIONS]
+    spelt = [weights.tokenizer.encode(text, add_special_tokens=False) for text in QUERY_TOKENS]
     ids = [encoded[0] for encoded in spelt if len(encoded) == 1]
     if not ids:
-        raise ValueError(f"none of {', '.join(map(repr, DESTINATIONS))} is one token of the model")
+        raise ValueError(f"none of {', '.join(map(repr, QUERY_TOKENS))} is one token of the model")
     return list(dict.fromkeys(ids))
 
 
-def max_cv(fixed: FixedQuery, texts: Sequence[Text]) -> list[int]:
-    """The stable heads; none where no head holds still: a page lets readers choose others."""
+def stable_or_none(fixed: FixedQuery, texts: Sequence[Text]) -> list[int]:
+    """Return the stable heads, perhaps none: a page lets readers choose others."""
     table = head_table(fixed, texts)
     return table.index[table["stable"]].tolist()
 
 
 def calibrated(fixed: FixedQuery, text: Text) -> ContextualCircuit:
-    """What the calibration text gives all heads at this destination."""
+    """Return the circuit of all heads for this query, calibrated on a text."""
     return ContextualCircuit.calibrate(fixed, text, range(fixed.n_heads))
 
 
 def spelling(tokenizer: Any, d_vocab: int) -> tuple[dict[str, Any], np.ndarray]:
-    """The vocabulary in the order of the ids ("" for ids that no token has), the first token of
-    every text, whether merges are all that it takes to read text, and if words are other than
-    GPT-2's, which; and the merges: the pairs of tokens that byte-pair encoding joins, by rank, none
-    for other tokenizers.
+    """Return the vocabulary in the order of the ids ("" for ids without a token), the first token of
+    every text, whether the page can tokenise text (byte-level BPE), and how it splits words if not as
+    GPT-2; and the merges: the pairs of tokens that BPE joins, by rank, none for other tokenizers.
     """
     names = {number: token for token, number in tokenizer.get_vocab().items()}
     bos = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
@@ -254,9 +262,9 @@ def spelling(tokenizer: Any, d_vocab: int) -> tuple[dict[str, Any], np.ndarray]:
 
 
 def byte_level(spec: dict[str, Any] | None) -> str | None:
-    """What words are, where a tokenizer.json is of a byte-pair encoding that `tokenizer.js` can do:
-    GPT-2's, those with "digits" one by one, or "qwen2"'s, with " nfc" behind it where texts are
-    composed first; else None.
+    """Return how a tokenizer.json splits words, if it is a byte-level BPE that `tokenizer.js` can
+    run: "gpt2", "digits" (one by one) or "qwen2", followed by " nfc" if texts are composed first;
+    else None.
     """
     if spec is None:
         return None
@@ -275,7 +283,7 @@ def byte_level(spec: dict[str, Any] | None) -> str | None:
 
 
 def words_of(before: dict[str, Any]) -> str | None:
-    """The kind of words that a pre-tokenizer makes, if the pages have it."""
+    """Return the kind of words that a pre-tokenizer makes, if pages know it."""
     *first, last = before.get("pretokenizers", [before])
     if last.get("type") != "ByteLevel" or last["add_prefix_space"]:
         return None
@@ -288,7 +296,7 @@ def words_of(before: dict[str, Any]) -> str | None:
 
 
 def flat(part: dict[str, Any]) -> list[Any]:
-    """What a pre-tokenizer is told, one by one."""
+    """Return the values of a pre-tokenizer's settings, flattened."""
     return [
         v for value in part.values() for v in (flat(value) if isinstance(value, dict) else [value])
     ]
@@ -297,14 +305,14 @@ def flat(part: dict[str, Any]) -> list[Any]:
 # ---------------------------------------------------------------- which tokens a page ranks
 
 
-def seen_by_heads(
+def rank_tokens(
     circuits: Sequence[ContextualCircuit],
     counted: Int[Tensor, " token"],
     of_head: Callable[[int], Float[Tensor, "token d_head"]],
 ) -> tuple[Float[Tensor, "circuit head d_head"], Int[Tensor, " token"]]:
-    """What an average token puts into each head, per unit of kernel, and each token's best place
-    among those that move the residual stream farthest through one head, in any of the circuits.
-    `of_head` gives a head's values of the counted tokens.
+    """Return what an average token adds to z of each head, per unit of kernel, and each token's best
+    rank among those that move the residual stream farthest through one head, in any of the circuits.
+    `of_head` returns a head's values of the counted tokens.
     """
     means, places = [], torch.full((len(counted),), len(counted))
     for h, W_O in enumerate(circuits[0].fixed.readout.W_O):
@@ -319,15 +327,15 @@ def seen_by_heads(
     return torch.stack(means, dim=1), places
 
 
-def farthest(
+def best_ranked(
     places: Int[Tensor, " token"], counted: Int[Tensor, " token"], most: int
 ) -> Int[Tensor, " token"]:
-    """The counted tokens with the best places, `most` of them."""
+    """Return the `most` counted tokens with the best ranks."""
     return counted[places.argsort(stable=True)[:most]]
 
 
 def flags(d_vocab: int, tokens: Int[Tensor, " token"]) -> np.ndarray:
-    """1 for these tokens and 0 for the others: long runs, which pack well."""
+    """Return 1 for these tokens and 0 for the others: long runs, which compress well."""
     chosen = torch.zeros(d_vocab, dtype=torch.int8)
     chosen[tokens] = 1
     return chosen.numpy()
@@ -336,28 +344,28 @@ def flags(d_vocab: int, tokens: Int[Tensor, " token"]) -> np.ndarray:
 # ---------------------------------------------------------------- the tensors
 
 
-def usual(texts: Sequence[Text], vocab: int) -> np.ndarray:
-    """The tokens that are met most often, in the order of their ids."""
+def most_frequent(texts: Sequence[Text], vocab: int) -> np.ndarray:
+    """Return the `FINE` most frequent tokens, in the order of their ids."""
     counts = np.bincount(np.concatenate([t.tokens.numpy() for t in texts]), minlength=vocab)
     return np.sort(np.argsort(-counts, kind="stable")[:FINE])
 
 
-def heeded(weights: LayerWeights, circuits: Sequence[ContextualCircuit]) -> np.ndarray:
-    """How much an error in W_E matters, as a matrix M: the error e costs about `e M e`.
+def error_metric(weights: LayerWeights, circuits: Sequence[ContextualCircuit]) -> np.ndarray:
+    """Return a matrix M such that an error e in W_E costs about `e M e`.
 
-    It moves what the neurons get through a head, by `e W_V W_O W_in`, and the score, by the
-    destination's query, which multiplies all that the neurons get. Heads count alike.
+    The error changes what a head adds to the neurons by `e W_V W_O W_in`, and the score through the
+    query, which multiplies all that the head adds. All heads have equal weight.
     """
     fixed, W_in = circuits[0].fixed, weights.mlp_input()[0].double()
     values = fixed.decomposition.values(range(weights.n_heads)).double()
     queries = torch.stack([fixed_query(weights, fixed.n, c.fixed.token) for c in circuits])
-    asked = einsum(queries, weights.W_K, "dest head e, head d e -> head dest d").double()
+    direction = einsum(queries, weights.W_K, "dest head e, head d e -> head dest d").double()
     total = torch.zeros(weights.d_model, weights.d_model, dtype=torch.double)
     for h in range(weights.n_heads):
         readout = weights.W_O[h].double() @ W_in
         through = weights.W_V[h].double() @ readout
         drive = ((values[:, h] @ (readout @ readout.T)) * values[:, h]).sum(-1).mean()
-        score = asked[h] / weights.attn_scale
+        score = direction[h] / weights.attn_scale
         cost = through @ through.T + drive * score.T @ score / len(score)
         total += cost / cost.trace()
     return (total / weights.n_heads + DAMPING * torch.eye(len(total)) / len(total)).numpy()
@@ -366,11 +374,11 @@ def heeded(weights: LayerWeights, circuits: Sequence[ContextualCircuit]) -> np.n
 def levels(
     scaled: np.ndarray, metric: np.ndarray, rounding: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """`scaled`, rounded column by column; the columns behind make up for what a column's rounding
-    costs, as far as they can (the method of GPTQ, arXiv 2210.17323).
+    """Round `scaled` column by column; later columns compensate for the rounding of earlier ones, as
+    far as they can (GPTQ, arXiv 2210.17323).
 
-    By hand and not number by number: that keeps the page's bound at the usual n as well, but with
-    `mini`, for texts of other lengths and for single tokens, leaves it about five times as often.
+    Rounding number by number keeps the page's error bound at the usual n as well, but exceeds it
+    about five times as often on `mini` for texts of other lengths and for single tokens.
     """
     weight = np.linalg.cholesky(np.linalg.inv(metric)).T
     left, out = scaled.copy(), np.zeros_like(scaled)
@@ -388,7 +396,7 @@ def levels(
 def embeddings(
     weights: LayerWeights, metric: np.ndarray, fine: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """W_E in levels and steps: a second, `FINER` times finer level for the tokens `fine`."""
+    """Return W_E as levels and steps, with a second, `FINER` times finer level for the tokens `fine`."""
     W_E = weights.embeddings().double().numpy()
     steps = (np.abs(W_E).max(1) / 127).astype(np.float32)
     scaled = W_E / np.where(steps > 0, steps, 1)[:, None]
@@ -404,11 +412,11 @@ def embeddings(
     }
 
 
-def read_by_heads(weights: LayerWeights, n: int) -> dict[str, np.ndarray]:
-    """W_V, W_O and W_in, rounded for what comes into each of them: tokens at destination n,
-    what they put into a head, and what each head writes. Most of that is the same for all tokens;
-    an error there would be made again for every token of a text. In 512 levels to either side they
-    would pack to two thirds, and the summaries of `mini` be off by up to 8% of their range.
+def value_path(weights: LayerWeights, n: int) -> dict[str, np.ndarray]:
+    """Return W_V, W_O and W_in, each rounded for its typical input: tokens at position n, their z,
+    and the heads' outputs. Much of that is the same for all tokens, and an error there would be
+    repeated for every token of a text. With 512 levels to either side they would compress to two
+    thirds, and the summaries of `mini` would be wrong by up to 8% of their range.
     """
     x = layer_norm(weights.embeddings() + weights.W_pos[n], weights.eps)
     z = x @ weights.W_V + weights.b_V[:, None]  # head token d_head
@@ -422,7 +430,7 @@ def read_by_heads(weights: LayerWeights, n: int) -> dict[str, np.ndarray]:
 
 
 def rounded_for(x: Float[Tensor, "token here"], W: Float[Tensor, "here there"]) -> np.ndarray:
-    """W in float16, with its errors where x is small (`levels`); float32 as in `compact`."""
+    """Return W in float16, with its errors where x is small (`levels`); float32 as in `compact`."""
     if (close := compact(W.numpy())).dtype != np.float16:
         return close
     metric = (x.mT @ x).double().numpy()
@@ -431,8 +439,8 @@ def rounded_for(x: Float[Tensor, "token here"], W: Float[Tensor, "here there"]) 
 
 
 def compact(W: np.ndarray) -> np.ndarray:
-    """float16; float32 where float16 overflows or is coarser than a thousandth of the largest
-    entry.
+    """Return W in float16, or in float32 if float16 overflows or is coarser than a thousandth of the
+    largest entry.
     """
     with np.errstate(over="ignore"):
         half = W.astype(np.float16)
@@ -441,7 +449,7 @@ def compact(W: np.ndarray) -> np.ndarray:
 
 
 def merges(model: dict[str, Any]) -> np.ndarray:
-    """The merges of a tokenizer.json, as ids."""
+    """Return the merges of a tokenizer.json as pairs of ids."""
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]
     ids = [[model["vocab"][token] for token in pair] for pair in pairs]
     return np.array(ids, dtype=np.int64).reshape(-1, 2)
@@ -451,18 +459,16 @@ def merges(model: dict[str, Any]) -> np.ndarray:
 
 
 def packed(header: dict[str, Any], arrays: dict[str, np.ndarray], level: int = 9) -> bytes:
-    """Header and arrays as one gzip file, of this level."""
-    body, entries = bytearray(), []
-    for name, array in arrays.items():
-        entry = {"name": name, "type": array.dtype.name, "shape": array.shape, "offset": len(body)}
-        entries.append(entry)
-        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        if array.dtype == np.float16:
-            little = little.reshape(-1).view(np.uint8).reshape(-1, 2).T
-        body += little.tobytes()
-        body += bytes(-len(body) % 8)
-    whole = {"format": FORMAT, "version": VERSION} | header | {"tensors": entries}
-    text = json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    text += b" " * ((-len(text) - 4) % 8)  # with the four bytes in front, tensors are aligned
-    content = len(text).to_bytes(4, "little") + text + bytes(body)
-    return gzip.compress(content, level, mtime=0)
+    """Return header and arrays as one safetensors file under gzip, at this level of compression.
+
+    A float16 array becomes uint8, all low bytes before all high ones, which compresses better.
+    """
+    head = {"format": FORMAT, "version": VERSION} | header
+    text = json.dumps(head, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    tensors = {
+        name: np.ascontiguousarray(a.reshape(-1, 1).view(np.uint8).T.reshape(2, *a.shape))
+        if a.dtype == np.float16
+        else np.ascontiguousarray(a)
+        for name, a in arrays.items()
+    }
+    return gzip.compress(save(tensors, {"header": text}), level, mtime=0)

@@ -25,7 +25,7 @@ from ctxlib.texts.text import Text
 from ctxlib.weights import LayerWeights
 from ctxviews.bundle import HERE, bundled, linked
 from ctxviews.fixedfile import packed_destination
-from ctxviews.layerfile import destinations, packed_layer
+from ctxviews.layerfile import packed_layer, query_tokens
 from ctxviews.neuronfile import packed_neuron
 from ctxviews.picture import Picture
 from ctxviews.record import denominator_record, position_record
@@ -110,7 +110,7 @@ def packed_once(of: LayerWeights | FixedQuery | Study, name: str = "") -> Prepar
     """
     if isinstance(of, LayerWeights) and not of.both_sides:
         count, sizes = len(passages(of)), (of.n_heads, of.n_neurons, of.n_ctx)
-        return named(packed_layer(of, name=name), count, *sizes, destinations(of))
+        return named(packed_layer(of, name=name), count, *sizes, query_tokens(of))
     whole = of if isinstance(of, Study) else study(of, or_all=True)
     fixed, count = whole.fixed, len(whole.passages)
     data = packed_destination(whole, name)

@@ -53,7 +53,7 @@ def test_every_figure_is_judged_somewhere_and_no_ledger_has_one_or_a_bound_of_it
     for chapter in WRITTEN:
         code = chapter.read_text("utf-8")
         assert not re.search(r"\bat_(least|most)=", code), chapter.name
-        named |= {*re.findall(r'cx\.claims\.Claim\(\s*"(\w+)"', code)}
+        named |= {*re.findall(r'cb\.Claim\(\s*"(\w+)"', code)}
     assert named == set(FIGURES)
 
 
@@ -124,7 +124,7 @@ def test_a_figure_about_gpt2_small_is_judged_on_gpt2_small_only(tiny, monkeypatc
 
 def test_lines_about_real_models_are_kept_beside_those_of_other_chapters(tmp_path, monkeypatch):
     """And a chapter's own in place of what it said before."""
-    monkeypatch.setattr("ctxbook.ledgers.ROWS", tmp_path / "rows.json")
+    monkeypatch.setattr("ctxbook.kept.EVIDENCE", tmp_path)
     for chapter, line, said in (("06", "gone", "0"), ("07", "r", "0.9"), ("06", "TV", "0.1")):
         lines = pd.DataFrame({"Qwen": [said], "MiniLM": [""]}, index=[line])
         cb.keep_rows(chapter, lines)

@@ -12,11 +12,11 @@ from ctxlib.__main__ import main, neurons
 
 
 def test_a_models_neurons_in_one_command(tmp_path, capsys):
-    """The roster with who speaks, a table that pandas reads, a page that asks nobody."""
+    """A table of heads, a table that pandas reads, and a page that loads nothing from elsewhere."""
     assert main(["mini", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "stable heads [0, 1, 2, 3, 4, 5, 6, 7] of 8" in said
-    assert re.search(r"relative spread\s+stable\s+share", said)
+    assert re.search(r"coefficient of variation\s+stable\s+variance share", said)
     assert "median r" in said and "one page's amounts carry" in said
     assert (tmp_path / "neurons.csv").read_bytes().startswith(b"\xef\xbb\xbf"), "as Excel asks"
     table = pd.read_csv(tmp_path / "neurons.csv", index_col="neuron")
@@ -43,7 +43,7 @@ def test_ones_own_folders_are_the_labels(tmp_path, capsys, of_kind, tiny_weights
     assert main(asked) == 0
     table, said = pd.read_csv(tmp_path / "out" / "neurons.csv"), capsys.readouterr().out
     assert set(table["label"]) <= {"sea", "code"}
-    assert ("fvu" not in table) == ("no truth" in said) == alone
+    assert ("fvu" not in table) == ("nothing exact" in said) == alone
     assert "texts of 2 domains" in said and "held-out" not in said, "it may have read them"
 
 

@@ -91,7 +91,7 @@ def test_a_gpu_is_used_and_tokens_come_from_anywhere_and_weights_to_the_cpu(
     assert_same(ours.tensors(), theirs.tensors())
 
 
-def asked(w):
+def fix(w):
     return cx.fix_query(w, n=N, token=TOKEN)
 
 
@@ -99,7 +99,7 @@ def asked(w):
 
 
 def circuit_of(w, texts):
-    return cx.ContextualCircuit.calibrate(asked(w), texts[0], HEADS)
+    return cx.ContextualCircuit.calibrate(fix(w), texts[0], HEADS)
 
 
 def of_rows(w, texts):
@@ -111,7 +111,7 @@ def of_rows(w, texts):
         cx.decompose.content_scale(w, N, x),
         cx.content_scores(w, N, TOKEN, x),
         cx.decompose.fixed_query(w, N, None),
-        cx.families(asked(w)),
+        cx.families(fix(w)),
         cb.nulls.mixtures(w.mlp_input()[0]),
     ]
 

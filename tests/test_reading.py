@@ -1,5 +1,5 @@
-"""What is read of texts, and what is refused: the same of a decoder and an encoder with learned
-positions, and of a model whose hooks were asked.
+"""How texts are read, and which are refused: the same for a decoder and an encoder with learned
+positions, and for a model that is read through its hooks.
 """
 
 import re
@@ -17,10 +17,10 @@ N, THE, HEADS = 12, 262, [2, 0]
 TEXTS = [draw_text(32, seed) for seed in range(9)]
 
 
-@pytest.fixture(scope="module", params=["decoder", "encoder", "two means"])
+@pytest.fixture(scope="module", params=["decoder", "encoder", "additive"])
 def circuit(request, precise, of_kind):
-    """A circuit at a destination of each kind."""
-    if request.param == "two means":
+    """A circuit for a fixed query of each kind."""
+    if request.param == "additive":
         fixed = cx.fix_query(of_kind("Llama").model, TEXTS, N, THE)
     else:
         weights = precise if request.param == "decoder" else as_encoder(precise)
@@ -31,9 +31,9 @@ def circuit(request, precise, of_kind):
 # ---------------------------------------------------------------- those that read a text
 
 READERS = {
-    "true rows": lambda c: c.fixed.exact.rows,
-    "true outputs": lambda c: c.fixed.head_outputs,
-    "true contribution": lambda c: partial(c.fixed.exact_summary, heads=c.heads),
+    "exact rows": lambda c: c.fixed.exact.rows,
+    "exact outputs": lambda c: c.fixed.head_outputs,
+    "exact summary": lambda c: partial(c.fixed.exact_summary, heads=c.heads),
     "denominators": lambda c: c.fixed.denominators,
     "mlp": lambda c: lambda x: torch.cat([*c.fixed.mlp(x).values()], dim=-1),
     "rows": lambda c: c.fixed.decomposition.rows,
@@ -51,7 +51,7 @@ def read(request, circuit):
 
 
 def test_a_text_stands_alone_or_in_a_stack_and_may_go_on(circuit, read):
-    """What is behind what a destination reads does not come into it."""
+    """Tokens behind the sources of n do not count."""
     x, near = (
         circuit.fixed.prepare(TEXTS),
         partial(torch.testing.assert_close, atol=1e-5, rtol=1e-5),
@@ -81,33 +81,34 @@ def test_reading_changes_neither_the_layer_nor_the_circuit(circuit, read):
 def test_a_text_that_is_too_short_or_has_strange_ids_is_refused(circuit, read):
     x = circuit.fixed.prepare(TEXTS)
     length = circuit.fixed.length
-    reads = f"a text of {length - 1} tokens: the destination {N} reads {length}"
-    with pytest.raises(ValueError, match=f"{reads}|destination {N} lies outside the text"):
-        read(x[:, :-1])
-    with pytest.raises(ValueError, match=f"destination {N} (lies outside the text|reads {length})"):
-        read(x[:, :N])
+    for short in (length - 1, N):
+        said = f"a text of {short} tokens is too short: position {N} attends to {length}"
+        with pytest.raises(ValueError, match=said):
+            read(x[:, :short])
     for stranger in (-1, 300):
         x[1, 3] = stranger
         with pytest.raises(ValueError, match="there are token ids 0 to 299"):
             read(x)
 
 
-@pytest.mark.parametrize("circuit", ["two means"], indirect=True)
-def test_where_one_token_was_asked_of_a_model_another_is_refused(circuit, read):
+@pytest.mark.parametrize("circuit", ["additive"], indirect=True)
+def test_another_token_at_n_is_refused_where_the_exact_layer_is_of_one(circuit, read):
     x = circuit.fixed.prepare(TEXTS)
     x[:, N] += 1
-    with pytest.raises(ValueError, match=f"the token at n={N} is another than {THE}"):
+    with pytest.raises(
+        ValueError, match=f"the token at position {N} is not the query token, {THE}"
+    ):
         read(x)
 
 
 # ---------------------------------------------------------------- those that take many texts
 
 TAKERS = {
-    "placed": lambda c, texts: c.fixed.prepare(texts),
+    "prepare": lambda c, texts: c.fixed.prepare(texts),
     "stable heads": lambda c, texts: cx.stable_heads(c.fixed, texts),
     "denominators": lambda c, texts: cx.softmax_denominators(c.fixed, texts),
-    "roster": lambda c, texts: cx.denominators.head_table(c.fixed, texts),
-    "middle text": lambda c, texts: c.fixed.prepare(
+    "head table": lambda c, texts: cx.denominators.head_table(c.fixed, texts),
+    "most typical text": lambda c, texts: c.fixed.prepare(
         [cx.denominators.most_typical_text(c.fixed, texts, HEADS)]
     ),
     "evaluation": cx.evaluate,
@@ -118,7 +119,7 @@ STRANGE = [torch.cat([TEXTS[0][:5], torch.tensor([id]), TEXTS[0][6:]]) for id in
 NO_TEXTS = {
     "put it in brackets": (TEXTS[0], LABELLED, "a text"),
     "where a list of texts is expected": (None,),
-    f"a text of {N - 1} tokens is too short for the destination {N}": ([TEXTS[0], TEXTS[1][:11]],),
+    f"a text of {N - 1} tokens is too short for position {N}": ([TEXTS[0], TEXTS[1][:11]],),
     "there are token ids 0 to 299": [[TEXTS[0], text] for text in STRANGE],
 }
 NONE = [], iter([]), torch.zeros(0, 32, dtype=torch.int64)
@@ -138,13 +139,13 @@ def test_no_text_or_too_few_are_refused(circuit, name):
     for texts in NONE:
         with pytest.raises(ValueError, match=r"no texts|at least two|only once"):
             TAKERS[name](circuit, texts)
-    if name in ("stable heads", "roster", "evaluation", "budget"):
+    if name in ("stable heads", "head table", "evaluation", "budget"):
         with pytest.raises(ValueError, match="at least two"):
             TAKERS[name](circuit, TEXTS[:1])
 
 
 class Watched:
-    """Texts made while they are asked for, and how many of them were alive at most."""
+    """Texts made one at a time, and how many of them were alive at most."""
 
     def __init__(self, count):
         self.count, self.alive, self.most = count, weakref.WeakSet(), 0
@@ -159,7 +160,7 @@ class Watched:
 @pytest.mark.parametrize("circuit", ["decoder"], indirect=True)
 @pytest.mark.parametrize("name", [*TAKERS][2:])
 def test_texts_come_in_any_form_and_no_more_are_alive_than_a_batch(circuit, name, monkeypatch):
-    """A text of n tokens is long enough where the destination's own is replaced."""
+    """A text of n tokens is long enough where the query token replaces its own."""
     stack, watched = draw_texts(40, 32, 300), Watched(40)
     whole = pd.DataFrame(TAKERS[name](circuit, stack))
     monkeypatch.setattr("ctxlib.texts.batching.BATCH", 8)

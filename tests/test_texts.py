@@ -336,7 +336,7 @@ def test_a_place_holds_for_more_texts_and_for_no_other_source(tiny_weights, fold
     reading = iter(few)
     list(reading)
     assert told(more.reading(reading.place)) == told(more)[2:]
-    with pytest.raises(ValueError, match="a place behind 2 texts: these are 2"):
+    with pytest.raises(ValueError, match="a place after 2 texts: these are 2"):
         texts.stream(tiny_weights, 2, folder).reading(reading.place)
     for other in (
         texts.stream(tiny_weights, 9, folder / "sky.txt.xz"),

@@ -28,7 +28,7 @@ WORDS = {
     "gpt2": GPT2,
     "digits": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), GPT2]),
     "qwen2": pre_tokenizers.Sequence(
-        [pre_tokenizers.Decomposition(Regex(layerfile.QWEN2), "isolated", invert=False), PARTS]
+        [pre_tokenizers.Split(Regex(layerfile.QWEN2), "isolated", invert=False), PARTS]
     ),
 }
 
@@ -253,7 +253,7 @@ def test_tokenizers_that_pages_cannot_do_are_named_by_none():
     model = models.BPE({token: i for i, token in enumerate(ALPHABET)}, [])
     others = {
         "another pattern": pre_tokenizers.Sequence(
-            [pre_tokenizers.Decomposition(Regex(r"\p{L}+|."), "isolated"), PARTS]
+            [pre_tokenizers.Split(Regex(r"\p{L}+|."), "isolated"), PARTS]
         ),
         "digits in groups": pre_tokenizers.Sequence([pre_tokenizers.Digits(), GPT2]),
         "a space in front": pre_tokenizers.ByteLevel(add_prefix_space=True),

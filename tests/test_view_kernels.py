@@ -6,7 +6,7 @@ from shown import cells, readings
 from viewing import settled, view_page
 
 import ctxlib as cx
-from ctxviews.layerfile import destinations, packed_layer
+from ctxviews.layerfile import packed_layer, query_tokens
 
 
 def rows(page):
@@ -33,12 +33,12 @@ def check_numbers(page, weights, n, token):
 
 def test_the_table_says_what_ctxlib_computes(visit, view_folder, views, mini_weights, tiny_weights):
     check_numbers(visit(name="kernels"), mini_weights, mini_weights.n_ctx // 2, " the")
-    other = destinations(mini_weights)[1]
+    other = query_tokens(mini_weights)[1]
     check_numbers(visit(f"#n=301&token={other}", "kernels"), mini_weights, 301, other)
     layer = packed_layer(tiny_weights, cx.texts.passages(tiny_weights))
     view_page(view_folder / "tiny", ("kernels", views["kernels"].state()), layer=layer)
     page = visit(name="tiny/index")  # other heads, other positions
-    check_numbers(page, tiny_weights, 16, destinations(tiny_weights)[0])
+    check_numbers(page, tiny_weights, 16, query_tokens(tiny_weights)[0])
     assert page.get_attribute("input[type=range]", "max") == "31"
 
 

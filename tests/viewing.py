@@ -27,6 +27,7 @@ import pytest
 import torch
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+from safetensors.numpy import load, save
 
 import ctxlib as cx
 import ctxviews as cv
@@ -388,40 +389,29 @@ def serious(page: Page) -> list[str]:
     ]
 
 
-def unpacked(layer: bytes) -> tuple[dict[str, Any], bytes]:
-    """What a packed layer says of itself, and all that it holds."""
-    content = gzip.decompress(layer)
-    start = 4 + int.from_bytes(content[:4], "little")
-    return json.loads(content[4:start]), content[start:]
-
-
 def header(layer: bytes) -> dict[str, Any]:
     """What a packed layer says of itself."""
-    return unpacked(layer)[0]
+    content = gzip.decompress(layer)
+    start = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(json.loads(content[8:start])["__metadata__"]["header"])
 
 
 def tensors(layer: bytes) -> dict[str, np.ndarray]:
-    """Its tensors."""
-    said, held = unpacked(layer)
+    """Its tensors; float16 is uint8 there, all low bytes before all high ones."""
 
-    def read(told: dict[str, Any]) -> np.ndarray:
-        count, fixed = int(np.prod(told["shape"])), told["offset"]
-        if told["type"] == "float16":  # all low bytes, then all high ones
-            halves = np.frombuffer(held, np.uint8, 2 * count, fixed).reshape(2, count)
-            flat = np.ascontiguousarray(halves.T).view("<f2")
-        else:
-            flat = np.frombuffer(held, told["type"], count, fixed)
-        return flat.reshape(told["shape"]).copy()
+    def widened(held: np.ndarray) -> np.ndarray:
+        if held.dtype != np.uint8:
+            return held
+        halves = np.ascontiguousarray(held.reshape(2, -1).T).view("<f2")
+        return halves.reshape(held.shape[1:])
 
-    return {told["name"]: read(told) for told in said["tensors"]}
+    return {name: widened(held) for name, held in load(gzip.decompress(layer)).items()}
 
 
 def retold(layer: bytes, **changes: Any) -> bytes:
     """The same layer with another header."""
-    said, rest = unpacked(layer)
-    head = json.dumps(said | changes).encode()
-    head += b" " * ((-len(head) - 4) % 8)
-    return gzip.compress(len(head).to_bytes(4, "little") + head + rest, 1, mtime=0)
+    said = json.dumps(header(layer) | changes)
+    return gzip.compress(save(load(gzip.decompress(layer)), {"header": said}), 1, mtime=0)
 
 
 def view_page(

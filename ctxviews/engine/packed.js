@@ -1,4 +1,4 @@
-/** The packed layer: what `layerfile.py` and `askedfile.py` write, read and checked. */
+/** Reads and checks the files that `layerfile.py`, `fixedfile.py` and `neuronfile.py` pack. */
 
 import { AskedLayer } from "./fixedQuery.js";
 import { LearnedLayer } from "./absolutePositions.js";
@@ -66,7 +66,7 @@ const KINDS = {
   },
 };
 const PART = "ctxlib layer part";
-const LAYER_VERSION = 1;
+const LAYER_VERSION = 2;
 
 /** Fetches a packed layer, or whatever a file holds of one (`KINDS`).
  *  @param {string | URL} url @param {Bringing} [how] `onProgress` is told 0 to 1
@@ -174,20 +174,20 @@ function unpackedLayer(buffer, among) {
   if (malformed) throw new Error(`its header is damaged (${malformed})`);
   const tensors = header.tensors.map(({ name, type, shape, offset }) => {
     const [at, count] = [start + offset, entries(shape)];
-    if (type === "float16") return [name, halvesWidened(new Uint8Array(buffer, at, 2 * count))];
+    if (type === "U8") return [name, halvesWidened(new Uint8Array(buffer, at, count))];
     const held = new NUMBERS[type](buffer, at, count);
-    return [name, type === "float32" ? new Float64Array(held) : held];
+    return [name, type === "F32" ? new Float64Array(held) : held];
   });
   return { header, tensors: Object.fromEntries(tensors) };
 }
 
 /** @type {Record<string, any>} */
 const NUMBERS = {
-  int8: Int8Array,
-  uint16: Uint16Array,
-  uint32: Uint32Array,
-  float16: Uint16Array, // its low bytes lie in front of all high ones
-  float32: Float32Array,
+  I8: Int8Array,
+  U16: Uint16Array,
+  U32: Uint32Array,
+  U8: Uint8Array, // float16: all low bytes, then all high ones
+  F32: Float32Array,
 };
 
 /** @param {number[]} shape */
@@ -231,12 +231,17 @@ function malformedLists({ heads, families, destinations, calibration }) {
   return Array.isArray(calibration?.ids) ? undefined : "calibration";
 }
 
-/** @param {ArrayBuffer} buffer @returns {{header: LayerHeader & AskedHeader, start: number}} */
+/** The header of a safetensors file: its metadata, with the list of its tensors.
+ *  @param {ArrayBuffer} buffer @returns {{header: LayerHeader & AskedHeader, start: number}} */
 function layerHeader(buffer) {
   try {
-    const start = 4 + new DataView(buffer).getUint32(0, true);
-    const text = new TextDecoder().decode(new Uint8Array(buffer, 4, start - 4));
-    return { header: Object(JSON.parse(text)), start };
+    const start = 8 + Number(new DataView(buffer).getBigUint64(0, true));
+    const text = new TextDecoder().decode(new Uint8Array(buffer, 8, start - 8));
+    const { __metadata__: metadata, ...held } = JSON.parse(text);
+    const tensors = Object.entries(held).map(([name, { dtype, shape, data_offsets }]) => {
+      return { name, type: dtype, shape, offset: data_offsets[0] };
+    });
+    return { header: { ...Object(JSON.parse(metadata.header)), tensors }, start };
   } catch {
     throw new Error("it is another kind of file");
   }
