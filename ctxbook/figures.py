@@ -11,16 +11,12 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
-from textwrap import fill
-from typing import Literal
-from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
 from matplotlib import rc_params_from_file
 from matplotlib.figure import Figure
-from matplotlib.legend import Legend
 from torch import Tensor
 
 from ctxbook.kept import DATA
@@ -34,10 +30,7 @@ COLORS = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
 INK = STYLE["text.color"]  #: stands for "the colour of the page's text" until a drawing is written
 NO_METADATA = ("Date", "Creator", "Format", "Type")  # what would tell one drawing from the same
 STRONGEST = 0.6  # of the shade behind a token: its text stays readable, on white and on near-black
-NARROW, LINE = 3.75, 0.17  # inches: a phone's page, and a line of labels
-LETTER = 6.8  # of a label, in dots as matplotlib counts them
-SVG, HREF = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
-DISC = re.compile(r"M 0 ([\d.]+)\s*(?:C [^C]*){8}z\s*")  # as matplotlib draws one
+LEAST = 8  # pixels: the size of a letter on a phone
 LINES = "stroke-linejoin:round;stroke-linecap:butt"  # as matplotlib means them, of all elements
 NAMED = 5  # sources of a row that are called by their tokens
 
@@ -45,14 +38,15 @@ NAMED = 5  # sources of a row that are called by their tokens
 def panels(
     rows: int = 1, columns: int = 1, width: float = 8.0, height: float = 2.6, **options
 ) -> tuple[Figure, np.ndarray]:
-    """A figure in house style and its axes as a `rows x columns` array;
-    `height` is that of one row, in inches.
+    """Return a figure in house style and its axes as a `rows x columns` array; `height` is that of
+    one row, in inches. matplotlib keeps the style, for what is drawn into the axes later takes it
+    from there.
 
     >>> figure, axes = cb.figures.panels(1, 2)
     >>> axes.shape
     (1, 2)
     """
-    plt.rcParams.update(STYLE)  # for what is drawn into the axes later, too
+    plt.rcParams.update(STYLE)
     return plt.subplots(rows, columns, figsize=(width, height * rows), squeeze=False, **options)
 
 
@@ -67,152 +61,45 @@ def picture(figure: Figure, number: str, caption: str, alt: str) -> Picture:
     >>> cb.figures.picture(figure, "2.1", caption="A line.", alt="a line that rises from 1 to 3")
     a line that rises from 1 to 3
     """
-    with plt.rc_context(STYLE):
-        drawn = inline_svg(figure, number, "wide")
-        narrow(figure)
-        drawn += inline_svg(figure, number, "narrow")
+    buffer = io.StringIO()
+    with plt.rc_context({**STYLE, "svg.hashsalt": number}):  # no two figures share an id
+        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(NO_METADATA))
     plt.close(figure)
-    drawn = f'<div role="img" aria-label="{html.escape(alt)}">{drawn}</div>'
+    svg = buffer.getvalue().partition("</defs>")[2]  # its head has a rule for the whole page
+    svg = svg.removesuffix("</svg>\n").replace(INK, "currentColor")
+    # names that nothing refers to are alike in all figures
+    svg = re.sub(r'\n +|(?<=<g) id="[^"]*"| id="image[^"]*"', "", svg)
+    # a page's font is not the one that was measured: let the digits of a number follow one another
+    svg = re.sub(
+        r"<!-- \$\\mathdefault.*?</text>",
+        lambda number: re.sub(r'(?<=</tspan><tspan) x="[^"]*"', "", number[0]),
+        svg,
+    )
+    letters = min(map(float, re.findall(r"font-size: ([\d.]+)px", svg)), default=LEAST)
+    width, height = figure.get_size_inches() * 72
+    drawn = drawing(svg, (0, 0, width, height), 96 / 72, letters, alt, LINES)
     return framed("picture", drawn, f"<b>Figure {number}.</b> {caption}", alt)
+
+
+def drawing(
+    inside: str, view: Sequence[float], scale: float, letters: float, alt: str, look: str
+) -> str:
+    """Return an SVG as wide as the page, at most `scale` pixels a unit; its box scrolls where the
+    smallest letters, `letters` units high, would have less than `LEAST` pixels.
+    """
+    least, most = view[2] * LEAST / letters, view[2] * scale
+    size = f"width:100%;min-width:{least:.0f}px;max-width:{most:.0f}px;height:auto"
+    return (
+        f'<div role="img" aria-label="{html.escape(alt)}" style="overflow-x:auto">'
+        f'<svg viewBox="{" ".join(f"{v:g}" for v in view)}" style="display:block;{size};{look}">'
+        f"{inside}</svg></div>"
+    )
 
 
 def framed(kind: str, shown: str, caption: str, alt: str) -> Picture:
     """What a page shows, with its caption below, as a `Picture`."""
     below = f"<figcaption>{caption}</figcaption>"
     return Picture(f'<figure class="{kind}" style="margin:0">{shown}{below}</figure>', alt)
-
-
-def narrow(figure: Figure) -> None:
-    """Lay a figure out again, for a phone: its panels one below another, long labels broken, and
-    legends that find no room in their panel below.
-    """
-    panels = {axis: spec for axis in figure.axes if (spec := axis.get_subplotspec())}
-    rows, columns = next(iter(panels.values())).get_gridspec().get_geometry()
-    grid, height = figure.add_gridspec(rows * columns, 1), figure.get_figheight() / rows
-    if columns > 1:
-        height = min(height, NARROW)
-    for axis, spec in panels.items():
-        axis.set_subplotspec(grid[spec.num1])
-        if columns > 1:  # an axis that panels shared is now each one's own
-            axis.tick_params(labelbottom=True, labelleft=True)
-        names = [
-            fill(label.get_text(), 25, break_long_words=False) for label in axis.get_yticklabels()
-        ]
-        if lines := max(name.count("\n") for name in names) if names else 0:
-            axis.set_yticks(axis.get_yticks(), names)
-            height = max(height, LINE * ((lines + 1) * len(names) + 4))
-        if legend := axis.get_legend():
-            legend.set_in_layout(False)
-    figure.set_size_inches(NARROW, rows * columns * height)
-    figure.draw_without_rendering()
-    for axis in panels:
-        letters = max(1, int(axis.bbox.width / LETTER))
-        axis.set(
-            xlabel=fill(axis.get_xlabel(), letters), title=fill(axis.get_title("left"), letters)
-        )
-        if legend := axis.get_legend():
-            box, room = legend.get_window_extent(), axis.bbox.padded(1)
-            if not (room.contains(*box.min) and room.contains(*box.max)):
-                below(figure, legend)
-    for legend in [*figure.legends]:
-        below(figure, legend)
-
-
-def below(figure: Figure, legend: Legend) -> None:
-    """Put a legend under all panels, in as many columns as there is room for."""
-    words = [text.get_text() for text in legend.get_texts()]
-    marks = [mark for mark in legend.legend_handles if mark]
-    legend.remove()
-    for columns in range(len(words), 0, -1):
-        moved = figure.legend(marks, words, loc="outside lower center", ncols=columns, fontsize=8)
-        if moved.get_window_extent().width <= figure.bbox.width:
-            break
-        moved.remove()
-
-
-def size_of(width: float, page: Literal["wide", "narrow"]) -> str:
-    """The style of a drawing: never wider than it was drawn, and the narrow one hidden until a
-    style sheet shows it.
-    """
-    hidden = ";display:none" if page == "narrow" else ""
-    return f"width:100%;max-width:{width:.0f}px;height:auto{hidden}"
-
-
-def inline_svg(figure: Figure, number: str, page: Literal["wide", "narrow"]) -> str:
-    """A drawing fit for a page: ink becomes currentColor, names become unique, the width gives way
-    to the screen.
-    """
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata=dict.fromkeys(NO_METADATA))
-    svg = buffer.getvalue()
-    # a page's font is not the one that was measured: let the digits of a number follow one another
-    svg = re.sub(
-        r"<!-- \$\\mathdefault.*?</text>",
-        lambda number: re.sub(r'</tspan>\s*<tspan x="[^"]*"', "</tspan><tspan", number[0]),
-        svg,
-        flags=re.DOTALL,
-    )
-    root = lightened(ElementTree.fromstring(svg))
-    width = float(root.attrib.pop("width").removesuffix("pt"))
-    del root.attrib["height"]
-    root.attrib |= {"class": page, "style": f"{size_of(width * 4 / 3, page)};{LINES}"}
-    svg = ElementTree.tostring(root, encoding="unicode").replace(INK, "currentColor")
-    prefix = page[0] + re.sub(r"\W", "-", number)
-    svg = re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", svg)
-    return re.sub(r"\s*\n\s*", " ", svg)
-
-
-def lightened(root: ElementTree.Element) -> ElementTree.Element:
-    """The same drawing for a page that is styled and laid out as a whole, where an element costs
-    more than a letter: a mark is a shape of its own, not the use of one, which gets a tree; no rule
-    is for all elements; what many marks share is said once; names that nothing asks for, groups
-    that say nothing, third decimals and space go.
-    """
-    linked = set(re.findall(r"url\(#([^)]+)\)", ElementTree.tostring(root, encoding="unicode")))
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(SVG)
-    marks = {path.get("id"): path.attrib["d"] for path in root.iter("path")}
-    for element in root.iter():
-        if element.tag == "use":
-            x, y, mark = (element.attrib.pop(name) for name in ("x", "y", HREF))
-            outline = marks[mark[1:]]
-            disc = DISC.fullmatch(outline)
-            element.tag = "circle" if disc else "path"
-            element.attrib |= (
-                {"cx": x, "cy": y, "r": disc[1]}
-                if disc
-                else {"d": outline, "transform": f"translate({x} {y})"}
-            )
-        elif element.tag == "image":  # what lies on a page knows no other name for its source
-            element.set("href", "".join(element.attrib.pop(HREF).split()))
-        if element.get("id") not in linked:
-            element.attrib.pop("id", None)
-        for name in {*element.attrib} - {"style", "viewBox"}:
-            element.set(name, " ".join(re.sub(r"(\.\d\d)\d+", r"\1", element.attrib[name]).split()))
-        if element.tag not in ("text", "tspan"):
-            element.text = None
-        for child in element:
-            child.tail = (child.tail or "").strip() or None
-    unwrapped(root)
-    for group in root.iter("g"):
-        styles = {child.get("style") for child in group}
-        if len(group) > 2 and len(styles) == 1 and (style := styles.pop()):
-            group.set("style", style)
-            for child in group:
-                del child.attrib["style"]
-    return root
-
-
-def unwrapped(element: ElementTree.Element) -> None:
-    """Puts in the place of a group that says nothing what is in it; definitions of marks go, those
-    of frames and of hatches stay.
-    """
-    for fixed, child in reversed([*enumerate(element)]):
-        unwrapped(child)
-        if child.tag == "defs" and not {part.tag for part in child} & {"clipPath", "pattern"}:
-            del element[fixed]
-        elif child.tag == "g" and not child.attrib:
-            element[fixed : fixed + 1] = child
 
 
 # ---------------------------------------------------------------- one mark a head
@@ -315,69 +202,53 @@ def shaded_text(
 
 # ---------------------------------------------------------------- from a token to a neuron
 
-#: its parts, and where they stand in a wide page and in a narrow one: one drawing with the views'
+#: its parts, and where they stand in a wide page: one drawing with the views'
 SHAPES = json.loads(files("ctxviews").joinpath("ui/pathshape.js").read_text("utf-8").split("`")[-2])
+TIP = (  # of an arrow
+    '<marker id="path-tip" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="6" markerHeight="6" '
+    'orient="auto"><path d="M0 0 6 3 0 6z"/></marker>'
+)
 
 
 def path(lit: Iterable[str], caption: str) -> Picture:
-    """The path of a token to a neuron, with the parts that a chapter is about lit: some of `token`,
-    `place`, `content`, `kernel`, `denominator`, `row`, `value`, `neuron`. The `key` is the frame
-    about content and kernel, which chapter 2 takes apart.
+    """Draw the path of a token to a neuron, with the parts that a chapter is about lit: some of
+    `token`, `place`, `content`, `kernel`, `denominator`, `row`, `value`, `neuron`. The `key` is the
+    frame about content and kernel, which chapter 2 takes apart.
 
     Raises ValueError for another name.
 
     >>> cb.figures.path(["kernel", "content"], "Chapter 3 is about these two.")
     From token to neuron; lit: kernel, content. Chapter 3 is about these two.
     """
-    lit = list(lit)
-    if strange := set(lit) - {*SHAPES["boxes"], "key"}:
-        there = [*SHAPES["boxes"]]
-        raise ValueError(f"not on the path: {', '.join(sorted(strange))}; there are {there}")
-    alt = f"From token to neuron; lit: {', '.join(lit)}. {caption}"
-    drawn = path_drawing("wide", lit, alt) + path_drawing("narrow", lit, alt)
-    return framed("picture path", drawn, caption, alt)
+    lit, shape, boxes = list(lit), SHAPES["wide"], SHAPES["boxes"]
+    if strange := set(lit) - {*boxes, "key"}:
+        raise ValueError(f"not on the path: {', '.join(sorted(strange))}; there are {[*boxes]}")
 
-
-def path_drawing(page: Literal["wide", "narrow"], lit: list[str], alt: str) -> str:
-    """The path as SVG."""
-    shape = SHAPES[page]
-
-    def ink(part: str) -> str:
-        """Of a part's lines: strong where it is lit."""
+    def mark(part: str, outline: str, fill: str = "none") -> str:
+        """Draw an outline of a part, strong where the part is lit."""
         strong, plain = f'stroke="{COLORS[0]}" stroke-width="2"', 'stroke="currentColor"'
-        return f'class="path-{part}" fill="none" {strong if part in lit else plain}'
+        return f'<{outline} class="path-{part}" fill="{fill}" {strong if part in lit else plain}/>'
 
     def text(x: float, y: float, words: str, size: int) -> str:
-        small = r'<tspan dy="3" font-size="75%">i</tspan><tspan dy="-3">&#8203;</tspan>'
+        small = '<tspan dy="3" font-size="75%">i</tspan><tspan dy="-3">&#8203;</tspan>'
         words = html.escape(words).replace("_i", small)
         return f'<text x="{x}" y="{y}" font-size="{size}">{words}</text>'
 
     drawn = [
-        f'<path d="{d}" {ink(part)} marker-end="url(#path-{page})"/>'
+        mark(part, f'path d="{d}" marker-end="url(#path-tip)"')
         for part, d in shape["arrows"].items()
     ]
-    drawn += [
-        f'<circle cx="{x}" cy="{y}" r="11" {ink(part)}/>{text(x, y + 5, sign, 15)}'
-        for part, (x, y, sign) in shape["signs"].items()
-    ]
+    for part, (x, y, sign) in shape["signs"].items():
+        drawn += mark(part, f'circle cx="{x}" cy="{y}" r="11"'), text(x, y + 5, sign, 15)
     for part, (x, y, width) in shape["at"].items():
-        name, below = SHAPES["boxes"][part]
-        box = f'<rect x="{x + 1}" y="{y}" width="{width - 2}" height="40" rx="6" {ink(part)}/>'
-        if part in lit:
-            box = box.replace('fill="none"', f'fill="{COLORS[0]}" fill-opacity=".15"')
-        drawn.append(
-            box + text(x + width / 2, y + 18, name, 14) + text(x + width / 2, y + 33, below, 11)
-        )
+        box = f'rect x="{x + 1}" y="{y}" width="{width - 2}" height="40" rx="6" fill-opacity=".15"'
+        drawn.append(mark(part, box, COLORS[0] if part in lit else "none"))
+        for words, below, size in zip(boxes[part], (18, 33), (14, 11), strict=True):
+            drawn.append(text(x + width / 2, y + below, words, size))
     (x, y, width, height), (center, base) = shape["frame"], shape["key"]
-    frame = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" stroke-dasharray="4 3"'
-    drawn.append(f"{frame} {ink('key')}/>{text(center, base, 'the key, split', 12)}")
-    tip = (
-        f'<marker id="path-{page}" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="6" '
-        'markerHeight="6" orient="auto"><path d="M0 0 6 3 0 6z" fill="currentColor"/></marker>'
-    )
-    return (
-        f'<svg class="{page}" viewBox="{" ".join(map(str, shape["view"]))}" role="img" '
-        f'aria-label="{html.escape(alt)}" text-anchor="middle" fill="currentColor" '
-        f'font-family="sans-serif" style="{size_of(shape["view"][2], page)}">'
-        f"<defs>{tip}</defs>{''.join(drawn)}</svg>"
-    )
+    frame = f'rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" stroke-dasharray="4 3"'
+    drawn += mark("key", frame), text(center, base, "the key, split", 12)
+    alt = f"From token to neuron; lit: {', '.join(lit)}. {caption}"
+    look = "text-anchor:middle;fill:currentColor;font-family:sans-serif"
+    svg = drawing(TIP + "".join(drawn), shape["view"], 1, 10.5, alt, look)
+    return framed("picture path", svg, caption, alt)

@@ -137,8 +137,9 @@ LACKING = """() => [...document.querySelectorAll(
     .map((e) => e.outerHTML.slice(0, 200))"""
 
 
-#: What a phone would show in part: formulas in a line that are cut off, drawings without their form
-#: for phones, and a page that is wider; and solutions that nobody has asked for.
+#: What a phone would show in part: formulas in a line that are cut off, drawings that cannot be
+#: scrolled to their end or have letters too small to read, and a page that is wider; and solutions
+#: that nobody has asked for.
 CUT = """async () => {
     const found = (those) => [...document.querySelectorAll(those)];
     const shown = found('.admonition.dropdown:not(.toggle-hidden)');
@@ -148,17 +149,21 @@ CUT = """async () => {
     const line = (formula) => formula.closest('p, li, dd, td, th, figcaption');
     const cut = found('span.math').filter((f) => [...f.querySelectorAll('.base')].some((piece) =>
         box(piece).right > box(line(f)).right + 3 || piece.scrollWidth > piece.clientWidth + 3));
-    const wide = found('figure.picture svg').filter((e) => e.checkVisibility() && box(e).width &&
-        (box(e).left < 0 || box(e).right > innerWidth || e.getAttribute('class') !== 'narrow'));
+    const size = (letters) => parseFloat(getComputedStyle(letters).fontSize) *
+        letters.ownerSVGElement.getScreenCTM().a;
+    const cropped = found('figure.picture > div').filter((e) => e.checkVisibility() &&
+        box(e).width && (box(e).left < 0 || box(e).right > innerWidth ||
+        e.scrollHeight > e.clientHeight || getComputedStyle(e).overflowX !== 'auto' ||
+        [...e.querySelectorAll('text, tspan')].some((letters) => size(letters) < 7.9)));
     const whole = document.documentElement;
-    return [...shown, ...cut, ...wide, ...(whole.scrollWidth > innerWidth ? [whole] : [])]
+    return [...shown, ...cut, ...cropped, ...(whole.scrollWidth > innerWidth ? [whole] : [])]
         .map((e) => (e.querySelector('annotation') ?? e).outerHTML.slice(0, 200));
 }"""
 
 
 #: That whatever scrolls can be reached by keys, and nothing else.
-REACHED = """() => [...document.querySelectorAll('pre, .cell_output > .output')].every((e) =>
-    !e.checkVisibility() ||
+REACHED = """() => [...document.querySelectorAll(
+        'pre, .cell_output > .output, figure.picture > div')].every((e) => !e.checkVisibility() ||
     (e.tabIndex === 0) === (e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight))"""
 
 
