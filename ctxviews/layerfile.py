@@ -245,9 +245,10 @@ def calibrated(fixed: FixedQuery, text: Text) -> ContextualCircuit:
 
 
 def spelling(tokenizer: Any, d_vocab: int) -> tuple[dict[str, Any], np.ndarray]:
-    """Return the vocabulary in the order of the ids ("" for ids without a token), the first token of
-    every text, whether the page can tokenise text (byte-level BPE), and how it splits words if not as
-    GPT-2; and the merges: the pairs of tokens that BPE joins, by rank, none for other tokenizers.
+    """Return the vocabulary in the order of the ids ("" for ids without a token), the first token
+    of every text, whether the page can tokenise text (byte-level BPE), and how it splits words if
+    not as GPT-2; and the merges: the pairs of tokens that BPE joins, by rank, none for other
+    tokenizers.
     """
     names = {number: token for token, number in tokenizer.get_vocab().items()}
     bos = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
@@ -310,9 +311,9 @@ def rank_tokens(
     counted: Int[Tensor, " token"],
     of_head: Callable[[int], Float[Tensor, "token d_head"]],
 ) -> tuple[Float[Tensor, "circuit head d_head"], Int[Tensor, " token"]]:
-    """Return what an average token adds to z of each head, per unit of kernel, and each token's best
-    rank among those that move the residual stream farthest through one head, in any of the circuits.
-    `of_head` returns a head's values of the counted tokens.
+    """Return what an average token adds to z of each head, per unit of kernel, and each token's
+    best rank among those that move the residual stream farthest through one head, in any of the
+    circuits. `of_head` returns a head's values of the counted tokens.
     """
     means, places = [], torch.full((len(counted),), len(counted))
     for h, W_O in enumerate(circuits[0].fixed.readout.W_O):
@@ -374,8 +375,8 @@ def error_metric(weights: LayerWeights, circuits: Sequence[ContextualCircuit]) -
 def levels(
     scaled: np.ndarray, metric: np.ndarray, rounding: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """Round `scaled` column by column; later columns compensate for the rounding of earlier ones, as
-    far as they can (GPTQ, arXiv 2210.17323).
+    """Round `scaled` column by column; later columns compensate for the rounding of earlier ones,
+    as far as they can (GPTQ, arXiv 2210.17323).
 
     Rounding number by number keeps the page's error bound at the usual n as well, but exceeds it
     about five times as often on `mini` for texts of other lengths and for single tokens.
@@ -396,7 +397,9 @@ def levels(
 def embeddings(
     weights: LayerWeights, metric: np.ndarray, fine: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return W_E as levels and steps, with a second, `FINER` times finer level for the tokens `fine`."""
+    """Return W_E as levels and steps, with a second, `FINER` times finer level for the tokens
+    `fine`.
+    """
     W_E = weights.embeddings().double().numpy()
     steps = (np.abs(W_E).max(1) / 127).astype(np.float32)
     scaled = W_E / np.where(steps > 0, steps, 1)[:, None]
@@ -439,8 +442,8 @@ def rounded_for(x: Float[Tensor, "token here"], W: Float[Tensor, "here there"]) 
 
 
 def compact(W: np.ndarray) -> np.ndarray:
-    """Return W in float16, or in float32 if float16 overflows or is coarser than a thousandth of the
-    largest entry.
+    """Return W in float16, or in float32 if float16 overflows or is coarser than a thousandth of
+    the largest entry.
     """
     with np.errstate(over="ignore"):
         half = W.astype(np.float16)

@@ -504,7 +504,7 @@ def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy):
     whole, said = packed_toy, header(packed_toy)
     damaged, another = "it is damaged or cut off", "it is another kind of file"
     cases = [
-        (whole[:-9] + bytes([whole[-9] ^ 4]) + whole[-8:], damaged),
+        (whole[:-99] + bytes([whole[-99] ^ 4]) + whole[-98:], damaged),
         (whole[: len(whole) // 3], damaged),
         (b"", "it is empty"),
         (b"<!doctype html><p>Not found", another),

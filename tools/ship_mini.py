@@ -4,9 +4,9 @@
 
 `mini` goes whole into the package. Of a twin go the embeddings and the first layer, which is what
 the book reads of it, into `data/twins/`, outside the package; `ctxlib/data/twins.toml` lists their
-files with checksums, so that `cx.load("mini-rotary")` finds them in a clone and fetches them elsewhere.
-Every model is float16, in the format of the family that has its kind of positions: GPT-2 for
-learned ones and none, GPT-NeoX for rotary ones, MPT for ALiBi.
+files with checksums, so that `cx.load("mini-rotary")` finds them in a clone and fetches them
+elsewhere. Every model is float16, in the format of the family that has its kind of positions: GPT-2
+for learned ones and none, GPT-NeoX for rotary ones, MPT for ALiBi.
 
 Then `make execute`, `make book` and `make test`; read the ledgers, and commit model and notebooks
 together. The held-out texts are chosen again (`tools/held_out_texts.py`) if the corpus, the
