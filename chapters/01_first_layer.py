@@ -445,7 +445,7 @@ But a cosine is blind to length. A head that writes next to nothing can write it
 
 # %% tags=["hide-input", "nbval-check-output"]
 share = study.head_variance_share
-study.head_table.assign(**{"who speaks": share.map("{:.0%}".format)})
+study.head_table.assign(**{"variance share": share.map("{:.0%}".format)})
 
 # %% [markdown]
 r"""
@@ -456,7 +456,7 @@ r"""
 - **Stable**: the spread is below 0.3, and there are more than 40 effective tokens.
 - **Who speaks**: a head's share of what the neurons are told otherwise on one text than on another, $\sum_j \operatorname{Var}(\text{out}_h \cdot w_j)$ over texts, with $w_j$ the input weights of neuron $j$, divided by the sum of this over heads.
 
-A plain average over heads gives a silent head the weight of one that says most. So where a later chapter takes one, it is weighted by who speaks.
+A plain average over heads gives a silent head the weight of one that says most. So where a later chapter takes one, it is weighted by variance share.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

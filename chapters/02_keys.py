@@ -271,7 +271,7 @@ tv = {name: cx.total_variation(true_rows, row.expand_as(true_rows)) for name, ro
 # %% tags=["hide-input", "nbval-check-output"]
 median = {name: of_texts.median(0).values for name, of_texts in tv.items()}  # each: head
 shown = pd.DataFrame({k: [f"{v:.2f}" for v in m] for k, m in median.items()})
-shown.insert(0, "who speaks", who.map("{:.0%}".format))
+shown.insert(0, "variance share", who.map("{:.0%}".format))
 shown.rename_axis("head").T
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -417,7 +417,7 @@ weighted = {
 ours = float((split.numpy() * who).sum())
 display(
     cb.finding(
-        f"Over all heads of MiniLM, weighted by who speaks, Equation 1 misplaces {weighted['split']:.2f} of the attention, places alone {weighted['place']:.2f}, and tokens alone {weighted['token']:.2f}.",
+        f"Over all heads of MiniLM, weighted by variance share, Equation 1 misplaces {weighted['split']:.2f} of the attention, places alone {weighted['place']:.2f}, and tokens alone {weighted['token']:.2f}.",
         holds=weighted["split"] < min(0.05, weighted["place"] / 3),
     ),
     cb.finding(
@@ -462,7 +462,7 @@ cv.Rows(weights, passage=passage, head=shown, n=n, picture=picture)
 r"""
 ## Claims
 
-The distances are over all positions of the book's passages, as in the paper's first figure, weighted by who speaks among the *broad* heads, whose kernels cover more than 40 tokens. Three lines fail. The worst head is one in which BOS draws much. That tokens and positions are not orthogonal says little: their angles change, and no attention row does, when one vector is taken from all positions and added to all tokens. [Appendix A](A_scale) shows that, and that the best $C$ is larger than the median only in heads that say next to nothing.
+The distances are over all positions of the book's passages, as in the paper's first figure, weighted by variance share among the *broad* heads, whose kernels cover more than 40 tokens. Three lines fail. The worst head is one in which BOS draws much. That tokens and positions are not orthogonal says little: their angles change, and no attention row does, when one vector is taken from all positions and added to all tokens. [Appendix A](A_scale) shows that, and that the best $C$ is larger than the median only in heads that say next to nothing.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -482,7 +482,7 @@ level = everywhere[:, broad].mean((1, 2)) if broad else np.full(2, np.nan)
 
 
 def spoken(values):
-    """Their mean, weighted by who speaks."""
+    """Their mean, weighted by variance share."""
     return float(np.average(values, weights=who[broad]))
 
 
@@ -515,7 +515,7 @@ inside = cb.Claim(
 )
 cb.ledger(
     model,
-    typical_tv("weighted by who speaks", spoken),
+    typical_tv("weighted by variance share", spoken),
     typical_tv("worst of the broad heads", max),
     cb.Claim(
         "tv_alike",
@@ -534,7 +534,7 @@ cb.ledger(
 
 # %% [markdown]
 r"""
-**On real models**, kept from [chapter 6](06_real_model): TV of the heads that read a text as a whole (*stable*, [chapter 4](04_denominators)), weighted by who speaks. Of MiniLM's these are nine; the figure above has all twelve. Qwen and SmolLM2 turn queries and keys, and their split is that of [chapter 11](11_families).
+**On real models**, kept from [chapter 6](06_real_model): TV of the heads that read a text as a whole (*stable*, [chapter 4](04_denominators)), weighted by variance share. Of MiniLM's these are nine; the figure above has all twelve. Qwen and SmolLM2 turn queries and keys, and their split is that of [chapter 11](11_families).
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -552,7 +552,7 @@ factors = (scores - exact)[..., 0].exp().mean(0)
 pd.DataFrame(
     {
         "its error here": [
-            f"{ours:.2f} of a row's weight, weighted by who speaks; {split.max():.2f} in the worst head",
+            f"{ours:.2f} of a row's weight, weighted by variance share; {split.max():.2f} in the worst head",
             f"BOS gets {factors.min():.1f} to {factors.max():.1f} times its weight, by head, before normalising",
         ]
     },

@@ -198,7 +198,7 @@ def shown(t, c):
 top = [zip(*(v.tolist() for v in c.topk(10)), strict=True) for c in content]
 pd.DataFrame(
     {
-        "who speaks": [f"{v:.0%}" for v in who],
+        "variance share": [f"{v:.0%}" for v in who],
         "rare to common": [f"{v:.1f}" for v in rare_to_common],
         "ten tokens of highest content": [", ".join(shown(t, c) for c, t in ten) for ten in top],
     },
@@ -390,7 +390,7 @@ for k, (name, tv) in enumerate(misplaced.items()):
     fixed, color = heads + (k - 1.5) * 0.17, cb.figures.COLORS[k]
     axis.vlines(fixed, *tv.quantile(torch.tensor([0.05, 0.95]), dim=0), color=color, lw=1.2)
     axis.plot(fixed, middle[name], "os^D"[k], ms=5, color=color, label=name)
-axis.set(xlabel="head, and who speaks", ylabel="misplaced (TV)", ylim=(0, None))
+axis.set(xlabel="head, and its variance share", ylabel="misplaced (TV)", ylim=(0, None))
 axis.set_xticks(heads, [f"{h}\n{who[h]:.0%}" for h in heads])
 axis.legend(fontsize=8, ncols=2)
 alone = misplaced["kernel alone"][:, head].numpy()

@@ -17,7 +17,7 @@ r"""
 **Because each is an average over many tokens; what still moves it is the topic of the text, and taking one number for all texts makes what a head writes too long or too short.**
 In heads 0 and 7, which say 92% of what differs between texts, denominators spread by 24% and 16% of their mean, most of it by topic.
 Deal each token the content of another at random, and they spread by 13% and 7%: this much steadiness needs no learned content.
-Weighted by who speaks, one page of prose is off by 26%, a page from the middle of many by 14%, and no constants do better than 14%.
+Weighted by variance share, one page of prose is off by 26%, a page from the middle of many by 14%, and no constants do better than 14%.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -120,7 +120,7 @@ effective = cx.effective_tokens(pos)  # head
 each_spread = " and ".join(f"{spread[h]:.0%}" for h in speak)
 pd.DataFrame(
     {
-        "who speaks": [f"{v:.0%}" for v in who],
+        "variance share": [f"{v:.0%}" for v in who],
         "effective tokens": [f"{v:.0f}" for v in effective],
         "coefficient of variation": [f"{v:.1%}" for v in spread],
         "stable": study.head_table["stable"].map({True: "yes", False: ""}),
@@ -218,7 +218,7 @@ for k, (part, hatch) in enumerate({"topic": "..", "independent": "", "neighbours
     axis.bar(heads, bar, 0.6, bottom=base, hatch=hatch, color=cb.figures.COLORS[k], label=part)
     above, below = above + bar.clamp(min=0), below + bar.clamp(max=0)
 axis.axhline(0, color=cb.figures.INK, lw=0.8)
-axis.set(xlabel="head, and who speaks", ylabel="share of the variance")
+axis.set(xlabel="head, and its variance share", ylabel="share of the variance")
 axis.set_xticks(heads, [f"{h}\n{who[h]:.0%}" for h in heads])
 figure.legend(loc="outside upper center", ncols=3, fontsize=9)
 cb.figures.picture(
@@ -327,11 +327,11 @@ def cost(c):
 # %% tags=["hide-input", "nbval-check-output"]
 table = {"page of prose": page, "text in the middle": middle, "floor": best}
 by_head = pd.DataFrame({name: cost(c).numpy() for name, c in table.items()})
-by_head.insert(0, "who speaks", who.to_numpy())
+by_head.insert(0, "variance share", who.to_numpy())
 weighted = by_head.mul(who, axis=0).sum() / who.sum()
 plain = by_head.mean()
 by_head.loc["weighted"], by_head.loc["plain mean"] = weighted, plain
-by_head.loc[["weighted", "plain mean"], "who speaks"] = np.nan
+by_head.loc[["weighted", "plain mean"], "variance share"] = np.nan
 on_page, on_middle, least = weighted[1:]
 off = by_head["page of prose"][:-2]
 far = sorted(off[off > ENOUGH / 2].index)
@@ -342,7 +342,7 @@ display(
     .replace("nan%", "")
     .T,
     cb.finding(
-        f"Weighted by who speaks, one page of prose is off by {on_page:.0%}, a page from the middle of many by {on_middle:.0%}, and no constants do better than {least:.0%}.",
+        f"Weighted by variance share, one page of prose is off by {on_page:.0%}, a page from the middle of many by {on_middle:.0%}, and no constants do better than {least:.0%}.",
         holds=bool(on_page > ENOUGH > on_middle and on_middle < 1.1 * least),
     ),
     cb.finding(
@@ -374,7 +374,7 @@ figure.legend(loc="outside upper center", ncols=2, fontsize=9)
 cb.figures.picture(
     figure,
     "4.3",
-    f"Errors of the {len(B)} texts of half B; beside each head, who speaks. Mark: the median text; thick: half of the texts; thin: nine in ten. Shaded: within {ENOUGH:.0%}.",
+    f"Errors of the {len(B)} texts of half B; beside each head, its variance share. Mark: the median text; thick: half of the texts; thin: nine in ten. Shaded: within {ENOUGH:.0%}.",
     f"Ranges, two per head. Median error with the page of prose: {cb.figures.by_head(errors['page of prose'].quantile(0.5, dim=0), '+.0%')}; with the text in the middle all medians are within {away[2].abs().max():.0%} of zero.",
 )
 
@@ -416,7 +416,7 @@ display(
         ),
     ),
     cb.finding(
-        f"A text from the domain that is read leaves {by_domain[own].mean():.0%}, one from another domain {by_domain[~own].mean():.0%}, weighted by who speaks.",
+        f"A text from the domain that is read leaves {by_domain[own].mean():.0%}, one from another domain {by_domain[~own].mean():.0%}, weighted by variance share.",
         holds=bool(by_domain[own].mean() < 0.9 * by_domain[~own].mean()),
     ),
 )
@@ -440,7 +440,7 @@ its_denom = cx.softmax_denominators(real, fresh)  # text head
 its_page = cx.softmax_denominators(real, [there.calibration_text])[0]
 
 # %% tags=["hide-input", "nbval-check-output"]
-its = there.head_table.assign(**{"who speaks": there.head_variance_share})
+its = there.head_table.assign(**{"variance share": there.head_variance_share})
 its["coefficient of variation"] = cx.denominators.head_table(real, there.texts)[
     "coefficient of variation"
 ]
@@ -454,7 +454,7 @@ unsteady, calm = its[~its["stable"]], its[its["stable"]]
 broad = unsteady[unsteady["effective tokens"] > cx.heads.BROAD]
 local = unsteady.drop(broad.index)
 off_there, off_all = (
-    (some["error of its page"] * some["who speaks"]).sum() / some["who speaks"].sum()
+    (some["error of its page"] * some["variance share"]).sum() / some["variance share"].sum()
     for some in (calm, its)
 )
 ends = real.prepare(fresh)[0, [0, -1]]
@@ -463,12 +463,12 @@ held = (real.decomposition.kernels[:, [0, -1]] * real.decomposition.content[:, e
 ) / its_denom.mean(0)
 display(
     its.assign(
-        **{c: its[c].map("{:.0%}".format) for c in ("who speaks", "error of its page", "topic")},
+        **{c: its[c].map("{:.0%}".format) for c in ("variance share", "error of its page", "topic")},
         stable=its["stable"].map({True: "yes", False: "no"}),
         **{"coefficient of variation": its["coefficient of variation"].map("{:.1%}".format)},
     )[
         [
-            "who speaks",
+            "variance share",
             "effective tokens",
             "coefficient of variation",
             "stable",
@@ -477,7 +477,7 @@ display(
         ]
     ].T,
     cb.finding(
-        f"Not every head holds still. Of the {len(its)} heads, head {listed(broad.index)} covers {listed(broad['effective tokens'])} tokens and spreads by {broad['coefficient of variation'].max():.1%} all the same, just beyond the bound of {there.max_cv:.0%}, and it says {broad['who head_variance_share'].sum():.0%} of what differs between texts.",
+        f"Not every head holds still. Of the {len(its)} heads, head {listed(broad.index)} covers {listed(broad['effective tokens'])} tokens and spreads by {broad['coefficient of variation'].max():.1%} all the same, just beyond the bound of {there.max_cv:.0%}, and it says {broad['variance share'].sum():.0%} of what differs between texts.",
         holds=len(broad) == 1 and bool(broad["coefficient of variation"].max() >= there.max_cv),
         otherwise=f"of {len(its)} heads {listed(unsteady.index)} are not stable.",
     ),
@@ -486,7 +486,7 @@ display(
         holds=len(local) == 1 and bool(held[local.index].min() > 0.5),
     ),
     cb.finding(
-        f"Topic makes {calm['topic'].min():.0%} to {calm['topic'].max():.0%} of the variance in the {len(calm)} stable heads. There one page of prose is off by {off_there:.0%}, weighted by who speaks, over all heads by {off_all:.0%}.",
+        f"Topic makes {calm['topic'].min():.0%} to {calm['topic'].max():.0%} of the variance in the {len(calm)} stable heads. There one page of prose is off by {off_there:.0%}, weighted by variance share, over all heads by {off_all:.0%}.",
         holds=bool(off_there < off_all < ENOUGH and calm["topic"].min() > 0.4),
     ),
 )
@@ -560,7 +560,7 @@ cv.Denominators(study.fixed, texts, labeled, picture=picture, head=head)
 r"""
 ## Claims
 
-Intervals are over documents. What is averaged over heads is weighted by who speaks, among the *broad* heads, those that cover more than 40 effective tokens.
+Intervals are over documents. What is averaged over heads is weighted by variance share, among the *broad* heads, those that cover more than 40 effective tokens.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -570,7 +570,7 @@ denom_np = denom.numpy()
 
 
 def spoken(values):
-    """Mean over the broad heads, weighted by who speaks."""
+    """Mean over the broad heads, weighted by variance share."""
     weight = who.to_numpy() * is_broad
     return float((np.asarray(values) * weight).sum() / weight.sum()) if is_broad.any() else np.nan
 
@@ -645,7 +645,7 @@ cb.ledger(
     ),
     cb.Claim(
         "spread_at_half",
-        "coefficient of variation of denom, weighted by who speaks",
+        "coefficient of variation of denom, weighted by variance share",
         *judged(lambda d: spoken(denom_np[d].std(0, ddof=1) / denom_np[d].mean(0))),
     ),
     cb.Claim(
@@ -655,22 +655,22 @@ cb.ledger(
     ),
     cb.Claim(
         "mean_of_context",
-        "topic: standard deviation over mean, weighted by who speaks",
+        "topic: standard deviation over mean, weighted by variance share",
         *judged(tau),
     ),
     cb.Claim(
         "one_text",
-        "error of one prose passage on held-out texts, weighted by who speaks, median passage",
+        "error of one prose passage on held-out texts, weighted by variance share, median passage",
         *judged(lambda d: np.median(of_prose[:, d].mean(1)), in_B),
     ),
     cb.Claim(
         "own_domain",
-        "error with the domain matched, over error with another, weighted by who speaks",
+        "error with the domain matched, over error with another, weighted by variance share",
         *judged(matched_over_unmatched, in_B),
     ),
     cb.Claim(
         "other_tokens_steady",
-        f"coefficient of variation with other tokens than {TOKEN!r}, weighted by who speaks, median token",
+        f"coefficient of variation with other tokens than {TOKEN!r}, weighted by variance share, median token",
         float(np.median([spoken(row) for row in by_asker])),
     ),
     *gpt2,
@@ -678,7 +678,7 @@ cb.ledger(
 
 # %% [markdown]
 r"""
-**On real models**, kept from [chapter 6](06_real_model), over the stable heads and weighted by who speaks:
+**On real models**, kept from [chapter 6](06_real_model), over the stable heads and weighted by variance share:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -691,7 +691,7 @@ r"""
 
 # %% tags=["hide-input", "nbval-check-output"]
 assumed = {
-    "a head's denominator at n is one number": f"the coefficient of variation: {spoken(spread):.0%} weighted by who speaks, {spread.max():.0%} in head {int(spread.argmax())}",
+    "a head's denominator at n is one number": f"the coefficient of variation: {spoken(spread):.0%} weighted by variance share, {spread.max():.0%} in head {int(spread.argmax())}",
     "one page can give that number": f"{on_page:.0%} with the page of prose, {on_middle:.0%} with a text from the middle; one factor per head, so that each head's direction is right",
     "what moves it is mostly the topic, which a wider kernel does not remove": f"{topic.min():.0%} of the variance at least, in {MODEL}",
 }

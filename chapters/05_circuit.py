@@ -329,8 +329,8 @@ shown.iloc[4, 1] = ""  # a domain's mean does not vary within it
 r, (inside, in_even, in_ones) = fits["r"].iloc[0], fits["r within domains"].iloc[:3]
 fvu = fits.loc["the circuit", "FVU"]
 bare = fits.loc["mean of the domain, this text left out", "FVU"]
-fixed = fits.loc["the circuit, two constants from half A", "FVU"]
-even_fixed = fits.loc["an even bag, two constants from half A", "FVU"]
+corrected = fits.loc["the circuit, two constants from half A", "FVU"]
+even_corrected = fits.loc["an even bag, two constants from half A", "FVU"]
 display(
     shown.rename_axis(f"against what the heads add; {len(half_B)} texts"),
     cb.finding(
@@ -338,12 +338,12 @@ display(
         holds=r > 0.95,
     ),
     cb.finding(
-        f"It gets the amounts wrong: {fvu:.0%} of the variance stays unexplained, and {fixed:.0%} once each neuron has a slope and an offset from other texts, where an even bag with the same leaves {even_fixed:.0%}.",
-        holds=bool(fixed < 0.25 * fvu and fixed < even_fixed / 2),
+        f"It gets the amounts wrong: {fvu:.0%} of the variance stays unexplained, and {corrected:.0%} once each neuron has a slope and an offset from other texts, where an even bag with the same leaves {even_corrected:.0%}.",
+        holds=bool(corrected < 0.25 * fvu and corrected < even_corrected / 2),
     ),
     cb.finding(
         f"Without these two constants the mean of the text's domain, which leaves {bare:.0%}, is the better guess of amounts.",
-        holds=bool(fixed < bare < fvu),
+        holds=bool(corrected < bare < fvu),
     ),
     cb.finding(
         f"Without content and kernel, an even mean of what the tokens bring reaches r = {fits['r'].iloc[3]:.3f}.",
@@ -456,7 +456,7 @@ content_spread = content.std(1) / content.mean(1)
 apart = cx.total_variation(pos, circuit.kernel)  # head
 pd.DataFrame(
     {
-        "who speaks": [f"{v:.0%}" for v in who],
+        "variance share": [f"{v:.0%}" for v in who],
         "spread of the denominator": [
             f"{v:.0%}" for v in study.head_table["coefficient of variation"][heads]
         ],
@@ -671,8 +671,8 @@ cb.finding(
 
 # %% tags=["hide-input", "nbval-check-output"]
 cb.finding(
-    f"Its amounts are not to be trusted (FVU {fvu:.3f}) until two constants a neuron are taken from other texts ({fixed:.3f}).",
-    holds=bool(fixed < 0.1 < fvu),
+    f"Its amounts are not to be trusted (FVU {fvu:.3f}) until two constants a neuron are taken from other texts ({corrected:.3f}).",
+    holds=bool(corrected < 0.1 < fvu),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]

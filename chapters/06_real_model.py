@@ -217,7 +217,7 @@ class First:
         return factor * self.circuit.scale / scale
 
     def over_heads(self, values):
-        """Mean over the stable heads, weighted by who speaks."""
+        """Mean over the stable heads, weighted by variance share."""
         weight = self.share[self.heads]
         return float(np.asarray(values)[self.heads] @ weight / weight.sum())
 
@@ -303,7 +303,7 @@ local = qwen.head_table.index[qwen.head_table["effective tokens"] < 40].tolist()
 stable_share = float(qwen.share[heads].sum())
 loud = int(qwen.share.idxmax())
 display(
-    qwen.head_table.assign(**{"who speaks": qwen.share.map("{:.0%}".format)}),
+    qwen.head_table.assign(**{"variance share": qwen.share.map("{:.0%}".format)}),
     cb.finding(
         f"{len(heads)} of Qwen's {fixed.n_heads} heads are stable, {cb.listed(heads)}; {len(local)} reach over fewer than 40 tokens.",
         holds=bool(len(local) > fixed.n_heads / 2 and len(heads) < fixed.n_heads / 2),
@@ -319,7 +319,7 @@ figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.6)
 colours = [f"C{int(not stable)}" for stable in qwen.head_table["stable"]]
 for axis, (name, values) in zip(
     axes,
-    {"effective tokens": qwen.head_table["effective tokens"], "who speaks": qwen.share}.items(),
+    {"effective tokens": qwen.head_table["effective tokens"], "variance share": qwen.share}.items(),
     strict=True,
 ):
     axis.bar(range(fixed.n_heads), values, color=colours, width=0.7)
@@ -639,7 +639,7 @@ So the parts recur, and they are small beside what is a token's own. What comes 
 
 ## The same table for five models
 
-Effective tokens, spread, TV and the error of one page are means over the stable heads, weighted by who speaks. The error of one page is the mean distance of a text's denominators from those of the page, as a share of the page's. An even bag is the plain mean of what the tokens' values say, without kernel and content ([chapter 5](05_circuit)).
+Effective tokens, spread, TV and the error of one page are means over the stable heads, weighted by variance share. The error of one page is the mean distance of a text's denominators from those of the page, as a share of the page's. An even bag is the plain mean of what the tokens' values say, without kernel and content ([chapter 5](05_circuit)).
 """
 
 # %% tags=["hide-input"]
@@ -974,7 +974,7 @@ here = {
 here = {id: math.nan if known else float(value) for id, value in here.items()}
 cb.ledger(
     model,
-    cb.Claim("tv", "Qwen: TV of the stable heads, weighted by who speaks", here["tv"]),
+    cb.Claim("tv", "Qwen: TV of the stable heads, weighted by variance share", here["tv"]),
     cb.Claim("share_stable", "Qwen: share of its heads that is stable", here["share_stable"]),
     cb.Claim(
         "median_r",

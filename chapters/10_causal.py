@@ -146,7 +146,7 @@ class Told:
             return whole
 
         spots = ("unembed.hook_in", last + "in")
-        only = [(fixed, lambda own, hook: own[:, self.asked]) for fixed in spots]
+        only = [(spot, lambda own, hook: own[:, self.asked]) for spot in spots]
         hooks = [*hooks, *only, (last + "out", back)]
         return self.model.run_with_hooks(self.x[rows], fwd_hooks=hooks).log_softmax(-1).cpu()
 
@@ -342,9 +342,9 @@ def farther_on(texts, means=True):
             z = {t: put(name, t.x) - off[name][: t.x.shape[1]] for t in (short, told)}
             near, far = (t.cost(lambda rows, z=z[t]: [inside(z[rows])]).kl for t in z)
             found[name + RIGHT] = {"early": a_text(near).tolist(), "kl": far[:, :-1].mean(1).tolist(), "home": far[:, -1].tolist()}  # fmt: skip
-        for fixed, name, there in ((n, PAPER, told), (m, BOS, short)):
-            here, quiet = put(name, there.x)[:, fixed], silent[fixed]
-            puts = {"silence": quiet.expand_as(here), name: here, "mean put right": here - off[name][fixed]}  # fmt: skip
+        for position, name, there in ((n, PAPER, told), (m, BOS, short)):
+            here, quiet = put(name, there.x)[:, position], silent[position]
+            puts = {"silence": quiet.expand_as(here), name: here, "mean put right": here - off[name][position]}  # fmt: skip
             found[f"alone: {name}"] = {k: at_one_place(there, z) for k, z in puts.items()}
         # the mean error alone: the heads as they are, and off by it
         moved = short.first_layer("attn.hook_z")[:, :, heads] + off[BOS][:READ]
@@ -849,7 +849,7 @@ spread = (outputs.sum(1) @ weights.mlp_input()[0]).std(0).topk(len(J)).indices.t
 ALL = list(range(weights.n_neurons))
 
 
-def fixed(values, members):
+def set_neurons(values, members):
     """A hook that fixes the pre-activations of some neurons."""
 
     def hook(own, hook):
@@ -863,7 +863,7 @@ def fixed(values, members):
 
 def hold(members):
     """Silence, with some neurons held as they were."""
-    return lambda rows: [*silence(rows), fixed(as_they_were[rows], members)]
+    return lambda rows: [*silence(rows), set_neurons(as_they_were[rows], members)]
 
 
 def share_of(change):
@@ -875,7 +875,7 @@ def share_of(change):
 
 
 past, past_size = share_of(hold(ALL))
-through, _ = share_of(lambda rows: [fixed(in_silence_pre[rows], ALL)])
+through, _ = share_of(lambda rows: [set_neurons(in_silence_pre[rows], ALL)])
 left_J, left_spread, *of_draws = (share_of(hold(some))[0] for some in (J, spread, *some_others))
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -61,7 +61,7 @@ OWN = 1e-6  # with the text's own constants the circuit is exact without positio
 # Set later, before these were measured: r and FVU are medians over the pages, and their intervals
 # draw a page and the documents of half B at once; a bound inside leaves it undecided. Steadiness
 # counts as learned where the same layer untrained has fewer stable heads.
-# Set before the planes of SmolLM2 and Qwen were measured: stable heads, weighted by who speaks;
+# Set before the planes of SmolLM2 and Qwen were measured: stable heads, weighted by variance share;
 # planes are chosen on half A and judged on half B. Set later, before it was measured: there, too,
 # steadiness is free if as many heads or more are stable in the same layer untrained.
 PLANES = 4  # so many planes of each head are read at every distance, the others by their mean
@@ -571,7 +571,7 @@ if MODELS:
 
 # %% [markdown]
 r"""
-Every stable head was asked at 200 tokens or more; rows and neurons are half B's. TV is weighted by who speaks ([chapter 6](06_real_model)). FVU ([chapter 9](09_evaluation)) is that of the 100 strongest neurons by such rows, with everything else as in truth.
+Every stable head was asked at 200 tokens or more; rows and neurons are half B's. TV is weighted by variance share ([chapter 6](06_real_model)). FVU ([chapter 9](09_evaluation)) is that of the 100 strongest neurons by such rows, with everything else as in truth.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -579,7 +579,7 @@ real = {REAL[name]: facts for name, facts in json.loads(ON_REAL.read_text()).ite
 
 
 def kept_planes(name, how="most interaction"):
-    """By number of planes: TV, weighted by who speaks, and FVU."""
+    """By number of planes: TV, weighted by variance share, and FVU."""
     facts = real[name]
     tv = [float(np.dot(of_heads, facts["speaks"])) for of_heads, _ in facts[how]]
     return pd.DataFrame({"TV": tv, "FVU": [f for _, f in facts[how]]}, index=list(COUNTS))

@@ -15,7 +15,7 @@ r"""
 # Where does Equation 1 err?
 
 **In the four heads that say least most of the error is the token that begins every text. In those that speak it is not: there a constant from the wrong tokens, tokens that differ in length, their angle with the place, and the half for the token all have a part.**
-Weighted by who speaks, Equation 1 misplaces 0.038 of the attention; with BOS by its own key and the constant C from texts it is 0.0117 less [0.0107, 0.0125].
+Weighted by variance share, Equation 1 misplaces 0.038 of the attention; with BOS by its own key and the constant C from texts it is 0.0117 less [0.0107, 0.0125].
 Even with each source's true length in the positional half a part is left.
 The C of texts is better at this origin, and worse at one where it gives the wrong length.
 """
@@ -130,7 +130,7 @@ weight = study.head_variance_share.to_numpy()
 
 
 def spoken(tv):
-    """Of every head, weighted by who speaks."""
+    """Of every head, weighted by variance share."""
     return float(np.asarray(tv) @ weight)
 
 
@@ -165,7 +165,7 @@ def shares(values, chosen):
 by_scale = 1 - with_bos / at_once  # head
 mended = [h for h in heads if by_scale[h] > 0.5]
 cb.finding(
-    f"Of the error of one constant BOS makes {shares(by_scale, mended)} in heads {cb.listed(mended)}, and {shares(by_scale, loud)} in {cb.listed(loud)}, which say most: weighted by who speaks it misplaces {spoken(at_once):.3f} of the attention, and {spoken(with_bos):.3f} where BOS keeps its own scale.",
+    f"Of the error of one constant BOS makes {shares(by_scale, mended)} in heads {cb.listed(mended)}, and {shares(by_scale, loud)} in {cb.listed(loud)}, which say most: weighted by variance share it misplaces {spoken(at_once):.3f} of the attention, and {spoken(with_bos):.3f} where BOS keeps its own scale.",
     holds=bool(mended and most(by_scale, loud) < 0.1)  # set later, as the next line
     and spoken(at_once) / 2 < spoken(with_bos) < spoken(at_once),
 )
@@ -209,7 +209,7 @@ cb.figures.picture(
     figure,
     "A.2",
     "Distance to the true rows when the series is cut off at each order; at the left, Equation 1 with BOS by its own key.",
-    f"One falling line a head on a logarithmic axis; weighted by who speaks: {by_order}; Equation 1 with BOS by its own key {spoken(split[True]):.4f}.",
+    f"One falling line a head on a logarithmic axis; weighted by variance share: {by_order}; Equation 1 with BOS by its own key {spoken(split[True]):.4f}.",
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -219,11 +219,11 @@ zero, one, two = map(spoken, orders[:3])
 beats = {own: [h for h in heads if tv[h] < orders[0][h]] for own, tv in split.items()}
 display(
     cb.finding(
-        f"Cut off early, the error of the series falls fast: at orders 0, 1 and 2 it misplaces {zero:.3f}, {one:.3f} and {two:.3f}, weighted by who speaks. Of tokens 19 in 20 deviate by less than {wide:.2f}, and {diverges:.2%} by more than 1, where it diverges.",
+        f"Cut off early, the error of the series falls fast: at orders 0, 1 and 2 it misplaces {zero:.3f}, {one:.3f} and {two:.3f}, weighted by variance share. Of tokens 19 in 20 deviate by less than {wide:.2f}, and {diverges:.2%} by more than 1, where it diverges.",
         holds=bool(wide < 1) and one < zero / 2 and two < one / 2,
     ),
     cb.finding(
-        f"With BOS by its own key Equation 1 beats order 0 in heads {cb.listed(beats[True])}; as published in heads {cb.listed(beats[False])} only. Weighted by who speaks it does in both forms, with {spoken(split[True]):.3f} and {spoken(split[False]):.3f}; order 1 is better in every head.",
+        f"With BOS by its own key Equation 1 beats order 0 in heads {cb.listed(beats[True])}; as published in heads {cb.listed(beats[False])} only. Weighted by variance share it does in both forms, with {spoken(split[True]):.3f} and {spoken(split[False]):.3f}; order 1 is better in every head.",
         holds=bool(len(beats[False]) < len(heads) / 2 < len(beats[True]))
         and spoken(split[False]) < zero
         and bool((orders[1] < split[True]).all()),
@@ -320,7 +320,7 @@ def misplaced(m):
 along = [misplaced(m) for m in stops]
 display(
     cb.finding(
-        f"Within 16 tokens of n the zero makes scores {ratio:.1f} times as exact. Yet with BOS by its own key rows gain by more than a fifth in heads {cb.listed(better)} only (as published by {shares(gain, better)}), and lose in {cb.listed(worse)}: weighted by who speaks, rows are slightly worse with the zero, by {lost:.4f} [{lost_ends[0]:.4f}, {lost_ends[1]:.4f}].",
+        f"Within 16 tokens of n the zero makes scores {ratio:.1f} times as exact. Yet with BOS by its own key rows gain by more than a fifth in heads {cb.listed(better)} only (as published by {shares(gain, better)}), and lose in {cb.listed(worse)}: weighted by variance share, rows are slightly worse with the zero, by {lost:.4f} [{lost_ends[0]:.4f}, {lost_ends[1]:.4f}].",
         holds=bool(ratio > 1.5 and len(better) > 0 and not set(better) & set(loud))
         and 0 < lost_ends[0] < lost < 0.1 * spoken(bare[True]),  # set later, as that it levels off
     ),
@@ -333,7 +333,7 @@ display(
         and bool(left_over[worst] > 3 * moves[worst]),
     ),
     cb.finding(
-        f"Asked by the text's own token at n, BOS dropped, the distance grows along {len(some)} texts and then levels off: at n = {cb.listed(stops)} it is {cb.listed(f'{tv:.2f}' for tv in along)}, weighted by who speaks.",
+        f"Asked by the text's own token at n, BOS dropped, the distance grows along {len(some)} texts and then levels off: at n = {cb.listed(stops)} it is {cb.listed(f'{tv:.2f}' for tv in along)}, weighted by variance share.",
         holds=along[0] < along[1] < along[2]
         and abs(along[3] - along[2]) < (along[2] - along[1]) / 2,
     ),
@@ -370,7 +370,7 @@ cosines = {  # of tokens with positions
 
 # %% [markdown]
 r"""
-For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$ (random directions have 0.8), both constants; the true length over the one that either puts in P, the median over sources 1 to $n$; and the TV of rows with either, BOS by its own key, weighted by who speaks.
+For each of the four, the table has the mean $\lvert$cosine$\rvert$ in units of $1 / \sqrt{d_\text{model}}$ (random directions have 0.8), both constants; the true length over the one that either puts in P, the median over sources 1 to $n$; and the TV of rows with either, BOS by its own key, weighted by variance share.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -456,7 +456,7 @@ of_published, of_own = best.values()
 large = [h for h in heads if of_published[h] > 1.5]
 small = [h for h in heads if h not in large]
 cb.finding(
-    f"As published, rows of heads {cb.listed(small)}, which say {weight[small].sum():.0%}, are best at {most(of_published, small):.2f} of the vocabulary's typical length, near that of texts, {C_texts / C:.2f}; those of {cb.listed(large)} at {least(of_published, large):.2f} or more. With BOS by its own key all are best at {of_own.max():.2f}; weighted by who speaks, {best_spoken['Equation 1']:.2f} is best in both forms.",
+    f"As published, rows of heads {cb.listed(small)}, which say {weight[small].sum():.0%}, are best at {most(of_published, small):.2f} of the vocabulary's typical length, near that of texts, {C_texts / C:.2f}; those of {cb.listed(large)} at {least(of_published, large):.2f} or more. With BOS by its own key all are best at {of_own.max():.2f}; weighted by variance share, {best_spoken['Equation 1']:.2f} is best in both forms.",
     holds=bool(len(large) and len(small) and np.ptp(of_own) == 0 and most(of_published, small) < 1)
     and len(set(best_spoken.values())) == 1
     and bool(weight[small].sum() > 0.9 and abs(of_own.max() - C_texts / C) < 0.1),
@@ -476,7 +476,7 @@ gained, *ends = fewer(by_both, distances(published))
 by_bos = 1 - split[True] / split[False]  # head
 display(
     cb.finding(
-        f"Weighted by who speaks, Equation 1 misplaces {spoken(split[False]):.3f} of the attention; with BOS by its own key and the constant C from texts it is {gained:.4f} less [{ends[0]:.4f}, {ends[1]:.4f}].",
+        f"Weighted by variance share, Equation 1 misplaces {spoken(split[False]):.3f} of the attention; with BOS by its own key and the constant C from texts it is {gained:.4f} less [{ends[0]:.4f}, {ends[1]:.4f}].",
         holds=ends[0] > 0,
     ),
     cb.finding(
@@ -538,7 +538,7 @@ by_text = {name: cx.total_variation(*pair) for name, pair in of_rows.items()}  #
 bridge = pd.DataFrame(
     {
         name: {
-            "weighted by who speaks (2, 6, A)": spoken(tv.median(0).values),
+            "weighted by variance share (2, 6, A)": spoken(tv.median(0).values),
             "the middle head (11; E, first table)": float(np.median(tv.median(0).values)),
             "mean over heads (E, doses)": float(tv.median(0).values.mean()),
             "the worst head (2)": float(tv.median(0).values.max()),

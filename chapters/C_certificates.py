@@ -133,7 +133,7 @@ def read_weights(study):
 
 def certificate(study, shares, p, b):
     """What the inequalities need: each `head table` but `center`, which is `head`."""
-    content, kernel, fixed = read_weights(study)
+    content, kernel, constant = read_weights(study)
     b = min(b, kernel.shape[1])
     padded = torch.nn.functional.pad(kernel, (-kernel.shape[1] % b, 0))
     w = padded.unflatten(-1, (-1, b)).sum(-1)  # head block
@@ -141,7 +141,7 @@ def certificate(study, shares, p, b):
     high, low = content.amax(-1, keepdim=True), content.amin(-1, keepdim=True)
     mu = content @ p.T
     variance = (content.square() @ p.T - mu.square()).clamp(min=1e-30)
-    mean = fixed[:, None] + mu * kernel.sum(-1, keepdim=True)
+    mean = constant[:, None] + mu * kernel.sum(-1, keepdim=True)
     return SimpleNamespace(
         shares=shares,
         center=mean @ shares,
@@ -348,8 +348,8 @@ The post proposes more than a tail: sort the inputs by the size of their denomin
 # %% tags=["hide-input", "nbval-check-output"]
 def largest(study, c):
     """`head`: the largest error of any text at all, the loudest token everywhere."""
-    content, kernel, fixed = read_weights(study)
-    return ((fixed + content.amax(-1) * kernel.sum(-1)) / c.center - 1).clamp(min=1)
+    content, kernel, constant = read_weights(study)
+    return ((constant + content.amax(-1) * kernel.sum(-1)) / c.center - 1).clamp(min=1)
 
 
 most, middle = largest(study, ours), int(p_ours.argsort()[len(heads) // 2])
@@ -442,17 +442,17 @@ who = study.head_variance_share
 
 
 def spoken(values):
-    """The mean over heads, weighted by who speaks."""
+    """The mean over heads, weighted by variance share."""
     return float(np.average(np.asarray(values), weights=who))
 
 
 display(
     cb.finding(
-        f"The bound by partition holds in every head; weighted by who speaks it is {spoken(b_ours):.0%} against {spoken(measured):.1%} that half B has, {times.min():.1f} to {times.max():.1f} times what comes.",
+        f"The bound by partition holds in every head; weighted by variance share it is {spoken(b_ours):.0%} against {spoken(measured):.1%} that half B has, {times.min():.1f} to {times.max():.1f} times what comes.",
         holds=bool((b_ours >= measured).all() and spoken(b_ours) < 1),
     ),
     cb.finding(
-        f"A denominator computed from weights and frequencies serves as calibration: weighted by who speaks it is off by {spoken(measured):.1%}, where no constants do better than {spoken(floor):.1%}.",
+        f"A denominator computed from weights and frequencies serves as calibration: weighted by variance share it is off by {spoken(measured):.1%}, where no constants do better than {spoken(floor):.1%}.",
         holds=bool(spoken(measured) < 1.1 * spoken(floor)),
     ),
 )
@@ -790,7 +790,7 @@ no_table = torch.full_like(one[1], 1 / one[1].shape[1])
 uniform = certificate(study, one[0], no_table, BLOCK)
 off_uniform = (D / uniform.center - 1).abs().mean(0)
 cb.finding(
-    f"Without frequencies, every token as likely as any other, the mean is off by {spoken(off_uniform):.1%} instead of {spoken(measured):.1%}, weighted by who speaks.",
+    f"Without frequencies, every token as likely as any other, the mean is off by {spoken(off_uniform):.1%} instead of {spoken(measured):.1%}, weighted by variance share.",
     holds=bool(spoken(off_uniform) > 1.5 * spoken(measured)),
 )
 
@@ -808,7 +808,7 @@ refused = each[~each["stable"]]
 missing = int((each["stable"] & ~each[f"chosen: {KEY}"]).sum())
 assume = {
     "a head that the certificate chooses is stable": f"no false choice among the {len(refused)} heads that texts refuse, {int((refused['effective tokens'] > cx.heads.BROAD).sum())} of them by spread and the others by width; {missing} of {int(each['stable'].sum())} stable ones missed",
-    "the mean denominator computed from counts calibrates a head": f"off by {spoken(measured):.1%} weighted by who speaks, {float(measured.max()):.0%} in head {int(measured.argmax())}",
+    "the mean denominator computed from counts calibrates a head": f"off by {spoken(measured):.1%} weighted by variance share, {float(measured.max()):.0%} in head {int(measured.argmax())}",
     f"{PROMISED:.0%} of texts are within what blocks of {BLOCK} promise": f"at least {least_ours:.1%} are, and the promise is {float(p_ours.min()):.0%} in the best head, vacuous in {len(empty)}",
 }
 pd.DataFrame(assume.items(), columns=["you may assume", "and the error is"], index=range(1, 4))

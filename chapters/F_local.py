@@ -312,8 +312,8 @@ def knowing(kept, flat, d_vocab):
 def given(entry, pmi, often):
     """The rank correlation of entry and PMI with the counts of both tokens held still."""
     ranks = [stats.rankdata(v) for v in (entry, pmi, *often)]
-    fixed = np.stack([np.ones(len(pmi)), *ranks[2:]], 1)
-    left = [v - fixed @ np.linalg.lstsq(fixed, v, rcond=None)[0] for v in ranks[:2]]
+    covariates = np.stack([np.ones(len(pmi)), *ranks[2:]], 1)
+    left = [v - covariates @ np.linalg.lstsq(covariates, v, rcond=None)[0] for v in ranks[:2]]
     return float(np.corrcoef(*left)[0, 1])
 
 

@@ -1,10 +1,14 @@
-"""The package as pip installs it: whole, small, typed, in ranges, at work far from its source."""
+"""The packages as pip installs them: whole, small, typed, in ranges, at work far from their source;
+and what imports what.
+"""
 
+import ast
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from graphlib import TopologicalSorter
 from inspect import get_annotations
 from pathlib import Path
 from pkgutil import resolve_name
@@ -15,6 +19,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from test_publish import PROJECT
 
+PACKAGES = ("ctxlib", "ctxviews", "ctxbook")
+OF_NPM = {"node_modules", "package.json", "package-lock.json", "jsconfig.json"}
 PARTS = PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()
 NEEDED = [Requirement(line) for part in PARTS for line in part]
 
@@ -25,22 +31,28 @@ def wheel(tmp_path_factory):
     folder, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, folder)
-    unwanted = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "ctxlib", folder / "ctxlib", ignore=unwanted)
+    for name in PACKAGES:
+        unwanted = shutil.ignore_patterns("__pycache__", "node_modules")
+        shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
+    (folder / "data").mkdir()
+    (folder / "data" / "kept.json").write_text("[]")
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--wheel-dir", str(out), str(folder)], check=True, cwd=out)
     (wheel,) = out.glob("ctxlib-*.whl")
     return wheel
 
 
-def test_the_wheel_is_the_package_with_its_licences_and_nothing_else(wheel):
-    files = (f for f in (ROOT / "ctxlib").rglob("*") if f.is_file())
-    package = {f.relative_to(ROOT).as_posix(): f.read_bytes() for f in files if f.suffix != ".pyc"}
+def test_the_wheel_is_the_packages_with_their_licences_and_nothing_else(wheel):
+    """Not the repository's `data`, nor what npm needs."""
+    files = (f for name in PACKAGES for f in (ROOT / name).rglob("*") if f.is_file())
+    files = (f for f in files if f.suffix != ".pyc" and not OF_NPM & {*f.parts})
+    package = {f.relative_to(ROOT).as_posix(): f.read_bytes() for f in files}
     with zipfile.ZipFile(wheel) as archive:
         held = {n: archive.read(n) for n in archive.namelist() if ".dist-info/" not in n}
         licences = {n.partition("/licenses/")[2] for n in archive.namelist()}
     assert held.keys() == package.keys() and held == package
-    assert {"ctxlib/py.typed", "ctxlib/data/mini/model.safetensors"} <= held.keys()
+    assert {f"{name}/py.typed" for name in PACKAGES} <= held.keys()
+    assert {"ctxlib/data/mini/model.safetensors", "ctxviews/engine/circuit.js"} <= held.keys()
     assert {"LICENSE", "NOTICE", "ctxlib/data/texts/CREDITS.md"} <= licences
     assert wheel.stat().st_size <= 16 * 2**20
 
@@ -70,21 +82,22 @@ def test_installed_it_works_far_from_its_source(wheel, tmp_path):
 import sys
 assert not any(p.startswith({str(ROOT)!r}) and "site-packages" not in p for p in sys.path)
 sys.path.insert(0, {str(target)!r})
+import ctxbook as cb
 import ctxlib as cx
 import ctxviews as cv
 weights = cx.LayerWeights.of(cx.load("mini"))
 bundled = len(cv.NeuronExplorer._esm) > 10_000
-print(cx.__file__, weights.n_ctx, len(cx.texts.passages(weights)), bundled)
+print(cx.__file__, weights.n_ctx, len(cx.texts.passages(weights)), bundled, cb.published("tv").value)
 """
     # -I: neither the working folder nor PYTHONPATH
     done = subprocess.run(
         [sys.executable, "-I", "-c", script], cwd=elsewhere, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    file, n_ctx, passages, bundled = done.stdout.split()
+    file, n_ctx, passages, bundled, published = done.stdout.split()
     assert Path(file) == target / "ctxlib" / "__init__.py"
     assert int(passages) == len(list((ROOT / "ctxlib" / "data" / "passages").glob("*.txt")))
-    assert int(n_ctx) > 0 and bundled == "True"
+    assert (int(n_ctx) > 0, bundled, published) == (True, "True", "~0.05")
 
 
 # ---------------------------------------------------------------- what stands on what
@@ -112,9 +125,80 @@ def test_chapters_that_change_with_equation_1_are_named():
     assert [{*re.findall(r"\b[\dA-Z]+\b", part)} for part in named] == [write, read - write]
 
 
-def test_what_computes_imports_nothing_that_makes_pages():
-    pages = r"claims|plots|studies|chat|widgets|decoders(/|\.| import )explain"
-    for file in (ROOT / "ctxlib").rglob("*.py"):
-        if not re.match(rf"{pages}|__", file.relative_to(ROOT / "ctxlib").as_posix()):
-            imported = rf"(?m)^ *(from ctxlib\.|import ctxlib\.|from ctxlib import )({pages})\b"
-            assert not re.search(imported, file.read_text("utf-8")), file
+# ---------------------------------------------------------------- what imports what
+
+MAY_IMPORT = {"ctxlib": {"ctxlib"}, "ctxviews": {"ctxlib", "ctxviews"}, "ctxbook": {*PACKAGES}}
+ORDER = (  # within ctxlib; each module imports from those before it
+    "checks models weights texts decompose exact hooks adapter query additive store fix heads "
+    "denominators circuit neurons accumulate evaluation studies lookups"
+).split()
+LATE = {"dask", "datasets", "gguf", "openai"}  # optional, or slow to import
+
+SOURCES = {
+    ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+    for name in PACKAGES
+    for file in (ROOT / name).rglob("*.py")
+    if not OF_NPM & {*file.parts}
+}
+TREES = {name: ast.parse(file.read_text("utf-8")) for name, file in SOURCES.items()}
+
+
+def nodes(tree):
+    """All of a tree but what only type checkers read."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from nodes(node)
+
+
+def imported(tree):
+    """Modules that are imported, and the names that each import binds."""
+    for node in nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                of = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                whole = of + alias.name
+                yield (of.strip(".") if of and whole not in TREES else whole), alias
+
+
+NEEDS = {name: {module for module, _ in imported(tree)} & {*TREES} for name, tree in TREES.items()}
+
+
+def test_a_package_imports_only_what_it_stands_on():
+    """The command alone makes a page of what ctxlib finds."""
+    for name, needs in NEEDS.items():
+        package, more = name.split(".")[0], {"ctxviews"} if name == "ctxlib.__main__" else set()
+        assert {n.split(".")[0] for n in needs} <= MAY_IMPORT[package] | more, name
+
+
+def test_modules_stand_in_one_order_without_a_circle():
+    TopologicalSorter(NEEDS).prepare()  # or it names the circle
+    ranks = {f"ctxlib.{name}": rank for rank, name in enumerate(ORDER)}
+    placed = {name: ranks.get(".".join(name.split(".")[:2])) for name in TREES}
+    unplaced = {name for name, rank in placed.items() if rank is None}
+    assert {n for n in unplaced if n.startswith("ctxlib")} == {"ctxlib", "ctxlib.__main__"}
+    for name in placed.keys() - unplaced:
+        for needed in NEEDS[name]:
+            alike = name.count(".") == needed.count(".") == 2  # of one subpackage
+            assert placed[needed] < placed[name] + alike, f"{name} imports {needed}"
+
+
+def test_functions_import_only_what_is_optional_or_slow():
+    for name, tree in TREES.items():
+        functions = (
+            n for n in nodes(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+        late = {module.split(".")[0] for function in functions for module, _ in imported(function)}
+        assert late <= LATE, name
+
+
+def test_no_module_reads_the_private_names_of_another():
+    def private(name):
+        return name.startswith("_") and not name.startswith("__")
+
+    for name, tree in TREES.items():
+        own = [(module, alias) for module, alias in imported(tree) if module in TREES]
+        assert not [alias.name for _, alias in own if private(alias.name)], name
+        held = {alias.asname or alias.name for _, alias in own}
+        read = (n for n in nodes(tree) if isinstance(n, ast.Attribute) and private(n.attr))
+        assert not [ast.unparse(n) for n in read if ast.unparse(n.value) in held], name

@@ -155,7 +155,7 @@ def asked(of_kind):
 @pytest.mark.parametrize("kind", ["NeuronExplorer", "LiveReader"])
 def test_a_view_of_anything_knows_what_is_there(asked, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(in_python, "study", partial(cx.study, texts=20))  # of what is no study yet
-    stored = cx.store.keep(asked.fixed, tmp_path / "layer.safetensors")
+    stored = cx.store.save_layer(asked.fixed, tmp_path / "layer.safetensors")
     for of in (asked, asked.fixed, stored, str(stored)):
         view = getattr(cv, kind)(of, heads=[3], neuron=39)
         said = header(view.prepared.data)
@@ -172,7 +172,7 @@ def test_a_view_of_anything_knows_what_is_there(asked, kind, tmp_path, monkeypat
 
 @pytest.mark.parametrize("kind", ["Rows", "Kernels"])
 def test_views_that_move_the_destination_want_learned_positions(asked, kind):
-    for of, called in ((asked, "Study"), (asked.fixed, "Destination"), ("mini", "str")):
+    for of, called in ((asked, "Study"), (asked.fixed, "FixedQuery"), ("mini", "str")):
         with pytest.raises(ValueError, match=f"^{kind} of a {called}: give it LayerWeights of a d"):
             getattr(cv, kind)(of)
     with pytest.raises(ValueError, match="NeuronExplorer of a dict: give it LayerWeights, a dest"):

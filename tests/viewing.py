@@ -33,8 +33,8 @@ import ctxlib as cx
 import ctxviews as cv
 from ctxviews import look_up_record, looked_up
 
-WIDGETS = Path(__file__).resolve().parent.parent / "ctxviews"
-MODULES = sorted(WIDGETS.rglob("*.js"))
+VIEWS_FOLDER = Path(__file__).resolve().parent.parent / "ctxviews"
+MODULES = sorted(f for f in VIEWS_FOLDER.rglob("*.js") if "node_modules" not in f.parts)
 
 BROWSERS = {  # what they are called, and as what they are installed
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
@@ -426,7 +426,7 @@ def view_page(
     `more` attributes.
     """
     if not (folder / "views").exists():
-        shutil.copytree(WIDGETS, folder / "views", ignore=shutil.ignore_patterns("*.py", "__py*"))
+        shutil.copytree(VIEWS_FOLDER, folder / "views", ignore=shutil.ignore_patterns("*.py", "__py*", "node_modules"))
     if layer is not None:
         (folder / "data").mkdir(exist_ok=True)
         (folder / "data" / "layer.bin").write_bytes(layer)
