@@ -147,17 +147,8 @@ evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or C
 	09_evaluation 10_causal 11_families 12_depth 13_lookups F_local $(if $(wildcard $(or $(WORK),build/runs)),E_training)) \
 	--work "$(or $(WORK),build/runs)"
 
-# The file that holds it comes last, so that the same command ends a move that was interrupted.
-address: export WAS = $(shell sed -n 's/^Repository = "\(.*\)"/\1/p' pyproject.toml)
 address: ## move the repository, in every file that names it: make address URL=https://github.com/owner/name
-	@{ git grep -lI --untracked github -- ':!pyproject.toml'; echo pyproject.toml; } | xargs perl -pi -e 'BEGIN {' \
-	-e '($$was, $$now) = map { m{^https://github\.com/([\w-]+/[\w.-]+?)(\.git)?/?$$} && $$1 } @ENV{"WAS", "URL"};' \
-	-e '$$now or print STDERR "address: \"$$ENV{URL}\" is no repository: give one like https://github.com/owner/name\n" and exit 1;' \
-	-e '($$folder, $$clone) = map { s{.*/}{}r } $$was, $$now;' \
-	-e '($$site, $$pages) = map { m{(.*)/(.*)}; lc($$1) . ".github.io/$$2" } $$was, $$now; }' \
-	-e 's{(github\.com|com/github)/\Q$$was\E(?![\w-]|\.(?!git\b)\w)}{$$1/$$now}g;' \
-	-e 's{\Q$$site\E(?![\w-]|\.\w)}{$$pages}g; s{^cd \Q$$folder\E$$}{cd $$clone};'
-	@echo "$$URL, in every place. Next: make execute, for the first cells of the chapters are others."
+	@$(PYTHON) tools/address.py "$$URL"
 
 release: $(READY) ## whether this version can be released, under this tag: make release TAG=v0.2.0
 	@[ "$${TAG:-v$(VERSION)}" = v$(VERSION) ] || { echo "release: $$TAG is no tag of $(VERSION)" >&2; exit 1; }

@@ -117,7 +117,7 @@ def asked(name, model=None):
     account = cx.additive.anova(fixed.decomposition)
     leftover = (account["interaction"] / account["what"])[heads]
     return SimpleNamespace(
-        model=model, account=account, leftover=leftover, worst=int(leftover.where(leftover > EXACT, 0.0).idxmax()), fixed=fixed, layer=fixed.exact, split=fixed.decomposition, prose=[p for p in passages if p.domain in PROSE],
+        model=model, account=account, leftover=leftover, worst=int(leftover.where(leftover > EXACT, 0.0).idxmax()), fixed=fixed, exact=fixed.exact, decomposition=fixed.decomposition, prose=[p for p in passages if p.domain in PROSE],
         A=A, B=B, n=n, x=fixed.prepare(B), head_table=head_table, heads=heads,
     )  # fmt: skip
 
@@ -191,7 +191,7 @@ Two tokens at two places make four scores. The two tables are definitions:
 
 
 # %%
-def fit_additive(score):
+def two_way(score):
     """What the place adds, what the token adds, and what is left of a table `place token`."""
     where = score.mean(1)
     what = (score - where[:, None]).mean(0)
@@ -207,7 +207,7 @@ entries = ["near, moon", "near, the", "far, moon", "far, the"]
 parts = {"score": entries, "where": ["near", "far"], "what": ["moon", "the"], "left over": entries}
 columns = pd.MultiIndex.from_tuples([(part, e) for part, of in parts.items() for e in of])
 by_hand = {
-    name: np.concatenate([table.ravel(), *map(np.ravel, fit_additive(table))])
+    name: np.concatenate([table.ravel(), *map(np.ravel, two_way(table))])
     for name, table in {"shifted": shifted, "turned": turned}.items()
 }
 pd.DataFrame(by_hand, index=columns).map("{:g}".format)
@@ -284,7 +284,7 @@ How far do scores vary with the place, with the token, and with both in a way th
 """
 
 # %% tags=["hide-cell", "nbval-check-output"]
-shown = ["where", "what", "interaction"]  # one.account = cx.additive.anova(one.split)
+shown = ["where", "what", "interaction"]  # one.account = cx.additive.anova(one.decomposition)
 every = pd.concat({k: one.account[shown] for k, one in decoders.items()}, axis=1)
 every.T.map("{:.2f}".format).replace("nan", "")
 
@@ -384,7 +384,7 @@ def alike(a, b):
 tables = {}
 for name, split in only.items():
     tables[name] = cx.additive.anova(split)[shown]
-    tables[name]["r of content"] = alike(split.log_content, whole.content).tolist()
+    tables[name]["r of content"] = alike(split.log_content, whole.log_content).tolist()
     tables[name]["effective tokens"] = cx.effective_tokens(split.kernels).tolist()
     tables[name] = tables[name].loc[rotary.heads]
 in_middle = pd.DataFrame({name: table.median() for name, table in tables.items()}).T
@@ -434,10 +434,10 @@ phi = np.abs(turns @ whole.kernels.double().numpy().T)[:, rotary.heads]  # plane
 by_plane, left_of = (said / said.sum(0))[:, rotary.heads], (survives / said).sqrt()[:, rotary.heads]
 remains = (survives / said.sum(0))[:, rotary.heads]
 figure, ((left, right),) = cb.figures.panels(1, 2, height=3.0, width=9)
-fixed = np.arange(width)
-left.bar(fixed, remains.mean(1), label="content")
+planes = np.arange(width)
+left.bar(planes, remains.mean(1), label="content")
 left.bar(
-    fixed, (by_plane - remains).mean(1), bottom=remains.mean(1), hatch="//", label="interaction"
+    planes, (by_plane - remains).mean(1), bottom=remains.mean(1), hatch="//", label="interaction"
 )
 left.axvline(len(fast) - 0.5, color=cb.figures.INK, lw=1, ls=":")
 left.set(xlabel="plane (fast to slow)", ylabel="share of the variance", title="What planes say")
@@ -1100,7 +1100,7 @@ mine = ...  # one number a token
 if mine is ...:
     print("not yet")
 else:
-    print("right" if torch.allclose(mine, whole.content[0], atol=1e-3) else "not this")
+    print("right" if torch.allclose(mine, whole.log_content[0], atol=1e-3) else "not this")
 
 # %% [markdown]
 r"""

@@ -123,7 +123,7 @@ def scores(run, layer, pos=None):
     return s - middle
 
 
-def fit_additive(run, x, layer):
+def two_way_means(run, x, layer):
     """Kernel, where and what of a layer's heads: `head source`, `head source`, `head token`."""
     pos = scores(run, layer).mean(0).softmax(-1)
     s, weight = scores(run, layer, pos), pos * pos.shape[-1]
@@ -134,7 +134,7 @@ def fit_additive(run, x, layer):
 said = []  # by the first layer's heads at each place, summed over texts: for a guess below
 listen = ("blocks.0.attn.hook_z", lambda z, hook: said.append(z.sum(0).cpu()))
 run_A, run_B = read(x_A, lambda texts: listen), read(x_B)
-means = [fit_additive(run_A, x_A, layer) for layer in range(L)]
+means = [two_way_means(run_A, x_A, layer) for layer in range(L)]
 
 # %% [markdown]
 r"""
@@ -219,7 +219,7 @@ if MODELS is not None:
     wider = [t for t in cx.study(weights, 800, TOKEN, or_all=True).texts if t.half == "A"]
     x_more = study.fixed.prepare(wider)
     run_more = read(x_more)
-    of_more = judged_by([fit_additive(run_more, x_more, layer) for layer in range(L)])
+    of_more = judged_by([two_way_means(run_more, x_more, layer) for layer in range(L)])
     held = hashlib.sha256((cx.models.DATA / "mini" / "model.safetensors").read_bytes()).hexdigest()
     found = [with_ends(of, half_B) for of in set_first(of_more[ALL])]
     kept = {"sha256": held, "texts": len(x_more), "found": found}
@@ -1075,7 +1075,7 @@ else:
 
 # %% [markdown]
 r"""
-3. *Break this.* In its cell compute the means from half B (`fit_additive(run_B, x_B, layer)`), the texts then judged. Which of the three shares grows, in which layers most, and why is it not to be believed?
+3. *Break this.* In its cell compute the means from half B (`two_way_means(run_B, x_B, layer)`), the texts then judged. Which of the three shares grows, in which layers most, and why is it not to be believed?
 
 ```{admonition} Solutions
 :class: dropdown

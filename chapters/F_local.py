@@ -479,7 +479,7 @@ display(
         index=["attention to its own token", "to the token before"],
     ).T.rename_axis(["model", "local head"]),
     cb.finding(
-        f"{MODEL} has no local head; {Q} has {len(kept[Q]['local'])} of {len(kept[Q]['head_table']['family'])} heads, on {kept[Q]['tokens']:,} tokens, and {S} {len(kept[S]['local'])} of {len(kept[S]['head_table']['family'])}.",
+        f"{MODEL} has no local head; {Q} has {len(kept[Q]['local'])} of {len(kept[Q]['roster']['family'])} heads, on {kept[Q]['tokens']:,} tokens, and {S} {len(kept[S]['local'])} of {len(kept[S]['roster']['family'])}.",
         holds=bool(kept[Q]["local"] and kept[S]["local"] and not kept[MODEL]["local"]),
     ),
     cb.finding(
@@ -594,7 +594,7 @@ display(
         holds=bool(chance[Q] < knows[Q] and max(knows.values()) < AT_LEAST),
     ),
     cb.finding(
-        f"Nor are local heads the best at it: in Qwen that is head {loudest}, with {split[Q][loudest]:.0%}, which covers {kept[Q]['head_table']['effective tokens'][loudest]:.0f} tokens at this page's n and is a stable head in chapter 6.",
+        f"Nor are local heads the best at it: in Qwen that is head {loudest}, with {split[Q][loudest]:.0%}, which covers {kept[Q]['roster']['effective tokens'][loudest]:.0f} tokens at this page's n and is a stable head in chapter 6.",
         holds=loudest not in kept[Q]["local"],
     ),
     cb.finding(

@@ -1,21 +1,12 @@
-"""The tool that puts faults in: on a toy tree it tells those that are caught from the others."""
+"""The known faults find their pieces; and the tool tells those that are caught from the others."""
 
 import subprocess
 
 import pytest
-from mutants import Fault, caught_by
+from command import ROOT
+from mutants import FAULTS, Fault, caught_by
 
-CODE = """def less(a, b):
-    # both
-    return (
-        a < b
-    )
-
-
-def more(a, b):
-    # both
-    return a > b
-"""
+CODE = "def less(a, b):\n    return a < b\n\n\ndef more(a, b):\n    return a > b\n"
 TEST = """import toy
 
 
@@ -26,26 +17,30 @@ def test_less():
 def test_wrong():
     assert toy.more(1, 1)
 """
-FAULTS = {  # the piece, the wrong one, the tests, what becomes of it
-    "less": ("return (a < b)", "return a <= b", "less", None, "test_toy.py::test_less"),
-    "more": ("return a > b", "return a >= b", "less", AssertionError, "1 passed, 1 deselected"),
-    "anyway": ("return (a < b)", "return a <= b", "wrong", ValueError, "no tests that pass"),
-    "none": ("return (a < b)", "return a <= b", "nothing", ValueError, "no tests that pass"),
-    "gone": ("return a == b", "", "less", ValueError, "toy.py: the piece is there 0 times"),
-    "part of a word": ("eturn a < b", "", "less", ValueError, "toy.py: the piece is there 0 times"),
-    "twice": ("# both", "", "less", ValueError, "toy.py: the piece is there 2 times"),
+TOYS = {  # what finds the piece, the tests, what becomes of it
+    "caught": ("(<) b", "less", None, "test_toy.py::test_less"),
+    "survives": ("(>) b", "less", AssertionError, "1 passed, 1 deselected"),
+    "fails anyway": ("(<) b", "wrong", ValueError, "no tests that pass"),
+    "no test": ("(<) b", "nothing", ValueError, "no tests that pass"),
+    "gone": ("(==) b", "less", ValueError, "its piece 0 times"),
+    "twice": ("([<>]) b", "less", ValueError, "its piece 2 times"),
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_the_piece_of_a_known_fault_is_there_once(fault):
+    fault.of(ROOT)
+
+
+@pytest.mark.parametrize("name", TOYS)
 def test_a_fault_is_caught_or_survives_or_is_stale(tmp_path, monkeypatch, name):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (tmp_path / "toy.py").write_text(CODE)
     (tmp_path / "test_toy.py").write_text(TEST)
     for command in (["init", "-q"], ["add", "."]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    before, after, word, refused, told = FAULTS[name]
-    fault = Fault(name, "toy.py", before, after, f"test_toy.py -k {word}")
+    find, word, refused, told = TOYS[name]
+    fault = Fault(name, "toy.py", find, r"\1= b", f"test_toy.py -k {word}")
     if refused:
         with pytest.raises(refused, match=told):
             caught_by(fault, tmp_path)

@@ -87,7 +87,8 @@ import ctxlib as cx
 import ctxviews as cv
 weights = cx.LayerWeights.of(cx.load("mini"))
 bundled = len(cv.NeuronExplorer._esm) > 10_000
-print(cx.__file__, weights.n_ctx, len(cx.texts.passages(weights)), bundled, cb.published("tv").value)
+passages = cx.texts.passages(weights)
+print(cx.__file__, weights.n_ctx, len(passages), bundled, cb.published("tv").value)
 """
     # -I: neither the working folder nor PYTHONPATH
     done = subprocess.run(
@@ -118,9 +119,10 @@ def test_what_the_architecture_names_is_there(name):
 def test_chapters_that_change_with_equation_1_are_named():
     """A chapter that only reads what Equation 1 gives is in the second list."""
     (named,) = re.findall(r"(?s)chapters ([^;]+), which write it out.*?; ([^;]+), which read", PAGE)
-    calls = r"W_pos\[n\]|cx\.split\.(what|where|positional_shift|\w+_scale|\w+_keys|split_\w+)\("
+    parts = r"content_component|positional_component|positional_shift|\w+_scale|\w+_keys|split_\w+"
+    calls = rf"W_pos\[n\]|cx\.decompose\.({parts})\("
     texts = {re.match(r"0?(\w+?)_", f.name)[1]: f.read_text() for f in ROOT.glob("chapters/*.py")}
-    kinds = [calls, r"split\.(content|likes|values)\b"]
+    kinds = [calls, r"decomposition\.(content|log_content|values)\b"]
     write, read = ({name for name in texts if re.search(kind, texts[name])} for kind in kinds)
     assert [{*re.findall(r"\b[\dA-Z]+\b", part)} for part in named] == [write, read - write]
 
@@ -128,10 +130,8 @@ def test_chapters_that_change_with_equation_1_are_named():
 # ---------------------------------------------------------------- what imports what
 
 MAY_IMPORT = {"ctxlib": {"ctxlib"}, "ctxviews": {"ctxlib", "ctxviews"}, "ctxbook": {*PACKAGES}}
-ORDER = (  # within ctxlib; each module imports from those before it
-    "checks models weights texts decompose exact hooks adapter query additive store fix heads "
-    "denominators circuit neurons accumulate evaluation studies lookups"
-).split()
+ORDER = """checks models weights texts decompose exact hooks adapter query additive store fix heads
+denominators circuit neurons accumulate evaluation studies lookups"""  # of imports within ctxlib
 LATE = {"dask", "datasets", "gguf", "openai"}  # optional, or slow to import
 
 SOURCES = {
@@ -173,7 +173,7 @@ def test_a_package_imports_only_what_it_stands_on():
 
 def test_modules_stand_in_one_order_without_a_circle():
     TopologicalSorter(NEEDS).prepare()  # or it names the circle
-    ranks = {f"ctxlib.{name}": rank for rank, name in enumerate(ORDER)}
+    ranks = {f"ctxlib.{name}": rank for rank, name in enumerate(ORDER.split())}
     placed = {name: ranks.get(".".join(name.split(".")[:2])) for name in TREES}
     unplaced = {name for name, rank in placed.items() if rank is None}
     assert {n for n in unplaced if n.startswith("ctxlib")} == {"ctxlib", "ctxlib.__main__"}
@@ -185,10 +185,8 @@ def test_modules_stand_in_one_order_without_a_circle():
 
 def test_functions_import_only_what_is_optional_or_slow():
     for name, tree in TREES.items():
-        functions = (
-            n for n in nodes(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
-        )
-        late = {module.split(".")[0] for function in functions for module, _ in imported(function)}
+        functions = [n for n in nodes(tree) if isinstance(n, ast.FunctionDef)]
+        late = {module.split(".")[0] for body in functions for module, _ in imported(body)}
         assert late <= LATE, name
 
 

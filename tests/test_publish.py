@@ -6,74 +6,26 @@ import shutil
 import subprocess
 import tomllib
 
+import address
 import build_book
-import nbformat
+import files
 import publishing
 import pytest
 import yaml
 from command import ROOT
 from viewing import opened
 
-WORKFLOWS = {
-    file.stem: yaml.safe_load(file.read_text())
-    for file in sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ADDRESS = PROJECT["urls"]["Repository"]
 EDITION = "_build/editions/gpt2/_build/html/index.html"
 
 
-def steps(workflow):
-    return [step for job in workflow["jobs"].values() for step in job["steps"]]
-
-
-# ---------------------------------------------------------------- workflows
-
-
-@pytest.mark.parametrize(("name", "workflow"), WORKFLOWS.items(), ids=WORKFLOWS)
-def test_a_workflow_runs_what_is_there_and_nothing_typed(name, workflow):
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert "permissions" in workflow
-    for job in workflow["jobs"].values():
-        assert "GH_TOKEN" not in job.get("env", {})
-    for step in steps(workflow):
-        if "uses" in step:
-            assert re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
-            if name in ("pages", "release") and "actions/checkout" in step["uses"]:
-                assert step["with"]["persist-credentials"] is False
-            continue
-        assert "${{" not in step["run"], "what people type reaches a command by its environment"
-        if "GH_TOKEN" in step.get("env", {}):
-            assert step["run"].startswith(("gh ", ".ci/editions ")), "no other step can write"
-        program, *words = step["run"].split()
-        if program == "make":
-            assert next(word for word in words if not word.startswith("-")) in targets
-        elif program.startswith(".ci/"):
-            assert os.access(ROOT / program, os.X_OK)
-        else:
-            assert program in ("gh", "cat", ".venv/bin/pip")
-
-
-def test_pages_come_from_main_with_no_more_rights_than_each_job_needs():
-    pages = WORKFLOWS["pages"]
-    edition, site = pages["jobs"]["edition"], pages["jobs"]["site"]
-    assert "skipped" in site["if"] and "success" in site["if"] and "failure" not in site["if"]
-    (upload,) = (s["with"] for s in site["steps"] if "upload-pages" in s.get("uses", ""))
-    assert ROOT / upload["path"] == build_book.BUILD / "pages"
-    assert site["permissions"] == {"contents": "read", "pages": "write", "id-token": "write"}
-    assert (pages["permissions"], edition["permissions"]) == (
-        {"contents": "read"}, {"contents": "write"},
-    )  # fmt: skip
-    assert site["concurrency"]["group"] != edition["concurrency"]["group"]
-    assert site["steps"][0]["with"]["ref"] == "main", "not the commit an edition began with"
-
-
-def test_dead_links_fail_nothing_and_only_a_tag_of_a_version_makes_a_release():
-    assert [name for name, w in WORKFLOWS.items() if "make links" in str(w)] == ["links"]
-    asked = steps(WORKFLOWS["links"])
-    assert all(step.get("continue-on-error") for step in asked if "run" in step)
-    release = WORKFLOWS["release"]
-    assert release[True] == {"push": {"tags": ["v*"]}}  # YAML takes `on` for a truth value
-    runs = [step["run"] for step in steps(release) if "run" in step]
-    assert runs[0].startswith("make release TAG=") and runs[-1].startswith("gh release create")
+def test_what_workflows_run_is_there_and_nothing_that_people_type_is_run():
+    files = (ROOT / ".github" / "workflows").glob("*.yml")
+    runs = re.findall(r"(?m)^ *-? *run: (.*)", "\n".join(f.read_text("utf-8") for f in files))
+    asked = {target for run in runs for target in re.findall(r"^make (?:--silent )?(\w+)", run)}
+    assert asked and asked <= {*re.findall(r"(?m)^(\w+):", (ROOT / "Makefile").read_text("utf-8"))}
+    assert not [run for run in runs if "${{" in run], "it reaches a command by its environment"
 
 
 # The GitHub CLI, of a repository whose releases are folders, as a function of bash
@@ -128,7 +80,7 @@ def site_of(folder, model):
     """The least that is a site."""
     page = folder / "book" / "00_welcome.html"
     page.parent.mkdir(parents=True)
-    page.write_text(f'<h1>B</h1><p class="byline">{publishing.editions(model, {})} · more</p>')
+    page.write_text(files.filled_in("byline.html", edition=model, to=str, whole="whole"))
     (folder / "index.html").write_text(model)
     return folder
 
@@ -142,16 +94,17 @@ def test_every_edition_leads_to_every_other(tmp_path):
     for name, own in names.items():
         page = out / name / "book" / "00_welcome.html"
         assert f"<b>{own.replace('&', '&amp;')}</b>" in page.read_text(), "a name is no markup"
-        links = re.findall(r'<a href="([^"]+)">([^<]+)</a>', page.read_text())
+        links = re.findall(r'<a href="([^"]+)">([^<]+)</a>', page.read_text().partition(" · ")[0])
         led = {(page.parent / to).resolve(): label for to, label in links}
         assert led == {
             (out / other / "book" / "00_welcome.html").resolve(): model.replace("&", "&amp;")
             for other, model in names.items()
             if other != name
         }
-        assert page.read_text().count("</b>") == 1 and page.read_text().endswith(" · more</p>")
+        assert page.read_text().count("</b>") == 1 and "</a> · <a" in page.read_text()
     assert not list(tmp_path.glob("*.part"))
-    assert "<a" not in (sites[""] / "book" / "00_welcome.html").read_text(), "sites stay as built"
+    built = (sites[""] / "book" / "00_welcome.html").read_text()
+    assert "<b>mini</b> · " in built, "sites stay as built"
 
 
 def test_what_cannot_be_brought_together_is_one_clear_line(repository, tmp_path, refused):
@@ -220,89 +173,62 @@ def test_the_whole_book_is_printed_whole(site, browser):
 
 # ---------------------------------------------------------------- one address
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-ADDRESS = PROJECT["urls"]["Repository"]
-# What follows words behind which only the book's own address stands.
-OWN = re.compile(
-    r"(?:git clone |git\+|ctxlib @ (?!git)|repository-code: |repository_url: |^  url +=? *\{"
-    r"|^ADDRESS = \"|^\[[\w.]+\]: |^(?:Homepage|Documentation|Issues|Changelog) = \""
-    r"|(?=colab\.research\.google\.com/github/)|\*\*Online:\*\* <)([^\s\"'>)}\\]+)",
-    re.MULTILINE,
-)
-
-
-def forms(url):
-    """An address as it is met: the repository, its notebooks in Colab, its pages."""
-    owner, name = url.split("/")[3:]
-    colab = f"colab.research.google.com/github/{owner}/{name}"
-    return url, colab, f"https://{owner.lower()}.github.io/{name}"
-
-
-def strays(files, url):
-    """The places where another address stands than this one."""
-    ours = re.compile(f"(?:{'|'.join(map(re.escape, forms(url)))})(?![\\w-]|\\.(?!git)\\w)")
-    found = [(name, said) for name, text in files.items() for said in OWN.findall(text)]
-    return [place for place in found if not ours.match(place[1])]
-
-
-def called(*words, root=ROOT):
-    """What `make` says, in the environment as it is."""
-    command = ["make", "--silent", "--old-file=.venv/.ready", *words]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True)
-
-
-def read(root):
-    """The files in which an address may stand."""
-    globs = "*.md", "*.cff", "*.yml", "*.toml", "chapters/*.py", "ctxlib/*.py", "book/**/*.md"
-    files = [file for glob in (*globs, "book/*.ipynb") for file in sorted(root.glob(glob))]
-    return {str(f.relative_to(root)): f.read_text(encoding="utf-8") for f in files}
-
 
 @pytest.fixture
-def copy(tmp_path):
-    """A repository of these files, where they can be changed."""
-    for name in (*read(ROOT), "Makefile"):
+def copy(tmp_path, monkeypatch):
+    """A function that reads the files with the address, of a repository that has only these."""
+    listed = ["git", "grep", "-lI", "github", "*.md", "*.cff", "*.yml", "*.toml", "*.py", "*.ipynb"]
+    done = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True)
+    names = [name for name in done.stdout.splitlines() if not name.startswith("tests/")]
+    for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    return tmp_path
+    monkeypatch.setattr(address, "ROOT", tmp_path)
+    return lambda: {name: (tmp_path / name).read_text("utf-8") for name in names}
 
 
-def test_the_address_is_the_same_everywhere():
-    fork = "https://github.com/a-fork/context-from-weights"
-    files = read(ROOT) | {"chapters/99_x.py": f'# %%\n"ctxlib @ git+{fork}"\n'}
-    assert strays(files, ADDRESS) == [("chapters/99_x.py", fork)]
+def test_every_place_names_one_address(copy):
+    before = r"git\+|git clone |^repository-code: |repository_url: |^ADDRESS = \"|^Repository = \""
+    named = re.compile(rf"(?m)(?:{before})(https?://[\w./-]+)")
+    urls = named.findall("\n".join(copy().values()))
+    assert len(urls) > 40 and {url.removesuffix("/raw/main") for url in urls} == {ADDRESS}
 
 
 @pytest.mark.parametrize(
     "new", [f"{ADDRESS}-2", f"{ADDRESS}.two", "https://github.com/Else/a.book-2"]
 )
-def test_a_move_reaches_every_file_and_no_output_and_may_be_interrupted(copy, new):
-    before = read(copy)
-    called("address", f"URL={new}.git", root=copy)
-    after = read(copy)
-    changed = [name for name in before if before[name] != after[name]]
-    assert len(changed) >= 25 and strays(after, new) == []
-    for name in filter(re.compile(r"\.ipynb$").search, changed):
-        was, now = (nbformat.reads(texts[name], as_version=4) for texts in (before, after))
-        assert [c.get("outputs") for c in now.cells] == [c.get("outputs") for c in was.cells]
+def test_a_move_reaches_every_file_and_may_be_interrupted(copy, tmp_path, new):
+    before = copy()
+    assert address.main([f"{new}.git"]) == 0
+    after = copy()
+    assert len([name for name in before if before[name] != after[name]]) >= 25
+    old = re.compile(rf"(?:{'|'.join(address.forms(ADDRESS))})(?![\w-]|\.\w)")
+    assert [name for name in after if old.search(after[name])] == []
     for name in ("README.md", "pyproject.toml"):  # it was stopped before these
-        (copy / name).write_text(before[name], encoding="utf-8")
-    called("address", f"URL={new}", root=copy)
-    assert read(copy) == after, "nothing is left to do"
-    called("address", f"URL={ADDRESS}", root=copy)
-    assert read(copy) == before, "and back, to the letter"
+        (tmp_path / name).write_text(before[name], encoding="utf-8")
+    address.main([new])
+    assert copy() == after, "nothing is left to do"
+    address.main([ADDRESS])
+    assert copy() == before, "and back, to the letter"
 
 
 @pytest.mark.parametrize("url", ["github.com/a/b", "https://github.com/a", "https://a.org/b/c", ""])
-def test_what_is_no_address_is_one_clear_line_and_changes_nothing(copy, url):
-    before = read(copy)
-    said, *_ = called("address", f"URL={url}", root=copy).stderr.splitlines()
-    assert said == f'address: "{url}" is no repository: give one like https://github.com/owner/name'
-    assert read(copy) == before
+def test_what_is_no_address_is_one_clear_line_and_changes_nothing(copy, refused, url):
+    before = copy()
+    said = f'address: "{url}" is no repository: give one like https://github.com/owner/name'
+    assert refused(address.main, url) == said
+    assert copy() == before
 
 
 # ---------------------------------------------------------------- one version, one way to cite
+
+
+def called(*words):
+    """What `make` says, in the environment as it is."""
+    command = ["make", "--silent", "--old-file=.venv/.ready", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
 
 ENTRY = re.compile(r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", re.MULTILINE)
 SAID = r"^  (?:version|note) +=? *\{(?:Version |.*ctxlib )?(\d+\.\d+\.\d+)"

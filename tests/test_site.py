@@ -7,8 +7,9 @@ from urllib.parse import unquote, urlparse
 
 import build_book
 import pytest
+from address import forms
 from command import ROOT
-from test_publish import ADDRESS, forms
+from test_publish import ADDRESS
 from viewing import MODULES
 
 MOVED = tomllib.loads((ROOT / "tools" / "moved.toml").read_text(encoding="utf-8"))
@@ -106,7 +107,7 @@ def test_where_a_page_says_turn_it_there_is_a_view(pages):
 def test_each_chapter_opens_in_colab_from_a_notebook_that_exists(html, pages):
     for notebook in (ROOT / "book").glob("*.ipynb"):
         page = pages[html / "book" / f"{notebook.stem}.html"]
-        (target,) = set(re.findall(r'href="https://(colab\.research\.google\.com/[^"]+)"', page))
+        (target,) = set(re.findall(r'href="(https://colab\.research\.google\.com/[^"]+)"', page))
         assert target == f"{forms(ADDRESS)[1]}/blob/main/book/{notebook.name}"
 
 

@@ -47,7 +47,7 @@ def export(work: Path, out: Path) -> None:
                 continue
             recipe = recipe_of(result)
             save_half(as_model(load_file(checkpoint), recipe), place)
-            save_tokenizer(work / "tokenizer.json", recipe.n_ctx, place)
+            save_tokenizer(recipe.n_ctx, place)
             told.write_text(json.dumps(facts))
 
 

@@ -1,6 +1,4 @@
-"""Files that are written whole or not at all, their sums, templates that are filled in, and a
-repository copied.
-"""
+"""Files that are written whole or not at all, their sums, and templates that are filled in."""
 
 from __future__ import annotations
 

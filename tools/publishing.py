@@ -38,7 +38,7 @@ ARTICLE = re.compile(r'<article class="bd-article">(.*)</article>', re.DOTALL)
 BYLINE = re.compile(r'<p class="byline">.*?</p>', re.DOTALL)
 NAMES = re.compile(r'\sid="([^"]+)"')
 FOLDED = re.compile(r'<details class="admonition hide[^>]*>.*?</details>', re.DOTALL)
-EDITIONS = re.compile(r'<span class="editions" data-model="([^"]*)">.*?</span>', re.DOTALL)
+EDITION = re.compile(r"Edition: <b>(.*?)</b>")  # as the title page names its own
 
 
 # ---------------------------------------------------------------- the whole book on one page
@@ -120,20 +120,6 @@ def edition(source: Path) -> str:
     return Path(re.findall(r'^MODEL = "(.*?)"', said[0], re.M)[0]).name
 
 
-def editions(model: str, others: dict[str, str]) -> str:
-    """This edition and the way to the others, by address.
-
-    >>> print(editions("mini", {}))
-    <span class="editions" data-model="mini">Edition: <b>mini</b></span>
-    >>> print(editions("mini", {"gpt2": "../gpt2/"}).partition(">")[2])
-    Editions: <b>mini</b>, <a href="../gpt2/">gpt2</a></span>
-    """
-    links = [f'<a href="{html.escape(to)}">{html.escape(name)}</a>' for name, to in others.items()]
-    shown = ", ".join([f"<b>{html.escape(model)}</b>", *links])
-    several = "Editions" if others else "Edition"
-    return f'<span class="editions" data-model="{html.escape(model)}">{several}: {shown}</span>'
-
-
 def assemble(sites: dict[str, Path], out: Path) -> None:
     """Bring sites together in one folder, each under its name and the one called "" on top, and
     lead from every title page to the others.
@@ -149,14 +135,19 @@ def assemble(sites: dict[str, Path], out: Path) -> None:
                 f"an edition cannot be called {name!r}: the site has a folder of that name"
             )
         page = shutil.copytree(sites[name], part / name) / f"{FRONT}.html"
-        found = EDITIONS.search(page.read_text(encoding="utf-8"))
+        found = EDITION.search(page.read_text(encoding="utf-8"))
         if found is None:
             raise ValueError(f"{page.name} of {sites[name]} names no edition: build it again")
-        models[page] = html.unescape(found[1])
-    for page, model in models.items():
-        ways = {of: os.path.relpath(to, page.parent) for to, of in models.items() if to != page}
-        before, _, after = EDITIONS.split(page.read_text(encoding="utf-8"), maxsplit=1)
-        page.write_text(before + editions(model, ways) + after, encoding="utf-8")
+        models[page] = found[1]
+    for page, own in models.items():
+        ways = [
+            f'<a href="{os.path.relpath(to, page.parent)}">{model}</a>'
+            for to, model in models.items()
+            if to != page
+        ]
+        before, _, after = EDITION.split(page.read_text(encoding="utf-8"), maxsplit=1)
+        line = ", ".join([f"Edition: <b>{own}</b>", *ways])
+        page.write_text(before + line + after, encoding="utf-8")
     shutil.rmtree(out, ignore_errors=True)
     part.rename(out)
 
@@ -179,16 +170,8 @@ def offer(
         if group.get("label") == "download-buttons":
             group["buttons"].append(button)
     if pagename == FRONT:
-        ways = {
-            WHOLE: "the whole book on one page",
-            "book/citation": "how to cite it",
-            "book/releases": "what is new",
-        }
-        links = [f'<a href="{to(page)}">{words}</a>' for page, words in ways.items()]
-        line = " · ".join([editions(edition(Path(app.srcdir)), {}), *links])
-        context["body"] = context["body"].replace(
-            "</h1>", f'</h1>\n<p class="byline">{line}</p>', 1
-        )
+        line = filled_in("byline.html", edition=edition(Path(app.srcdir)), to=to, whole=WHOLE)
+        context["body"] = context["body"].replace("</h1>", f"</h1>\n{line}", 1)
 
 
 def shown_elsewhere(title: str, doctree: nodes.document) -> str:
@@ -199,13 +182,7 @@ def shown_elsewhere(title: str, doctree: nodes.document) -> str:
     leads = (" ".join(p.astext().split()) for p in doctree.findall(nodes.paragraph))
     lead = next((lead for lead in leads if len(lead) > 40), plain)
     lead = textwrap.shorten(lead, LONGEST, placeholder=" …")
-    said = {"name": {"description": lead}}
-    said["property"] = {"og:title": plain, "og:description": lead, "og:type": "article"}
-    return "".join(
-        f'<meta {kind}="{name}" content="{html.escape(content)}">\n'
-        for kind, tags in said.items()
-        for name, content in tags.items()
-    )
+    return filled_in("shared.html", title=plain, lead=lead)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -49,39 +48,34 @@ def as_model(
     positions; the first `layers` of it, or all.
     """
     recipe = replace(recipe, n_layer=layers or recipe.n_layer)
-    state = renamed(state, TABLES["names"].get(recipe.positions))
+    if recipe.positions not in TABLES["names"]:
+        return filled(tm.new_model(recipe), state)
+    state = renamed(state, TABLES["names"][recipe.positions])
+    sizes: dict[str, Any] = {
+        "vocab_size": recipe.vocab, "hidden_size": recipe.n_embd,
+        "num_hidden_layers": recipe.n_layer, "num_attention_heads": recipe.n_head,
+        "bos_token_id": tm.BOS, "eos_token_id": tm.BOS,
+        "tie_word_embeddings": True, "use_cache": False,
+    }  # fmt: skip
     if recipe.positions == "rotary":
-        neox = of_family(
-            "gpt_neox", recipe,
-            max_position_embeddings=recipe.n_ctx, intermediate_size=4 * recipe.n_embd,
+        state = by_head(state, recipe.n_head)
+        rope = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}
+        config = transformers.GPTNeoXConfig(
+            **sizes, max_position_embeddings=recipe.n_ctx, intermediate_size=4 * recipe.n_embd,
             hidden_act="gelu_new", use_parallel_residual=False, attention_bias=True,
-            rope_parameters={
-                "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0,
-            },
+            rope_parameters=rope,
         )  # fmt: skip
-        return filled(neox, by_head(state, recipe.n_head))
-    if recipe.positions == "alibi":
-        own = {"max_seq_len": recipe.n_ctx, "attn_config": {"alibi": True}, "no_bias": True}
-        return filled(of_family("mpt", recipe, **own), state)
-    return filled(tm.new_model(recipe), state)
+    else:
+        config = transformers.MptConfig(
+            **sizes, max_seq_len=recipe.n_ctx, attn_config={"alibi": True}, no_bias=True
+        )
+    return filled(transformers.AutoModelForCausalLM.from_config(config), state)
 
 
-def of_family(kind: str, recipe: tm.Recipe, **own: Any) -> transformers.PreTrainedModel:
-    """A model of another family than GPT-2, of a recipe's sizes and of what is its family's own."""
-    config = transformers.AutoConfig.for_model(
-        kind, vocab_size=recipe.vocab, hidden_size=recipe.n_embd,
-        num_hidden_layers=recipe.n_layer, num_attention_heads=recipe.n_head,
-        bos_token_id=tm.BOS, eos_token_id=tm.BOS, tie_word_embeddings=True, use_cache=False, **own,
-    )  # fmt: skip
-    return transformers.AutoModelForCausalLM.from_config(config)
-
-
-def renamed(state: dict[str, Tensor], names: dict[str, str] | None) -> dict[str, Tensor]:
+def renamed(state: dict[str, Tensor], names: dict[str, str]) -> dict[str, Tensor]:
     """Weights under another family's names; the matrices of layers, which GPT-2 stores input
-    first, are transposed. Without names they are as they were.
+    first, are transposed.
     """
-    if names is None:
-        return state
     found = {}
     for name, weight in state.items():
         turn = weight.ndim == 2 and ".h." in name
@@ -129,21 +123,15 @@ def recipe_of(result: dict) -> tm.Recipe:
 
 
 def save_half(model: transformers.PreTrainedModel, out: Path) -> None:
-    """A Hugging Face folder of float16 safetensors, whole or not at all."""
-    part = out.with_name(out.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    model.half().save_pretrained(part, safe_serialization=True)
-    (part / "generation_config.json").unlink(missing_ok=True)
-    out.mkdir(parents=True, exist_ok=True)
-    for file in part.iterdir():
-        file.replace(out / file.name)
-    part.rmdir()
+    """A Hugging Face folder of float16 safetensors."""
+    model.half().save_pretrained(out, safe_serialization=True)
+    (out / "generation_config.json").unlink(missing_ok=True)
 
 
-def save_tokenizer(words: Path, n_ctx: int, out: Path) -> None:
+def save_tokenizer(n_ctx: int, out: Path) -> None:
     marks = dict.fromkeys(("bos_token", "eos_token", "unk_token"), tm.SEPARATOR)
     transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(words), model_max_length=n_ctx, **marks
+        tokenizer_file=str(tm.WORDS), model_max_length=n_ctx, **marks
     ).save_pretrained(out)
 
 
@@ -204,7 +192,7 @@ def main(argv: list[str] | None = None) -> None:
     if (args.work / "mini" / "result.json").exists():
         state, result = trained(args.work, "mini")
         save_half(as_model(state, recipe_of(result)), MINI)
-        save_tokenizer(args.work / "tokenizer.json", result["recipe"]["n_ctx"], MINI)
+        save_tokenizer(result["recipe"]["n_ctx"], MINI)
         trials, twins = (results_of(args.work, runs) for runs in (tm.TRIALS, tm.TWIN_RUNS))
         text = card(args.corpus, result, trials, twins, digest(MINI / "model.safetensors"))
         write(MINI / "README.md", text)
