@@ -70,15 +70,13 @@ def answer_in(folder):
     """Keep what a chat model answers in the examples, so that none is asked."""
     from ctxlib.lookups.chat import ChatExplainer
 
-    folder.mkdir()
     sentence = 'The prompt ends in "was".'
 
     class Answering(ChatExplainer):
-        def answered(self, request):
-            user = json.loads(request.messages[1]["content"])
+        def send(self, messages, form):
+            user = json.loads(messages[1]["content"])
             verdicts = {n: p.endswith("was") for n, p in user.get("prompts", {}).items()}
-            self.keep_answer(request, json.dumps(verdicts or {"explanation": sentence}))
-            return self.kept(request)
+            return json.dumps(verdicts or {"explanation": sentence})
 
     explainer = Answering("a-model", cache=folder)
     explainer.explain(["It was", "He was"], ["It is", "He is"])

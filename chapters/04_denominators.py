@@ -463,7 +463,9 @@ held = (real.decomposition.kernels[:, [0, -1]] * real.decomposition.content[:, e
 ) / its_denom.mean(0)
 display(
     its.assign(
-        **{c: its[c].map("{:.0%}".format) for c in ("variance share", "error of its page", "topic")},
+        **{
+            c: its[c].map("{:.0%}".format) for c in ("variance share", "error of its page", "topic")
+        },
         stable=its["stable"].map({True: "yes", False: "no"}),
         **{"coefficient of variation": its["coefficient of variation"].map("{:.1%}".format)},
     )[

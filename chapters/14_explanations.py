@@ -766,9 +766,10 @@ def told_by(explainer):
 
 
 if CHAT and splits:
-    told_by(
-        cx.lookups.chat.ChatExplainer(CHAT, cache=CACHE, timeout=600, attempts=1, batch=8, keep=100)
-    )
+    import openai
+
+    client = openai.OpenAI(timeout=600, max_retries=0)
+    told_by(cx.lookups.chat.ChatExplainer(CHAT, cache=CACHE, client=client, batch=8, keep=100))
 
 # %% tags=["hide-input", "nbval-check-output"]
 answers = json.loads(KEPT.read_text())["cases"]

@@ -426,7 +426,11 @@ def view_page(
     `more` attributes.
     """
     if not (folder / "views").exists():
-        shutil.copytree(VIEWS_FOLDER, folder / "views", ignore=shutil.ignore_patterns("*.py", "__py*", "node_modules"))
+        shutil.copytree(
+            VIEWS_FOLDER,
+            folder / "views",
+            ignore=shutil.ignore_patterns("*.py", "__py*", "node_modules"),
+        )
     if layer is not None:
         (folder / "data").mkdir(exist_ok=True)
         (folder / "data" / "layer.bin").write_bytes(layer)

@@ -1,14 +1,10 @@
-"""An explainer behind a chat endpoint (chapter 14): a language model that reads prompts on which a
-head is active and prompts on which it is not, says in a sentence what tells them apart, and
-classifies prompts it has not seen by that sentence alone.
+"""Ask a language model to explain a head and to predict it from the explanation (chapter 14).
 
-Any endpoint that speaks OpenAI's chat completions with structured outputs will do, a server of your
-own included. Every answer is kept on disk, so that none is paid for twice.
+The model reads prompts on which a head is active and prompts on which it is not, writes a sentence
+on what tells them apart, and classifies new prompts by that sentence alone. Any endpoint works that
+speaks OpenAI's chat completions with structured outputs, such as the server of llama.cpp.
 
-Answers are read by hand: the client's `parse` takes a class, where a question here has a property
-for each prompt, and raises at an answer that is cut off, which here is shown and asked for again.
-They are kept as files of JSON, each with its request, for a reader to look at, copy or delete; a
-cache's database would be neither read nor moved a file at a time.
+Every answer is kept on disk with its request, one JSON file each, so that none is paid for twice.
 """
 
 from __future__ import annotations
@@ -16,32 +12,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from math import ceil, inf
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ctxlib.checks import as_index
 from ctxlib.texts.batching import batched
 
 if TYPE_CHECKING:
     from ctxlib.lookups.explain import Prompts
 
-OPENAI = "https://api.openai.com/v1"  #: where the openai package turns when nothing else is named
+OPENAI = "https://api.openai.com/v1"  #: the endpoint when nothing else is named
 CUT = "…"  # in front of a prompt whose beginning was left out
 CHARACTERS = 4  # to a token, a rule of thumb for English
 ASSUMED = 200  # characters of an explanation that is not written yet, for the estimate
-SHOWN = 200  # characters of what an endpoint said, in an error
-# a small model may never end its sentence; endpoints that know patterns then end it
-SENTENCE = {"type": "string", "pattern": "^[^\\n]{1,300}$"}
-# an address with nothing in it that may be a password
-PLAIN = re.compile(r"https?://([\w.-]+|\[[\da-f:.]+\])(:[1-9]\d{0,4})?(/[^?#\s]*)?", re.IGNORECASE)
+SHOWN = 200  # characters of what went wrong, in an error
+SENTENCE = "^[^\\n]{1,300}$"  # a small model may never end its sentence; this ends it
 
 #: What a model is told: `explain` to find a sentence, `classify` to judge prompts by one.
 TASKS = tomllib.loads((Path(__file__).parent / "chat.toml").read_text(encoding="utf-8"))
@@ -49,12 +38,11 @@ TASKS = tomllib.loads((Path(__file__).parent / "chat.toml").read_text(encoding="
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is still to be asked: requests, tokens to read and to write, and their cost in the
+    """Count what is still to be asked: requests, tokens to read and to write, and their cost in the
     currency of the price, None without one.
 
-    >>> print(cx.lookups.chat.Estimate(requests=24, tokens_in=31_210, tokens_out=1_180, cost=0.048))
-    24 requests, about 31,000 tokens to read and 1,200 to write, at four characters a token: \
-about 0.05 in the currency of the price
+    >>> cx.lookups.chat.ChatExplainer("a-model", cache="answers").estimate([])
+    Estimate(requests=0, tokens_in=0, tokens_out=0, cost=None)
     """
 
     requests: int
@@ -62,183 +50,94 @@ about 0.05 in the currency of the price
     tokens_out: int
     cost: float | None = None
 
-    def __str__(self) -> str:
-        if not self.requests:
-            return "no requests: every answer is kept already"
-        # two digits, as much as an estimate is good for
-        read, written = (int(float(f"{n:.2g}")) for n in (self.tokens_in, self.tokens_out))
-        requests = (
-            f"{counted(self.requests, 'request')}, about {read:,} tokens to read and {written:,} "
-            "to write, at four characters a token"
-        )
-        if self.cost is None:
-            return requests
-        about = "about" if self.cost >= 0.01 else "less than"
-        return f"{requests}: {about} {max(self.cost, 0.01):,.2f} in the currency of the price"
 
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """One question to a model: all that its answer depends on."""
-
-    base_url: str
-    model: str
-    messages: list[dict[str, str]]
-    schema: dict[str, Any]
-
-    @cached_property
-    def name(self) -> str:
-        """The file that keeps its answer: 64 hexadecimal digits stand for the request."""
-        return f"{digest(json.dumps(asdict(self), sort_keys=True))}.json"
-
-    @property
-    def blank(self) -> dict[str, Any]:
-        """An answer of the form asked for, as long as one can say; its sentence is made of the
-        request's own name, so that no two requests seem to have the same.
-        """
-        kinds = {"string": (self.name * ASSUMED)[:ASSUMED], "boolean": False}
-        return {name: kinds[of["type"]] for name, of in self.schema["properties"].items()}
-
-    def read(self, answer: Any) -> dict[str, Any] | None:
-        """What an answer says, a sentence or a verdict for each number; None where it is not of
-        the form asked for.
-        """
-        said = parsed(answer)
-        given, wanted = ({name: type(v) for name, v in of.items()} for of in (said, self.blank))
-        return said if given == wanted and all(str(v).strip() for v in said.values()) else None
-
-
-@dataclass(frozen=True)
+@dataclass
 class ChatExplainer:
-    """An explainer behind an OpenAI-compatible chat endpoint.
+    """Explain heads through an OpenAI-compatible chat endpoint.
 
-    `model` is the model's name there. `cache` is a folder that keeps every answer, made when
-    needed: the same request has the same answer from then on, without a connection or a key.
-    `base_url` is the endpoint, by default what OPENAI_BASE_URL names, or else OpenAI's; its key is
-    read from OPENAI_API_KEY and is kept nowhere else.
+    `model` is the model's name there. `cache` is a folder, made when needed, that keeps every
+    answer: from then on the same request is answered without a connection or a key. `client` is an
+    `openai.OpenAI` with an address, a key, a timeout and retries of your choice. Without one, the
+    first new request makes it from the environment: OPENAI_BASE_URL, by default OpenAI's, and
+    OPENAI_API_KEY. A request classifies `batch` prompts, and the endpoint sees the last `keep`
+    characters of each.
 
-    An answer may take `timeout` seconds. A request that the endpoint refuses for now, breaks off
-    or leaves unanswered is made `attempts` times in all, with growing pauses, or those that the
-    endpoint asks for; so is one whose answer is of no use. A request classifies `batch` prompts,
-    and of each prompt the endpoint sees the last `keep` characters.
+    Raises ValueError if `batch` or `keep` is not positive. The methods raise ImportError without
+    the package openai, openai.OpenAIError without a key, ConnectionError if the endpoint fails or
+    refuses a request after all retries, and ValueError if it gives no usable answer.
 
-    Raises ValueError for settings out of range, an address that is none or that carries a
-    password, and a cache that is a file. The methods that ask raise
-
-    - ImportError without the package openai, ValueError without a key;
-    - ConnectionError or TimeoutError when all attempts failed, with the number of answers kept;
-    - PermissionError when the endpoint does not accept the key;
-    - ValueError when the endpoint refuses the request, does not know the model, or gives no
-      usable answer in all attempts.
-
-    >>> here = "http://localhost:8000/v1"
-    >>> explainer = cx.lookups.chat.ChatExplainer("a-model", cache="answers", base_url=here)
-    >>> explainer.endpoint, explainer.attempts
-    ('http://localhost:8000/v1', 5)
+    >>> explainer = cx.lookups.chat.ChatExplainer("a-model", cache="answers")
+    >>> explainer.endpoint
+    'https://api.openai.com/v1'
     """
 
     model: str
     cache: str | os.PathLike[str]
-    base_url: str | None = None
-    timeout: float = 60.0
-    attempts: int = 5
+    client: Any = None
     batch: int = 20
     keep: int = 400
-    endpoint: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.model.strip():
-            raise ValueError("model is empty: give the model's name at the endpoint")
-        for name in ("attempts", "batch", "keep"):
-            if as_index(name, getattr(self, name)) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: choose more than 0")
-        if not 0 < self.timeout < inf:
-            raise ValueError(f"timeout={self.timeout}: choose more than 0 seconds")
-        if not os.fspath(self.cache):
-            raise ValueError("cache is empty: name a folder")
-        if self.folder.exists() and not self.folder.is_dir():
-            raise ValueError(f"cache={self.folder} is a file: name a folder")
-        address = self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
-        if not PLAIN.fullmatch(address):  # it is not shown: what is not plain may be a password
-            raise ValueError(
-                "the endpoint's address is not of the form https://host/path, with nothing before "
-                "@ or behind ?: check base_url or OPENAI_BASE_URL; a key goes into OPENAI_API_KEY"
-            )
-        object.__setattr__(self, "endpoint", address.rstrip("/"))
+        if min(self.batch, self.keep) < 1:
+            raise ValueError(f"batch={self.batch}, keep={self.keep}: choose more than 0")
 
     @property
-    def folder(self) -> Path:
-        return Path(self.cache).expanduser()
-
-    # ------------------------------------------------------------ what an explainer does
+    def endpoint(self) -> str:
+        url = self.client.base_url if self.client else os.environ.get("OPENAI_BASE_URL") or OPENAI
+        if set("@?#").intersection(str(url)):  # it would be kept with every answer
+            raise ValueError("an address must not hold a password: use OPENAI_API_KEY for the key")
+        return str(url).rstrip("/")
 
     def explain(self, active: Sequence[str], inactive: Sequence[str]) -> str:
-        """One sentence on what the active prompts share and the inactive ones lack.
+        """Return one sentence on what the active prompts share and the inactive ones lack.
 
-        Raises ValueError when either group is empty, and as the class says.
+        Raises ValueError if either group is empty, and errors as the class says.
 
         >>> explainer = cx.lookups.chat.ChatExplainer("a-model", cache="answers")
         >>> explainer.explain(["It was", "He was"], ["It is", "He is"])
         'The prompt ends in "was".'
         """
-        question = {"active": self.shortened(active), "inactive": self.shortened(inactive)}
-        for name, prompts in question.items():
-            if not prompts:
-                raise ValueError(f"no {name} prompts: an explanation needs some of both kinds")
-        answer = self.ask("explain", question, {"explanation": SENTENCE})
-        return sendable(answer["explanation"].strip())
+        question = {"active": self.ends(active), "inactive": self.ends(inactive)}
+        if not all(question.values()):
+            raise ValueError("an explanation needs active and inactive prompts")
+        return self.ask("explain", question, {"explanation": str})["explanation"].strip()
 
     def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
-        """For each prompt, whether the explanation says that the head is active at its end.
+        """Return for each prompt whether the explanation says that the head is active at its end.
 
-        The answer does not depend on the order of the prompts or on their repetition: a request
-        lists them in an order of its own, since theirs may tell what they are. Raises ValueError
-        for an empty explanation, and as the class says.
+        The order of the prompts changes nothing, nor does their repetition: a request lists each
+        once, in an order that says nothing about what they are.
 
         >>> explainer = cx.lookups.chat.ChatExplainer("a-model", cache="answers")
         >>> explainer.classify('The prompt ends in "was".', ["She was", "She is"])
         [True, False]
         """
-        if not explanation.strip():
-            raise ValueError("the explanation is empty: give the sentence to classify by")
-        ends = self.shortened(prompts)
+        ends = self.ends(prompts)
         verdicts: dict[str, bool] = {}
-        # a fixed order that has nothing to do with what the prompts are
         for part in batched(sorted(set(ends), key=digest), self.batch):
             numbered = {str(i): prompt for i, prompt in enumerate(part, start=1)}
-            question = {"explanation": sendable(explanation), "prompts": numbered}
-            # one property for each prompt: a schema that no answer of another length fits
-            answer = self.ask("classify", question, {n: {"type": "boolean"} for n in numbered})
+            question = {"explanation": explanation, "prompts": numbered}
+            answer = self.ask("classify", question, dict.fromkeys(numbered, bool))
             verdicts |= {prompt: answer[n] for n, prompt in numbered.items()}
         return [verdicts[prompt] for prompt in ends]
 
     def estimate(
         self, splits: Iterable[Prompts], price: tuple[float, float] | None = None
     ) -> Estimate:
-        """What it will take to explain each set of prompts from those shown and to classify all of
-        its held prompts together, before anything is asked.
+        """Estimate, without asking, what it takes to explain each set of prompts from those shown
+        and to classify all of its held prompts together.
 
-        `price` is what a million tokens read and a million tokens written cost. Answers that are
-        kept cost nothing. Tokens are counted at `CHARACTERS` characters each, the schema of the
-        answer included, and an explanation that is not written yet at `ASSUMED` characters;
-        repeated attempts, and what a model writes before it answers, are not foreseen. Raises
-        ValueError for a price that is not two numbers from 0 up.
+        `price` is what a million tokens read and a million tokens written cost. Kept answers cost
+        nothing. A token counts as `CHARACTERS` characters, the schema of the answer included, and
+        an explanation that is not written yet as `ASSUMED` characters. Retries, and what a model
+        writes before it answers, are not foreseen.
 
         >>> explainer = cx.lookups.chat.ChatExplainer("a-model", cache="answers")
         >>> shown, held = (("We had",), ("We have",)), (("They had",), ("They have",))
-        >>> parts = cx.lookups.explain.Prompts(*shown, *held)
-        >>> print(explainer.estimate([parts]))
-        2 requests, about 620 tokens to read and 61 to write, at four characters a token
-        >>> explainer.estimate([parts], price=(2.5, 10)).cost < 0.01
-        True
+        >>> explainer.estimate([cx.lookups.explain.Prompts(*shown, *held)], price=(2.5, 10))
+        Estimate(requests=2, tokens_in=624, tokens_out=61, cost=0.00217)
         """
-        if price is not None and not (np.shape(price) == (2,) and all(p >= 0 for p in price)):
-            raise ValueError(
-                f"price={price}: give two numbers from 0 up, the prices of a million tokens read "
-                "and of a million tokens written, or None"
-            )
-        settings = (self.timeout, self.attempts, self.batch, self.keep)
-        dry = DryRun(self.model, self.cache, self.endpoint, *settings)
+        dry = DryRun(**vars(self))
         for s in splits:
             sentence = dry.explain(s.shown_active, s.shown_inactive)
             dry.classify(sentence, [*s.held_active, *s.held_inactive])
@@ -247,172 +146,95 @@ class ChatExplainer:
         cost = None if price is None else (read * price[0] + written * price[1]) / 1e6
         return Estimate(len(sizes), read, written, cost)
 
-    # ------------------------------------------------------------ from prompts to answers
+    def ends(self, prompts: Sequence[str]) -> list[str]:
+        """Return the ends of the prompts, where the head matters."""
+        if isinstance(prompts, str):
+            raise ValueError("prompts are a list of strings: put a single one in brackets")
+        return [p if len(p) <= self.keep else CUT + p[-self.keep :] for p in prompts]
 
-    def ask(self, task: str, question: dict, form: dict[str, dict[str, str]]) -> dict[str, Any]:
-        """The answer to a question: the one that is kept, or else a new one."""
+    def ask(self, task: str, question: dict[str, Any], fields: dict[str, type]) -> dict[str, Any]:
+        """Return an answer with these fields: the one that is kept, or else a new one."""
+        form = answer_form(fields)
         user = json.dumps(question, ensure_ascii=False, indent=1)  # a prompt a line, as it reads
         messages = [{"role": "system", "content": TASKS[task]}, {"role": "user", "content": user}]
-        schema = {"type": "object", "additionalProperties": False}
-        schema |= {"properties": form, "required": list(form)}
-        request = Request(self.endpoint, self.model, messages, schema)
-        return self.kept(request) or self.answered(request)
+        request = {"base_url": self.endpoint, "model": self.model, "messages": messages}
+        request["schema"] = form.model_json_schema()
+        file = Path(self.cache).expanduser() / f"{digest(json.dumps(request, sort_keys=True))}.json"
+        with suppress(FileNotFoundError, ValueError, TypeError, KeyError):  # none, or a damaged one
+            return form.model_validate_json(json.loads(file.read_bytes())["answer"]).model_dump()
+        return self.answered(request, form, file)
 
-    def shortened(self, prompts: Sequence[str]) -> list[str]:
-        """The ends of prompts, where the head matters."""
-        listed = list(prompts)
-        if isinstance(prompts, str) or not all(isinstance(prompt, str) for prompt in listed):
-            raise ValueError("prompts are a list of strings: put a single one in brackets")
-        sent = map(sendable, listed)
-        return [p if len(p) <= self.keep else CUT + p[-self.keep :] for p in sent]
+    def answered(self, request: dict[str, Any], form: Any, file: Path) -> dict[str, Any]:
+        """Return a new answer, and keep it."""
+        answer = self.send(request["messages"], form)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(f".{os.getpid()}.part")  # a kill leaves a whole file or none
+        part.write_text(json.dumps({**request, "answer": answer}, indent=1), "utf-8")
+        part.replace(file)
+        return form.model_validate_json(answer).model_dump()
 
-    def answered(self, request: Request) -> dict[str, Any]:
-        """A new answer, which is kept."""
-        client = self.client  # without a package or a key nothing is made on disk
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for _ in range(self.attempts):
-            answer, note = answer_in(self.send(client, request))
-            if (read := request.read(answer)) is not None:
-                self.keep_answer(request, answer)
-                return read
-        raise ValueError(
-            f"{self.model} at {self.endpoint} gave no usable answer in "
-            f"{counted(self.attempts, 'attempt')}, in the end {self.shown(note)}; "
-            "try another model, or an endpoint that supports structured outputs"
-        )
-
-    @cached_property
-    def client(self) -> Any:
-        try:
-            import openai  # an optional extra
-        except ImportError as error:
-            raise ImportError(
-                "a chat endpoint needs the package openai: pip install openai"
-            ) from error
-        key = os.environ.get("OPENAI_API_KEY", "").strip()
-        if not re.fullmatch("[!-~]+", key):
-            raise ValueError(
-                "the environment variable OPENAI_API_KEY is not set, or holds what cannot be sent "
-                "(a space, a line break, an accent): put the endpoint's key there, or any word for "
-                "a server of your own that asks for none"
-            )
-        return openai.OpenAI(
-            api_key=key,
-            base_url=self.endpoint,
-            timeout=self.timeout,
-            max_retries=self.attempts - 1,
-        )
-
-    def send(self, client: Any, request: Request) -> str:
-        """What the endpoint returns, unread; the client repeats what fails on the way."""
+    def send(self, messages: list[dict[str, str]], form: Any) -> str:
+        """Return what the endpoint answers, which is of this form."""
         import openai
 
-        schema = {"name": "answer", "strict": True, "schema": request.schema}
+        self.client = self.client or openai.OpenAI(base_url=self.endpoint)
         try:
-            reply = client.chat.completions.with_raw_response.create(
-                model=request.model,
-                messages=request.messages,
-                temperature=0,
-                response_format={"type": "json_schema", "json_schema": schema},
+            reply = self.client.chat.completions.parse(
+                model=self.model, messages=messages, temperature=0, response_format=form
             )
-        except (openai.APIStatusError, openai.APIConnectionError) as error:
-            # what an endpoint says may quote the key, and a chained error is printed too
-            raise self.meaning(error) from None
-        return reply.http_response.text
-
-    def meaning(self, error: Any) -> Exception:
-        """What an error of the client means here: a status, or no answer at all."""
-        import openai
-
-        who, cause = f"{self.model} at {self.endpoint}", error.__cause__ or error
-        said = self.shown(str(cause) or type(cause).__name__)
-        reply = getattr(error, "response", None)
-        status = 500 if reply is None else reply.status_code
-        if status in (401, 403):
-            return PermissionError(f"the key for {who} is refused ({status}): check OPENAI_API_KEY")
-        if status < 500 and status not in (408, 409, 429):
-            return ValueError(
-                f"{who} refused the request: {said}; where it does not know the model, check its "
-                "name, and the address, which often ends in /v1"
-            )
-        if reply is not None and "retry-after" in reply.headers:
-            said += f" (Retry-After: {self.shown(reply.headers['retry-after'])})"
-        kind = TimeoutError if isinstance(error, openai.APITimeoutError) else ConnectionError
-        tries = f"{counted(self.attempts, 'attempt')} of {self.timeout:g} s"
-        held = f"{counted(len(list(self.folder.glob('*.json'))), 'answer')} kept in {self.folder}"
-        again = f"{held}, and running again goes on from there"
-        return kind(f"no answer from {who} within {tries}: {said}; {again}")
-
-    def shown(self, said: str) -> str:
-        """What an endpoint said, on one short line and without the key."""
-        line = " ".join(sendable(said).replace(self.client.api_key, "[key]").split())
-        line = "".join(c if c.isprintable() else "?" for c in line)
-        return line if len(line) <= SHOWN else line[:SHOWN] + CUT
-
-    # ------------------------------------------------------------ answers on disk
-
-    def kept(self, request: Request) -> dict[str, Any] | None:
-        """What the answer on disk says; None where there is none, or a damaged one."""
-        file = self.folder / request.name
-        return request.read(parsed(file.read_bytes()).get("answer")) if file.exists() else None
-
-    def keep_answer(self, request: Request, answer: str) -> None:
-        """Write beside the place, then put it there: a kill leaves a whole file or none."""
-        beside = (self.folder / request.name).with_suffix(f".{os.getpid()}.part")
-        beside.write_text(json.dumps({**asdict(request), "answer": answer}, indent=1), "utf-8")
-        beside.replace(self.folder / request.name)
+            message = reply.choices[0].message
+            if message.parsed is None:
+                raise ValueError(f"refusal: {message.refusal}")
+            return message.content
+        # the client's errors, and what comes of a reply that is no chat completion
+        except (openai.OpenAIError, ValueError, AttributeError, IndexError, TypeError) as error:
+            said = " ".join(str(error.__cause__ or error).split())
+            for part in self.client.api_key.split():
+                said = said.replace(part, "[key]")
+            if getattr(error, "status_code", 0) in (401, 403):  # the endpoint may quote part of it
+                said = "the key is refused: check OPENAI_API_KEY"
+            kind = ConnectionError if isinstance(error, openai.APIError) else ValueError
+            raise kind(  # from None, for a chained error would be printed too
+                f"no usable answer from {self.model} at {self.endpoint} (often ends in /v1; must "
+                f"support structured outputs): {said[:SHOWN]!r}; answers are kept in {self.cache}"
+            ) from None
 
 
-@dataclass(frozen=True)
+@dataclass
 class DryRun(ChatExplainer):
-    """An explainer that asks nobody: what is not kept is answered in blank, and noted, with how
-    many characters would be read and written.
+    """Answer in blank what is not kept, and note how many characters a model would read and write.
+
+    A blank sentence is made of the name of its file, so that no two requests seem to have the same.
     """
 
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    sizes: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
-    def answered(self, request: Request) -> dict[str, Any]:
-        texts = [json.dumps(request.schema), *(m["content"] for m in request.messages)]
-        self.sizes[request.name] = sum(map(len, texts)), len(json.dumps(request.blank))
-        return request.blank
-
-
-# ---------------------------------------------------------------- reading what comes back
-
-
-def answer_in(reply: str) -> tuple[Any, str]:
-    """The model's answer in what an endpoint returned, None where there is no whole one; and what
-    to say of it where it is of no use.
-    """
-    match parsed(reply):
-        case {"choices": [{"message": {"refusal": str(said)}}, *_]} if said:
-            return None, f"a refusal: {said}"
-        case {"choices": [{"message": {"content": said}, **more}, *_]}:
-            if (end := more.get("finish_reason")) in ("length", "content_filter"):
-                return None, f"an answer cut off ({end}): {said}"
-            return said, f"an answer of another form than was asked for: {said}"
-    return None, f"no chat completion: {reply}"
+    def answered(self, request: dict[str, Any], form: Any, file: Path) -> dict[str, Any]:
+        texts = [json.dumps(request["schema"]), *(m["content"] for m in request["messages"])]
+        blanks = {str: (file.name * ASSUMED)[:ASSUMED], bool: False}
+        blank = {name: blanks[of.annotation] for name, of in form.model_fields.items()}
+        self.sizes[file] = sum(map(len, texts)), len(json.dumps(blank))
+        return blank
 
 
-def parsed(text: Any) -> dict[str, Any]:
-    """The object that is written in JSON; an empty one where none is."""
+def answer_form(fields: dict[str, type]) -> Any:
+    """Make the class of an answer that has these fields and no other, and no empty sentence."""
     try:
-        return dict(json.loads(text))
-    except (ValueError, TypeError, RecursionError):
-        return {}
+        import pydantic  # comes with openai, an optional extra
+    except ImportError as error:
+        raise ImportError("a chat endpoint needs the package openai: pip install openai") from error
 
+    def untitled(schema: dict[str, Any]) -> None:
+        for part in (schema, *schema["properties"].values()):
+            del part["title"]  # a kept answer is known by a schema without titles
 
-# ---------------------------------------------------------------- words
-
-
-def sendable(text: str) -> str:
-    """The text with U+FFFD for halves of surrogate pairs, which have no UTF-8."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    config = pydantic.ConfigDict(  # an input is not shown, for it may hold the key
+        extra="forbid", strict=True, hide_input_in_errors=True, json_schema_extra=untitled
+    )
+    sentence = pydantic.Field(pattern=r"\S", json_schema_extra={"pattern": SENTENCE})
+    columns: Any = {n: (kind, sentence if kind is str else ...) for n, kind in fields.items()}
+    return pydantic.create_model("answer", __config__=config, **columns)
 
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -20,7 +20,6 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import Bool
 from scipy import stats
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.tree import DecisionTreeClassifier
 
 
@@ -40,7 +39,7 @@ class Explainer(Protocol):
     """
 
     def explain(self, active: Sequence[str], inactive: Sequence[str]) -> str:
-        """A sentence that tells the two kinds of prompt apart.
+        """Return a sentence that tells the two kinds of prompt apart.
 
         >>> rules = cx.lookups.explain.RuleExplainer(model.tokenizer)  # is an Explainer
         >>> rules.explain(["It was", "He was", "I was"], ["It is", "He is", "I am"])
@@ -49,7 +48,7 @@ class Explainer(Protocol):
         ...
 
     def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
-        """Of each prompt, by the explanation alone, whether the head is active on it.
+        """Predict for each prompt, from the explanation alone, whether the head is active on it.
 
         >>> rules = cx.lookups.explain.RuleExplainer(model.tokenizer)
         >>> rules.classify("The head is active on every prompt.", ["It was", "It is"])
@@ -77,8 +76,8 @@ class Prompts:
 
 
 def shuffled(prompts: Prompts, seed: int = 0) -> Prompts:
-    """The same prompts shown and held, as many of either kind, under labels dealt out at random:
-    what an explainer finds here is nothing.
+    """Permute the labels of the prompts at random, those shown and those held out each among
+    themselves: here an explainer has nothing to find.
 
     >>> parts = cx.lookups.explain.Prompts(("It was",), ("It is",), ("He was",), ("He is",))
     >>> mixed = cx.lookups.explain.shuffled(parts)
@@ -152,20 +151,19 @@ def score(explainer: Explainer, prompts: Prompts, confidence: float = 0.95) -> S
             f"{type(explainer).__name__} was asked about {len(held)} prompts and answered "
             f"{str(answer)[:60]}: expected True or False for each"
         )
-    on, off = len(prompts.held_active), len(prompts.held_inactive)
-    hits, rejections = int(said[:on].sum()), int((~said[on:]).sum())
-    tpr, tpr_low, tpr_high = rate(hits, on, confidence)
-    tnr, tnr_low, tnr_high = rate(rejections, off, confidence)
+    on = len(prompts.held_active)
+    tpr, tpr_low, tpr_high = rate(said[:on], confidence)
+    tnr, tnr_low, tnr_high = rate(~said[on:], confidence)
     mean = (tpr + tnr) / 2
     low = mean - float(np.hypot(tpr - tpr_low, tnr - tnr_low)) / 2
     high = mean + float(np.hypot(tpr_high - tpr, tnr_high - tnr)) / 2
-    return Score(sentence, mean, low, high, tpr, tnr, on, off)
+    return Score(sentence, mean, low, high, tpr, tnr, on, len(held) - on)
 
 
-def rate(right: int, of: int, confidence: float) -> tuple[float, float, float]:
-    """A proportion and Wilson's interval for it."""
-    bounds = stats.binomtest(right, of).proportion_ci(confidence, method="wilson")
-    return right / of, bounds.low, bounds.high
+def rate(right: Bool[np.ndarray, " prompt"], confidence: float) -> tuple[float, float, float]:
+    """Return the share of what is right, and Wilson's interval for it."""
+    found = stats.binomtest(int(right.sum()), len(right))
+    return found.statistic, *found.proportion_ci(confidence, method="wilson")
 
 
 # ---------------------------------------------------------------- an explainer that needs nobody
@@ -205,12 +203,10 @@ class RuleExplainer:
 
     tokenizer: Any
     repeats: bool = False
-    known: dict[str, frozenset[str]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    known: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
     def explain(self, active: Sequence[str], inactive: Sequence[str]) -> str:
-        """The rule that tells the two kinds apart.
+        """Return the rule that tells the two kinds apart.
 
         Raises ValueError unless there are `LEAST` prompts of either kind.
 
@@ -228,23 +224,21 @@ class RuleExplainer:
         seen = [self.facts(p) for p in [*sorted(active), *sorted(inactive)]]
         is_active = np.arange(len(seen)) < len(active)
         counts = Counter(fact for facts in seen for fact in facts)
-        if not (shared := sorted(fact for fact, count in counts.items() if count >= LEAST)):
-            return f"{OPENING}{NEVER}."
-        vectorizer = CountVectorizer(analyzer=sorted, binary=True, vocabulary=shared)
-        table, facts = vectorizer.transform(seen).toarray(), vectorizer.get_feature_names_out()
-        plain = np.array(sorted(range(len(facts)), key=lambda i: plainness(facts[i])))
+        shared = sorted((fact for fact, n in counts.items() if n >= LEAST), key=plainness)
+        if not shared:
+            return written([])
+        table = np.array([[fact in facts for fact in shared] for facts in seen])
         # of facts that say the same of all these prompts, the plainest
-        _, first = np.unique(table[:, plain], axis=1, return_index=True)
-        kept = plain[np.sort(first)]
+        kept = np.sort(np.unique(table, axis=1, return_index=True)[1])
         tree = DecisionTreeClassifier(
             max_leaf_nodes=LEAVES, min_samples_leaf=LEAST, class_weight="balanced", random_state=0
         )
         tree.fit(table[:, kept], is_active)
-        rule = list(active_leaves(tree, facts[kept]))
+        rule = list(active_leaves(tree, [shared[k] for k in kept]))
         return written(shortened(rule, seen, is_active))
 
     def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
-        """What the rule says of each prompt. Raises ValueError for a sentence that is no rule.
+        """Apply the rule to each prompt. Raises ValueError for a sentence that is no rule.
 
         >>> rules = cx.lookups.explain.RuleExplainer(model.tokenizer)
         >>> rule = 'The head is active on prompts with the last token " was".'
@@ -255,39 +249,33 @@ class RuleExplainer:
         return [holds(rule, self.facts(p)) for p in prompts]
 
     def facts(self, prompt: str) -> frozenset[str]:
-        """All that a rule can say of a prompt and that is true of it; a prompt is read once.
+        """List the facts about a prompt that a rule can name; each prompt is read once.
 
         >>> sorted(cx.lookups.explain.RuleExplainer(model.tokenizer).facts("It was"))[:3]
         ['the last token " was"', 'the last token but one "It"', 'the last two tokens "It was"']
         """
-        if prompt not in self.known:
-            self.known[prompt] = frozenset(self.read(prompt))
-        return self.known[prompt]
-
-    def read(self, prompt: str) -> Iterator[str]:
+        if prompt in self.known:
+            return self.known[prompt]
         ids = self.tokenizer.encode(prompt, add_special_tokens=False)
-        for count, name in enumerate(ENDS, start=1):
-            if len(ids) >= count:
-                yield f"{name} {quoted(self.tokenizer.decode(ids[-count:]))}"
-        if len(ids) > 1:
-            yield f"{BEFORE} {quoted(self.tokenizer.decode(ids[-2:-1]))}"
-        near = {self.tokenizer.decode([t]) for t in ids[-NEAR:]}
-        for token in {self.tokenizer.decode([t]) for t in ids}:
-            yield f"the token {quoted(token)}"
-            if token in near:
-                yield f"the token {quoted(token)} near the end"
-        for length in LENGTHS:
-            if len(ids) > length:
-                yield f"more than {length} tokens"
-        if self.repeats and ids[-1:] and ids[-1] in ids[:-1]:
-            yield REPEATED
+
+        def token(some: list[int]) -> str:
+            return quoted(self.tokenizer.decode(some))
+
+        found = [f"{name} {token(ids[-k:])}" for k, name in enumerate(ENDS, 1) if len(ids) >= k]
+        found += [f"{BEFORE} {token(ids[-2:-1])}"] * (len(ids) > 1)
+        found += [f"the token {token([t])}" for t in set(ids)]
+        found += [f"the token {token([t])} near the end" for t in set(ids[-NEAR:])]
+        found += [f"more than {length} tokens" for length in LENGTHS if len(ids) > length]
+        found += [REPEATED] * (self.repeats and any(t in ids[:-1] for t in ids[-1:]))
+        self.known[prompt] = frozenset(found)
+        return self.known[prompt]
 
 
 Clause = tuple[tuple[bool, str], ...]  # facts that must hold (True) or must not (False)
 
 
 def active_leaves(tree: DecisionTreeClassifier, facts: Sequence[str]) -> Iterator[Clause]:
-    """The way to each leaf of the tree at which a prompt counts as active."""
+    """Yield the path to each leaf of the tree at which a prompt counts as active."""
     nodes = tree.tree_
 
     def walk(node: int, way: Clause) -> Iterator[Clause]:
@@ -295,7 +283,7 @@ def active_leaves(tree: DecisionTreeClassifier, facts: Sequence[str]) -> Iterato
             if tree.classes_[nodes.value[node, 0].argmax()]:
                 yield way
             return
-        fact = str(facts[nodes.feature[node]])
+        fact = facts[nodes.feature[node]]
         yield from walk(nodes.children_right[node], (*way, (True, fact)))
         yield from walk(nodes.children_left[node], (*way, (False, fact)))
 
@@ -303,28 +291,22 @@ def active_leaves(tree: DecisionTreeClassifier, facts: Sequence[str]) -> Iterato
 
 
 def shortened(
-    rule: Sequence[Clause], seen: Sequence[frozenset[str]], is_active: Bool[np.ndarray, " prompt"]
+    rule: list[Clause], seen: Sequence[frozenset[str]], is_active: Bool[np.ndarray, " prompt"]
 ) -> list[Clause]:
-    """The same rule without the clauses and conditions that it can do without: dropping them makes
-    it no worse on the prompts shown.
-    """
-
+    """Drop the clauses and conditions without which the rule is no worse on the prompts shown."""
     on, off = int(is_active.sum()), int((~is_active).sum())
 
-    def right(candidate: Sequence[Clause]) -> int:  # in whole numbers: rounding breaks no tie
+    def right(candidate: list[Clause]) -> int:  # in whole numbers: rounding breaks no tie
         said = np.array([holds(candidate, facts) for facts in seen])
         return int(said[is_active].sum()) * off - int(said[~is_active].sum()) * on
 
-    rule = list(rule)
-    while True:
-        no_worse = (r for r in shorter(rule) if right(r) >= right(rule))
-        if (found := next(no_worse, None)) is None:
-            return rule
+    while found := next((r for r in shorter(rule) if right(r) >= right(rule)), None):
         rule = found
+    return rule
 
 
 def shorter(rule: list[Clause]) -> Iterator[list[Clause]]:
-    """The rule without one of its conditions or one of its clauses; something is always left."""
+    """Yield the rule without one of its conditions or clauses; something is always left."""
     for k, clause in enumerate(rule):
         for condition in clause if len(clause) > 1 else ():
             yield [*rule[:k], tuple(c for c in clause if c != condition), *rule[k + 1 :]]
@@ -337,11 +319,9 @@ def holds(rule: Sequence[Clause], facts: frozenset[str]) -> bool:
 
 
 def written(rule: Sequence[Clause]) -> str:
-    """A rule as a sentence."""
-    if not rule:
-        return f"{OPENING}{NEVER}."
-    if not all(rule):  # a clause without conditions
-        return f"{OPENING}{ALWAYS}."
+    """Write a rule as a sentence."""
+    if not rule or not all(rule):  # a clause without conditions always holds
+        return f"{OPENING}{ALWAYS if rule else NEVER}."
     clauses = [
         " and ".join(f"{'with' if wanted else 'without'} {fact}" for wanted, fact in clause)
         for clause in rule
@@ -350,7 +330,7 @@ def written(rule: Sequence[Clause]) -> str:
 
 
 def read_rule(sentence: str) -> list[Clause]:
-    """The rule behind a sentence of `written`; ValueError for any other sentence."""
+    """Read the rule in a sentence of `written`. Raises ValueError for any other sentence."""
     rule: list[Clause] = [()] if sentence == written([()]) else []
     for joint, word, fact in TERM.findall(sentence):
         if not (rule and joint == " and "):
@@ -369,7 +349,7 @@ def quoted(text: str) -> str:
 
 
 def plainness(fact: str) -> tuple[int, int, str]:
-    """What to prefer of two facts that say the same: the last tokens, then what is near the end."""
+    """Rank facts that say the same: the last tokens first, then what is near the end."""
     kinds = (f"{ENDS[0]} ", BEFORE, *ENDS[1:], REPEATED, "more than", "the token")
     near = fact.endswith("near the end")
     return next(i for i, kind in enumerate(kinds) if fact.startswith(kind)), not near, fact
