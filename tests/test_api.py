@@ -45,20 +45,22 @@ def test_every_name_of_the_package_has_one_entry():
     modules = {n for n in cx.__all__ if inspect.ismodule(getattr(cx, n))}
     pages = {page.stem for page in PAGES}
     contents = (ROOT / f"{api_reference.PAGES}.md").read_text("utf-8")
-    assert pages == set(re.findall(r"(?m)^```\{names\} (\w+)", contents))  # links, or no site
-    assert pages >= modules - {"widgets"}  # the chapters' own
-    others = {"circuit", "layer", "place", "stored", "studies", "weights"}  # words of the book
-    assert pages - modules == others and not others & set(cx.__all__)
+    listed = re.findall(r"(?m)^```\{names\} (?:\w+\.)*(\w+)$", contents)
+    assert sorted(listed) == sorted(pages)  # links, or no site
+    texts = "\n".join(page.read_text("utf-8") for page in PAGES)
+    sections = {*re.findall(r"(?m)^## ctxlib\.(\w+)$", texts)}  # of a page about another module
+    assert pages - modules == {"chat"}  # of the look-ups
+    assert modules - pages <= sections
     names = {n.removeprefix("ctxlib.") for n in NAMES}
     assert set(cx.__all__) - modules == {n for n in names if "." not in n}
-    given = {f"decoders.{n}" for n in cx.lookups.__all__ if n != "explain"}
-    assert given == {n for n in names if re.fullmatch(r"decoders\.\w+", n)}
+    given = {f"lookups.{n}" for n in cx.lookups.__all__ if n not in ("chat", "explain")}
+    assert given == {n for n in names if re.fullmatch(r"lookups\.\w+", n)}
 
 
 def test_every_name_that_readers_meet_has_an_entry():
     """The chapters' and the README's `cx.name` and `cx.module.name`."""
     sources = [*(ROOT / "chapters").glob("*.py"), ROOT / "README.md"]
-    met = (re.findall(r"\bcx(\.(?!widgets)\w+(?:\.[A-Za-z_]\w*)*)", s.read_text()) for s in sources)
+    met = (re.findall(r"\bcx(\.\w+(?:\.[A-Za-z_]\w*)*)", s.read_text()) for s in sources)
     used = {f"ctxlib{name}" for names in met for name in names}
     entries = [*NAMES, *MEMBERS, *(f"ctxlib.{name}" for name in cx.__all__)]
     things = [locate(name) for name in entries]
@@ -78,7 +80,7 @@ def test_shapes_read_as_they_are_written(html):
     pages = {f.stem: BeautifulSoup(f.read_text("utf-8"), "html.parser").get_text() for f in files}
     for said in pages.values():
         assert not re.search(r"ForwardRef|jaxtyping|<class|0x[0-9a-f]{6}|/home|/work", said)
-    words = " ".join(pages["split"].split())
+    words = " ".join(pages["decompose"].split())
     assert 'tokens: Int[Tensor, "pos"]' in words
     assert 'Float[Tensor, "head source"]' in words
 
@@ -87,7 +89,7 @@ README = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_tex
 
 
 @pytest.mark.parametrize(
-    ("code", "shows"), zip(README, (["top tokens", "fvu"], ["Score("]), strict=True)
+    ("code", "shows"), zip(README, (["top tokens"], ["Score("]), strict=True)
 )
 def test_the_examples_of_the_readme_run_as_they_stand(code, shows, capsys, monkeypatch):
     """On the first hundred texts of those that they ask for."""

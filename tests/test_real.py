@@ -24,8 +24,9 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 import ctxbook as cb
 import ctxlib as cx
+from ctxbook.kept import EVIDENCE
 from ctxlib import store
-from ctxlib.models import DATA, kept_folder, locate, read
+from ctxlib.models import kept_folder, locate, read
 
 DECODERS = ["smollm2", pytest.param("qwen", marks=pytest.mark.nightly)]
 N = 128
@@ -39,7 +40,7 @@ def there(name):
 def kept_of(name, file):
     """What the book keeps of a real model, which is here and of the same files."""
     there(name)
-    kept = json.loads((DATA / "evidence" / f"{file}.json").read_text("utf-8"))
+    kept = json.loads(cb.evidence(f"{file}.json").read_text("utf-8"))
     kept = kept.get("models", kept).get(name, kept)
     sums = {*re.findall("[0-9a-f]{64}", json.dumps(kept))}
     assert sums and sums <= {*cx.models.real_models()[name]["files"].values()}
@@ -54,7 +55,7 @@ def test_what_is_kept_says_which_weights_it_is_about():
     computed again from what it was computed of.
     """
     known = {sum for of in cx.models.real_models().values() for sum in of["files"].values()}
-    for file in (DATA / "evidence").glob("*.json"):
+    for file in [*EVIDENCE.glob("*.json")]:
         sums = {*re.findall("[0-9a-f]{64}", json.dumps(json.loads(file.read_text("utf-8"))))}
         assert sums and (file.stem in OF_RUNS or sums <= known), file.stem
 
@@ -169,14 +170,14 @@ def test_a_stored_layer_is_its_model_in_8_bits(asked, name, tmp_path):
     r = cx.evaluation.Moments.of(*pair).table(range(fixed.n_neurons))["r"]
     assert r.median() > 0.999 and r.quantile(0.01) > 0.99
     with pytest.raises(ValueError, match="no exact rows"):
-        kept.outputs(x)
+        kept.head_outputs(x)
 
 
 @pytest.mark.parametrize("name", ["smollm2", "minilm"])
 def test_what_the_page_of_real_models_keeps_is_what_they_compute(name):
     """A sample, and that the page finds the same texts and heads without the model."""
     facts, held = kept_of(name, "real"), load_file(cb.evidence("real.safetensors"))
-    kept = json.loads((cb.evidence("real.json")).read_text())
+    kept = json.loads(cb.evidence("real.json").read_text("utf-8"))
     model = loaded(name)
     length = 2 * facts["n"] if name == "minilm" else facts["n"] + 1
     texts = {t.name: t for t in cx.texts.collection(cx.texts.Reader.of(model, length))}
@@ -223,8 +224,8 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
     for side in (1, 0):  # American, British
         forms = [pairs[piece][side] if piece in pairs else piece for piece in pieces]
         shared = [np.full(len(form), p not in pairs) for p, form in zip(pieces, forms, strict=True)]
-        shared, decode_tokens = np.concatenate(shared), "".join(forms)
-        got = fixed.tokenizer(decode_tokens, return_offsets_mapping=True, add_special_tokens=False)
+        shared, written = np.concatenate(shared), "".join(forms)
+        got = fixed.tokenizer(written, return_offsets_mapping=True, add_special_tokens=False)
         with heard(gate=model.layers[0].mlp.gate_proj) as held:
             model(torch.tensor([[int(texts[0].tokens[0]), *got["input_ids"]]]))
         gate = held["gate"][0][1][0, 1:, kept["neurons"]]
@@ -241,7 +242,7 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
 
 
 def test_what_the_chapters_say_of_real_models_is_what_these_pages_show():
-    kept = json.loads((cb.evidence("rows.json")).read_text("utf-8"))["lines"]
+    kept = json.loads(cb.evidence("rows.json").read_text("utf-8"))["lines"]
     for chapter, lines in kept.items():
         cells = json.loads((ROOT / "book" / f"{chapter}.ipynb").read_text("utf-8"))["cells"]
         shown = json.dumps([cell.get("outputs") for cell in cells], ensure_ascii=False)
