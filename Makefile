@@ -46,8 +46,8 @@ test: $(READY) lint book ## everything that must hold: lint, types, notebooks, s
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # What computes, each held against loops by hand: it needs no book, no site, no browser and no model but mini.
-METHOD := causal circuit command decompose denominators device evaluation explain families lookups models neurons \
-	nulls query reading refused store studies weights
+METHOD := causal circuit command decompose denominators device evaluation explain families load lookups models neurons \
+	nulls query reading store studies weights
 quick: $(READY) ## the method's own tests, in under a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(METHOD:%=tests/test_%.py)
 

@@ -88,9 +88,7 @@ def test_shapes_read_as_they_are_written(html):
 README = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("code", "shows"), zip(README, (["top tokens"], ["Score("]), strict=True)
-)
+@pytest.mark.parametrize(("code", "shows"), zip(README, (["top tokens"], ["Score("]), strict=True))
 def test_the_examples_of_the_readme_run_as_they_stand(code, shows, capsys, monkeypatch):
     """On the first hundred texts of those that they ask for."""
     hundred = partial(cx.texts.collection, count=100)

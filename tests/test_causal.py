@@ -1,10 +1,11 @@
 """The causal forms: the circuits at every destination of a text, and the model running on them."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
-from by_hand import calibrated, cases, draw, same
+from by_hand import as_encoder, calibrated, cases, draw, same
 from hypothesis import given
 from transformers import AutoModelForCausalLM
 
@@ -39,7 +40,29 @@ def test_what_is_at_every_destination_is_a_loop_over_them(make_weights, case):
         same(better[n], fixed.decomposition.z(x, fixed.decomposition.rows(x))[heads])
 
 
+def test_a_text_at_every_destination_is_one_that_a_decoder_reads(circuit, precise, drawn):
+    encoder = replace(circuit, fixed=cx.fix_query(as_encoder(precise), n=9))
+    with pytest.raises(ValueError, match="needs a decoder with learned positions"):
+        causal.self_normalized_z(encoder, drawn[0])
+    with pytest.raises(ValueError, match="there are token ids 0 to 299"):
+        causal.denominators_along(circuit.fixed, drawn[0] - 300)
+    with pytest.raises(ValueError, match="denominators at 31 positions for a text of 32"):
+        causal.circuit_z(circuit, drawn[0], torch.ones(3, 31))
+
+
 # ---------------------------------------------------------------- in the model
+
+
+@pytest.mark.parametrize("of", [(32, 1, 8), (32, 2, 1), (1, 2, 8), (32, 2), (3, 32, 2, 8)], ids=str)
+def test_what_replaces_heads_is_not_stretched(tiny, drawn, of):
+    with pytest.raises(ValueError, match=r"^z has shape .*need \(32, 2, 8\)$"):
+        causal.token_losses(tiny, drawn, [causal.replace_z(0, [0, 1], torch.zeros(of))])
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 24), (1, 1, 24)], ids=str)
+def test_a_direction_is_not_stretched(tiny, drawn, shape):
+    with pytest.raises(ValueError, match=r"^the direction has .*need \(24,\)$"):
+        causal.token_losses(tiny, drawn, [causal.add_direction(0, torch.ones(shape))])
 
 
 def test_the_mean_inside_the_heads_is_that_over_texts(tiny, drawn):
@@ -49,6 +72,9 @@ def test_the_mean_inside_the_heads_is_that_over_texts(tiny, drawn):
     near(causal.mean_z(tiny, iter(drawn), 9), z[:, :9].mean(0))
     labeled = [cx.texts.Text("a", "war", "en-GB", "", "", x) for x in drawn[:2]]
     near(causal.mean_z(tiny, labeled, 32), z[:2].mean(0))
+    for texts, length, says in (([], 9, "no texts"), (drawn, 0, "1 to 32"), (drawn, 40, "1 to 32")):
+        with pytest.raises(ValueError, match=says):
+            causal.mean_z(tiny, texts, length)
 
 
 @pytest.mark.parametrize("layer", [0, 1])

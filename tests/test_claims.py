@@ -95,6 +95,10 @@ def test_a_row_says_what_was_measured_and_what_is_published(tiny):
         "another model; untestable here",
     ]
     assert table.loc[3, "this run"] == "–"
+    with pytest.raises(ValueError, match=r"no published figure 'median_R' in .*published\.toml"):
+        cb.Claim("median_R", "", 1.0)
+    with pytest.raises(ValueError, match="give its lower end first"):
+        cb.Claim("tv", "TV", 0.05, (0.06, 0.04))
 
 
 def test_what_could_not_come_out_otherwise_is_folded_and_called_so(tiny):
@@ -147,6 +151,8 @@ def test_a_finding_is_prose_and_says_when_it_is_otherwise(sentence, holds, other
     assert repr(shown) == (sentence if holds else instead)
     body = shown._repr_html_().removeprefix("<p>").removesuffix("</p>")
     assert "<" not in body and ">" not in body
+    with pytest.raises(ValueError, match=r"is no boolean: give a condition"):
+        cb.finding(sentence, np.array([holds]))
 
 
 # ---------------------------------------------------------------- documents

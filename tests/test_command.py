@@ -4,7 +4,6 @@ import re
 
 import pandas as pd
 import pytest
-import torch
 
 import ctxlib as cx
 from ctxlib import store
@@ -73,20 +72,6 @@ def test_what_cannot_be_done_is_one_line(asked, says, refused, tmp_path, monkeyp
 
 
 # ---------------------------------------------------------------- files
-
-
-def test_a_saved_circuit_is_the_same_without_its_model(circuit, drawn, tmp_path):
-    for name in ("circuit.safetensors", "circuit.safetensors.zst"):
-        again = cx.ContextualCircuit.load(circuit.save(tmp_path / name))
-        x = circuit.fixed.prepare(drawn)
-        torch.testing.assert_close(again.summary(x), circuit.summary(x))
-        ours, theirs = again.self_normalized(), circuit.self_normalized()
-        torch.testing.assert_close(ours.summary(x), theirs.summary(x))
-        assert again.heads == circuit.heads and again.scale == circuit.scale
-        found = (cx.find_neurons(c, at_least=5)["top"] for c in (again, circuit))
-        pd.testing.assert_series_equal(*found)
-    with pytest.raises(ValueError, match="no exact rows"):
-        cx.evaluate(again, drawn)
 
 
 @pytest.mark.parametrize(

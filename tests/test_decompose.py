@@ -80,6 +80,30 @@ def test_the_token_is_the_and_C_the_typical_norm_unless_they_are_given(tiny_weig
         assert torch.equal(of(*asked), of(*asked, C=C))
 
 
+@pytest.mark.parametrize("n", [-1, 32, 5])
+def test_positions_are_those_of_the_model_and_of_the_text(tiny_weights, n):
+    with pytest.raises(ValueError, match=f"position {n}: .* 0 to 31|{n} lies outside .* 0 to 4"):
+        cx.attention_rows(tiny_weights, torch.arange(5), n)
+
+
+@pytest.mark.parametrize("shape", [(0,), (1, 32), (33,)], ids=str)
+def test_a_pattern_is_of_one_text_that_the_model_can_read(tiny_weights, shape):
+    with pytest.raises(ValueError, match="expected one text of 1 to 32 tokens"):
+        cx.decompose.attention_pattern(tiny_weights, torch.ones(shape).long())
+
+
+@pytest.mark.parametrize("token", [" bagpipes", "the the", "", -1, 300])
+def test_a_token_is_one_of_the_vocabulary(tiny_weights, token):
+    with pytest.raises(ValueError, match=r"exactly one|there are token ids 0 to 299"):
+        cx.content_scores(tiny_weights, 5, token)
+
+
+@pytest.mark.parametrize("C", [0.0, -2.0, float("nan"), float("inf"), True, "3"])
+def test_C_is_a_positive_number(tiny_weights, C):
+    with pytest.raises(ValueError, match=f"C={C}: .* is a positive number"):
+        cx.positional_kernels(tiny_weights, 5, C=C)
+
+
 # ---------------------------------------------------------------- the shape of a row
 
 

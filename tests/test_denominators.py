@@ -57,6 +57,8 @@ def test_a_heads_share_of_the_variance_is_that_of_what_it_adds_to_the_neurons(he
     apart = [float(here.exact_summary(x, [h]).var(0).sum()) for h in range(here.n_heads)]
     share = cx.denominators.head_variance_share(here, drawn)
     assert share.tolist() == pytest.approx([v / sum(apart) for v in apart])
+    with pytest.raises(ValueError, match="at least two"):
+        cx.denominators.head_variance_share(here, drawn[:1])
 
 
 def test_the_most_typical_text_is_the_nearest_to_the_mean_in_logarithms(here):
@@ -72,6 +74,19 @@ def test_the_most_typical_text_is_the_nearest_to_the_mean_in_logarithms(here):
             ]
             nearest = texts[far.index(min(far))]
             assert cx.denominators.most_typical_text(here, texts, heads) is nearest
+    with pytest.raises(ValueError, match="only once: give a list"):
+        cx.denominators.most_typical_text(here, iter(texts), [0])
+
+
+def test_denominators_beyond_the_range_of_a_number_are_refused(tiny_weights, drawn):
+    """Where scores are too large for an exponential, and all that one head likes too small."""
+    loud = replace(tiny_weights, W_Q=3000 * tiny_weights.W_Q)
+    with pytest.raises(ValueError, match=r"of head .* are beyond the range of torch\.float32"):
+        cx.stable_heads(cx.fix_query(loud, n=20), drawn)
+    faint = cx.fix_query(tiny_weights, n=20)
+    faint.decomposition.log_content[1] -= 999
+    with pytest.raises(ValueError, match="of head 1 are beyond"):
+        cx.softmax_denominators(faint, drawn)
 
 
 def test_a_head_whose_spread_is_unknown_is_not_stable(here, drawn, monkeypatch):

@@ -128,6 +128,10 @@ def test_r_within_domains_is_of_what_no_domain_shares(seed, domains):
     found = cx.evaluation.r_and_fvu(*both, domains)
     expected = {"r": whole["r"], "r within domains": within["r"], "FVU": whole["fvu"]}
     assert found.to_dict() == pytest.approx(expected)
+    with pytest.raises(ValueError, match="11 domains for 12 texts: give one for each"):
+        cx.evaluation.r_and_fvu(*both, domains[:11])
+    with pytest.raises(ValueError, match=r"\(12, 5\) and \(12, 1\): give one shape twice"):
+        Moments.of(both[0], both[1][:, :1])
 
 
 # ---------------------------------------------------------------- a circuit against the truth
@@ -285,6 +289,8 @@ def test_a_checkpoint_of_another_circuit_or_of_other_texts_is_refused_and_kept(
 def test_a_damaged_checkpoint_is_refused_and_kept(circuit, tmp_path):
     file = tmp_path / "sums"
     cx.evaluate(circuit, TEXTS, checkpoint=file)
+    with pytest.raises(ValueError, match=r"checkpoint='.*/none/sums': name a file in a folder"):
+        cx.evaluate(circuit, TEXTS, checkpoint=tmp_path / "none" / "sums")
     whole, held = file.read_bytes(), load_file(file)
     with safe_open(file, "pt") as opened:
         words = opened.metadata()
@@ -497,3 +503,10 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, monkeypatch):
     for row, made in rows.items():
         by_hand = table_by_hand(approx_summary(circuit, x, made)[:, neurons], truth).median()
         assert budget.loc[row].tolist() == pytest.approx(by_hand[budget.columns].tolist(), abs=1e-9)
+    with pytest.raises(ValueError, match=r"no approximation called .*there are \['keys', "):
+        approximated(circuit, x, "keys")
+    for of in (circuit.contribution_to, partial(cx.evaluate, circuit, TEXTS)):
+        with pytest.raises(ValueError, match="neuron -1: there are neurons 0 to 39"):
+            of([2, -1])
+    with pytest.raises(ValueError, match="of the paper's circuit"):
+        cx.evaluation.error_budget(circuit.self_normalized(), TEXTS)

@@ -11,7 +11,7 @@ import packing
 import pytest
 import torch
 from command import ROOT
-from kinds import KINDS
+from kinds import KINDS, drawn
 from test_lookups import draw_texts, near
 
 import ctxlib as cx
@@ -148,6 +148,18 @@ def test_without_position_embeddings_the_weights_name_the_chapter(of_kind, kind)
     for words in (positions, f"chapter 11, {title}", "cx.fix_query(model)"):
         assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_positions_that_are_computed_are_no_embeddings(make_folder):
+    model = drawn("xglm", ffn_dim=40, pad_token_id=1)
+    with pytest.raises(NoPositionEmbeddings, match="has computed positions"):
+        cx.LayerWeights.of(cx.load(make_folder(model)))
+
+
+@pytest.mark.parametrize(("n", "count"), [(0, 9), (1, 9), (32, 9), (N, 0), (N, 1)])
+def test_two_means_need_two_texts_and_two_tokens(of_kind, n, count):
+    with pytest.raises(ValueError, match=f"^destination {n}: choose 2 to 31$|^{count} texts: give"):
+        cx.fit_additive(of_kind("Llama").model, TEXTS[:count], n, THE)
 
 
 # ---------------------------------------------------------------- editions

@@ -111,6 +111,29 @@ def test_terms_that_do_not_add_up_are_refused(gemma2, tiny):
             cx.lookups.attribution(tiny, 1, 7, changed)
 
 
+def test_terms_are_of_what_is_there_and_was_read(tiny):
+    for layer, neuron, prompts, says in (
+        (2, 7, PROMPTS, "layer 2: there are layers 0 to 1"),
+        (1, -1, PROMPTS, "neuron -1: there are neurons 0 to 39"),
+        (1, 7, [], "no prompts: give at least one"),
+        (1, 7, [PROMPTS[0], PROMPTS[0][:1]], r"shape \(1,\): expected BOS and 1 to 31 tokens"),
+        (1, 7, [PROMPTS[0] + 290], "there are token ids 0 to 299"),
+        (1, 7, cx.lookups.read_prompts(tiny, PROMPTS, 1), "layer 1 was not read"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            cx.lookups.attribution(tiny, layer, neuron, prompts)
+    for layer, head in ((2, 0), (-1, 0), (0, 3), (0, -1)):
+        with pytest.raises(ValueError, match=f"head {head} of layer {layer}: 3 heads of 2 layers"):
+            cx.lookups.attribution(tiny, 1, 7, PROMPTS).of(layer, head)
+
+
+@pytest.mark.parametrize("architecture", ["openai-gpt", "modernbert-decoder", "olmo2"])
+def test_an_end_that_is_not_one_folded_norm_and_W_U_is_refused(make_folder, architecture):
+    model = cx.load(make_folder(drawn(architecture, pad_token_id=0), seed=3))
+    with pytest.raises(ValueError, match=r"is not one norm and W_U|gain is not folded into W_U"):
+        cx.lookups.congruence(model, 0)
+
+
 # ---------------------------------------------------------------- what a neuron says
 
 
@@ -150,7 +173,7 @@ def deep(make_folder):
 @pytest.mark.parametrize("layers", [None, [3], (5, 0, 5), np.array([6, 2])])
 def test_next_token_neurons_are_those_of_a_loop(deep, monkeypatch, layers):
     """In the last five layers, or in some that are named in any order."""
-    module = import_module("ctxlib.lookups.congruence")  # the package has the function so called
+    module = import_module("ctxlib.cx.lookups.congruence")  # the package has the function so called
     monkeypatch.setattr(module, "NEURONS_AT_A_TIME", 7)
     table = cx.lookups.next_token_neurons(deep, layers)
     found = clean_by_hand(deep, range(2, 7) if layers is None else sorted({*map(int, layers)}))
@@ -160,12 +183,16 @@ def test_next_token_neurons_are_those_of_a_loop(deep, monkeypatch, layers):
     assert len(table) > 5
 
 
-def test_where_neurons_say_the_same_none_stands_above_the_other(tiny_folder):
+def test_where_neurons_say_the_same_none_stands_above_the_other(tiny_folder, unfolded):
     model = cx.load(tiny_folder)
     model.blocks[1].mlp.W_out.copy_(model.blocks[0].mlp.W_out)
     table = cx.lookups.next_token_neurons(model)
     assert (table["over_neurons"] == 0).all()
     assert table["token"].is_unique
+    with pytest.raises(ValueError, match="no layers: name at least one"):
+        cx.lookups.next_token_neurons(model, [])
+    with pytest.raises(ValueError, match=r"not folded: load it with cx\.load"):
+        cx.lookups.next_token_neurons(unfolded)
 
 
 # ---------------------------------------------------------------- neurons drawn at random
@@ -177,6 +204,9 @@ def test_all_neurons_but_the_excluded_can_be_drawn(tiny):
     assert len(drawn) == 77
     assert set(drawn) == {(k, j) for k in (0, 1) for j in range(40)} - set(out)
     assert drawn == cx.lookups.random_neurons(tiny, 77, [0, 1], out)
+    for count in (0, 78):
+        with pytest.raises(ValueError, match=f"count={count}: there are 77 neurons to draw from"):
+            cx.lookups.random_neurons(tiny, count, [0, 1], out)
 
 
 # ---------------------------------------------------------------- what happens without

@@ -80,6 +80,10 @@ def test_neurons_that_are_alike_keep_their_order_and_a_threshold_has_to_be_passe
     largest(1)
     found = cx.find_neurons(planted(contribution), threshold=7.0)
     assert found["top"].to_dict() == {1: 14.0}
+    with pytest.raises(NoNeuron, match=r"z above 2: .* is 14\.00, the median one 7\.00; give"):
+        cx.find_neurons(planted(contribution))
+    with pytest.raises(ValueError, match="at_least=-1: give 0 or more"):
+        cx.find_neurons(planted(contribution), at_least=-1)
 
 
 def some_stand_out(seed=0):
@@ -176,3 +180,9 @@ def test_labels_are_compared_as_by_hand(seed, labels):
         assert row.auc == pytest.approx(roc_auc_score(labels == best, y[:, column]))
         assert row.auc == cx.neurons.auc(y, labels == best)[column]
     assert np.isnan(cx.neurons.auc(y, np.stack([labels == "d", labels != "d"]))).all()
+
+
+@pytest.mark.parametrize(("labels", "count"), [("aab", 2), ("aabb", 1), ("aaaa", 2), ("aaab", 2)])
+def test_labels_are_one_for_each_text_and_of_two_names(labels, count):
+    with pytest.raises(ValueError, match=f"{len(labels)} labels and {count} neur|two names with"):
+        cx.label_neurons(draw(4, 2), [*labels], range(count))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,12 @@ def test_random_sets_hold_any_neurons_and_those_of_like_number_the_nearest(count
         assert {*alike[:, k]} == {*np.abs(values - values[j]).argsort()[:5]}, "itself as well"
     together = len(np.unique(alike, axis=0))
     assert together > 5 * (size > 1), "each for itself"
+
+
+@pytest.mark.parametrize("like", [np.ones(59), np.ones((60, 1)), np.full(60, np.nan), np.ones(10)])
+def test_sets_are_drawn_of_enough_neurons_with_a_number_each(like):
+    with pytest.raises(ValueError, match=r"like has shape .* each of 60|10 neurons, where 50"):
+        cb.nulls.random_sets([0], 60 if len(like) > 10 else 10, 1, like=like)
 
 
 def test_the_same_seed_gives_the_same_and_a_generator_goes_on(tiny_weights):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from by_hand import draw_texts
-from kinds import KINDS, VARIANTS, matrix
+from kinds import KINDS, VARIANTS, drawn, matrix
 from test_lookups import near
 
 import ctxlib as cx
@@ -34,6 +34,8 @@ def test_a_destination_is_of_a_model_or_of_its_weights(tiny, tiny_weights):
         assert (known.n_heads, known.n_neurons, known.d_vocab) == (3, 40, 300)
     assert torch.equal(fixed.decomposition.kernels, same.decomposition.kernels)
     assert tiny_weights.typical_norm() == fixed.decomposition.C
+    with pytest.raises(ValueError, match="layer 1: only what enters layer 0"):
+        cx.fix_query(cx.LayerWeights.of(tiny, 1), n=N)
 
 
 @pytest.mark.parametrize("of_library", [np.int64, np.array, torch.tensor])
@@ -62,6 +64,33 @@ def test_what_is_asked_for_is_what_it_has(precise, of_kind):
     encoder = of_kind("BERT").model  # of which it is the middle
     for texts, n in ((None, 16), (TEXTS, 16), ([TEXTS[0], TEXTS[1, :20]], 10)):
         assert cx.fix_query(encoder, texts, token=THE).n == n
+
+
+@pytest.mark.parametrize("kind", ["GPT-2", "Llama"])
+@pytest.mark.parametrize(("name", "value"), [("texts", TEXTS[0]), ("n", 20.0), ("token", True)])
+def test_texts_are_many_and_numbers_are_whole(of_kind, kind, name, value):
+    with pytest.raises(ValueError, match=r"put it in brackets|give a whole number"):
+        cx.fix_query(of_kind(kind).model, **{"texts": TEXTS, name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), [("n", 9), ("token", 5), ("C", 2.0), ("texts", TEXTS)])
+def test_what_a_destination_or_a_stored_layer_knows_is_not_given_again(here, name, value):
+    for of, says in ((here, "a destination already"), ("a.safetensors", "a stored layer knows")):
+        with pytest.raises(TypeError, match=says):
+            cx.fix_query(of, **{name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), [("C", 2.0), ("token", None)])
+def test_a_model_that_adds_no_positions_has_no_C_and_needs_a_token(of_kind, name, value):
+    with pytest.raises(TypeError, match="Equation 1's: this model adds no positions"):
+        cx.fix_query(of_kind("Llama").model, TEXTS, **{name: value})
+
+
+@pytest.mark.parametrize("architecture", ["openai-gpt", "olmo2", "gptj"])
+def test_a_model_that_would_be_split_wrongly_is_refused(make_folder, architecture):
+    model = drawn(architecture, num_hidden_layers=1, rotary_dim=4, pad_token_id=0)
+    with pytest.raises(ValueError, match=r"read something else|would be wrong for|no neuron sees"):
+        cx.fix_query(cx.load(make_folder(model, seed=3)), TEXTS, N, THE)
 
 
 # ---------------------------------------------------------------- as transformers runs it

@@ -40,17 +40,22 @@ def test_usual_tokens_are_kept_finer_than_others(here, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["GPT-2", "Llama"])
-def test_what_is_kept_of_a_stored_layer_is_the_same_again(of_kind, kind, tmp_path):
+def test_a_circuit_of_a_layer_or_of_a_stored_one_is_the_same_again(of_kind, kind, tmp_path):
     """Where positions move values, and where heads share them."""
     texts = draw_texts(9, 32, 300, seed=4)
     own = cx.fix_query(of_kind(kind).model, texts, N, TOKEN)
     fixed = cx.fix_query(store.save_layer(own, tmp_path / "layer.safetensors"))
     assert (fixed.readout.eps, fixed.readout.act_fn) == (own.readout.eps, own.readout.act_fn)
-    circuit, x = cx.ContextualCircuit.calibrate(fixed, texts[0], [2, 0]), fixed.prepare(texts)
-    again = cx.ContextualCircuit.load(circuit.save(tmp_path / "circuit.safetensors"))
-    torch.testing.assert_close(again.summary(x), circuit.summary(x))
-    ours, theirs = (c.self_normalized().summary(x) for c in (again, circuit))
-    torch.testing.assert_close(ours, theirs)
+    for of, name in ((own, "circuit.safetensors"), (fixed, "circuit.safetensors.zst")):
+        circuit, x = cx.ContextualCircuit.calibrate(of, texts[0], [2, 0]), of.prepare(texts)
+        again = cx.ContextualCircuit.load(circuit.save(tmp_path / name))
+        assert (again.heads, again.scale) == (circuit.heads, circuit.scale)
+        torch.testing.assert_close(again.summary(x), circuit.summary(x))
+        ours, theirs = (c.self_normalized().summary(x) for c in (again, circuit))
+        torch.testing.assert_close(ours, theirs)
+        assert cx.find_neurons(again, 0).index.equals(cx.find_neurons(circuit, 0).index)
+    with pytest.raises(ValueError, match="no exact rows"):
+        cx.evaluate(again, texts)
 
 
 def test_heads_share_values_where_all_of_them_are_the_same(tiny_weights):
@@ -72,6 +77,15 @@ def test_a_kill_while_a_layer_is_written_leaves_the_old_one(here, tmp_path, monk
         patch.setattr("pathlib.Path.write_bytes", torn)
         store.save_layer(here, file, model="another")
     assert file.read_bytes() == before
+
+
+def test_what_a_file_does_not_hold_is_refused(here, circuit, tiny, drawn, tmp_path):
+    with pytest.raises(ValueError, match="without a circuit"):
+        cx.ContextualCircuit.load(stored.keep(here, tmp_path / "a.safetensors"))
+    with pytest.raises(ValueError, match="is a folder: name a file"):
+        circuit.save(tmp_path)
+    with pytest.raises(ValueError, match="what learned positions add, which no file keeps"):
+        stored.keep(cx.fit_additive(tiny, drawn, N), tmp_path / "b.safetensors")
 
 
 # ---------------------------------------------------------------- from a GGUF file

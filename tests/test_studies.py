@@ -44,11 +44,15 @@ def test_all_heads_are_studied_where_none_is_stable_if_that_is_asked_for(mini, s
     everyone = cx.study(mini, texts=2, max_cv=0.0, or_all=True)
     assert everyone.heads == [*range(8)] and not everyone.head_table["stable"].any()
     assert cx.study(study.fixed, study.texts, or_all=True).heads == study.heads
+    with pytest.raises(ValueError, match="at least two"):
+        cx.study(mini, texts=1, or_all=True)
 
 
 def test_a_study_is_of_a_model_its_weights_a_destination_or_a_file(mini, mini_weights, tmp_path):
     fixed = cx.fix_query(mini_weights, n=99, token=" of")
     assert cx.study(fixed, texts=2, heads=[3]).fixed is fixed
+    with pytest.raises(TypeError, match="a fixed query has its token"):
+        cx.study(fixed, token=" of")
     kept = save_layer(fixed, tmp_path / "kept.safetensors")
     assert cx.study(str(kept), texts=2, heads=[3]).n == cx.study(kept, texts=2, heads=[3]).n == 99
     for of in (mini, mini_weights):

@@ -8,6 +8,7 @@ import re
 import tracemalloc
 import warnings
 from collections import defaultdict
+from dataclasses import replace
 from itertools import islice, product, zip_longest
 from unittest.mock import MagicMock, Mock
 
@@ -51,6 +52,11 @@ def test_windows_are_bos_and_the_next_tokens_and_a_text_is_the_first(tiny_weight
     with warnings.catch_warnings(action="error"):  # it fits
         assert torch.equal(texts.encode(reader, reader.tokenizer.decode(encoded[1:])), encoded)
     assert texts.windows(reader, "") == []
+    with pytest.raises(ValueError, match="the text is empty"):
+        texts.encode(reader, " \n\t\n")
+    for n_ctx in (33, 1, 0):
+        with pytest.raises(ValueError, match=f"n_ctx={n_ctx}: choose 2 to 32"):
+            texts.Reader.of(tiny_weights, n_ctx)
 
 
 @pytest.mark.parametrize("marks", [(0, 5, 7), (None, 5, 7), (None, None, 7), (None, None, None)])
@@ -64,6 +70,12 @@ def test_where_there_is_no_bos_a_text_starts_with_cls_or_eos(marks):
     else:
         with pytest.raises(ValueError, match="no BOS, CLS or EOS token"):
             texts.encode(reader, "a hill")
+
+
+@pytest.mark.parametrize("read", [texts.encode, texts.windows, cx.LayerWeights.token_id])
+def test_words_need_a_tokenizer(tiny_weights, read):
+    with pytest.raises(ValueError, match=r"no tokenizer to read|without a tokenizer: give the id"):
+        read(replace(tiny_weights, tokenizer=None), "hill")
 
 
 def test_vocabularies_of_one_size_are_told_apart():
@@ -125,6 +137,13 @@ def test_there_are_enough_domains_and_passages_and_british_and_american_ones_are
     assert len(subjects) >= 14 and min(map(len, subjects.values())) >= 4
     assert subjects["british"] == subjects["american"]
     assert len(set(subjects["british"].values())) == len(subjects["british"])
+
+
+def test_passages_of_no_domain_or_of_another_model_are_refused(passages, tiny_weights):
+    with pytest.raises(ValueError, match="no passages for chess; there are "):
+        texts.passages(tiny_weights, ["war", "chess"])
+    with pytest.raises(ValueError, match="law-1 is in the tokens of another model"):
+        texts.token_ids(passages["law-1"], tiny_weights)
 
 
 def test_no_two_passages_share_a_run_of_12_words(passages):
@@ -333,6 +352,8 @@ def test_a_stream_goes_on_at_any_text(
 def test_a_place_holds_for_more_texts_and_for_no_other_source(tiny_weights, folder):
     few, more = (texts.stream(tiny_weights, count, folder) for count in (3, 9))
     assert len(texts.stream(tiny_weights, source=folder)) == 1000, "where no number is given"
+    with pytest.raises(ValueError, match="count=0: ask for at least one"):
+        texts.stream(tiny_weights, 0, folder)
     reading = iter(few)
     list(reading)
     assert told(more.reading(reading.place)) == told(more)[2:]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -40,11 +41,45 @@ def test_weights_that_are_not_numbers_are_refused(tiny_weights, name, broken):
         replace(tiny_weights, **{name: damaged})
 
 
+@pytest.mark.parametrize(("kind", "layer"), [("GPT-2", -1), ("BERT", 1), ("GPT-Neo", 1)])
+def test_a_layer_that_is_not_there_or_sees_a_window_is_refused(of_kind, kind, layer):
+    with pytest.raises(ValueError, match=f"layer {layer}(: there are layers 0| .* a window only)"):
+        cx.LayerWeights.of(of_kind(kind).model, layer)
+
+
+@pytest.mark.parametrize("part", ["W_Q", "W_K", "W_V", "W_in"])
+def test_weights_that_the_model_does_not_compute_with_are_refused(tiny, tiny_weights, part):
+    with pytest.raises(ValueError, match="layer 0 read something else than the normalised"):
+        replace(tiny_weights, **{part: 2 * getattr(tiny_weights, part)}).check(tiny)
+
+
+# ---------------------------------------------------------------- numbers that are refused
+
+NO_NUMBERS = [[True], np.array([True]), torch.tensor([True]), 0.5, [2.0], "2", [None]]
+
+
+@pytest.mark.parametrize("heads", [*NO_NUMBERS, [], [0, 4], [-1], torch.tensor(9), [1, 1]], ids=str)
+def test_heads_are_whole_numbers_there_and_once(heads):
+    with pytest.raises(ValueError, match=r"^head .*( a whole number|heads 0 to 3)\Z|^no |twice$"):
+        cx.weights.check_chosen("head", heads, 4)
+
+
+def test_a_precision_below_single_is_refused(tiny_weights):
+    with pytest.raises(ValueError, match=r"choose torch\.float32 or torch\.float64"):
+        tiny_weights.to(torch.float16)
+
+
 # ---------------------------------------------------------------- parts that a checkpoint may lack
 
 
 def without(state, *absent):
     return {name: tensor for name, tensor in state.items() if name not in absent}
+
+
+@pytest.mark.parametrize(("name", "value"), [("state", {}), ("layer", 1), ("n_heads", 3)])
+def test_a_state_dict_has_the_layer_and_heads_that_divide_it(make_state, name, value):
+    with pytest.raises(ValueError, match=r"weight.* missing|n_heads=3 does not divide d_mod"):
+        cx.LayerWeights.from_state_dict(**{"state": make_state(), "n_heads": 2, name: value})
 
 
 def test_weights_without_embeddings_have_their_positional_half(make_state):

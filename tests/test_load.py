@@ -1,0 +1,38 @@
+"""What `cx.load` refuses: names, layers, devices, and kinds of models that it would get wrong."""
+
+import pytest
+import transformers
+from kinds import SIZES, drawn
+
+import ctxlib as cx
+
+NAMES = {"gtp2": "did you mean .*gpt2", "mini-first": "did you mean .*mini-first-edition"}
+NAMES |= {"SmolLM2-135M": "you mean HuggingFaceTB/SmolLM2-135M-Instr", "zz": "known names: mini,"}
+NAMES |= dict.fromkeys(("./not", "/not/it", "~/not", "a/b/c", "x/y/", "no.gguf"), "or GGUF file")
+
+
+@pytest.mark.parametrize(("name", "says"), NAMES.items())
+def test_a_name_that_is_not_known_is_not_looked_for_on_the_hub(name, says):
+    with pytest.raises(ValueError, match=f"^no model called '{name}', and no such folder .*{says}"):
+        cx.load(name)
+
+
+@pytest.mark.parametrize(("device", "layers"), [("gpu", 1), (None, 0), (None, 4), (None, True)])
+def test_a_device_and_layers_are_some_that_there_are(llama, device, layers):
+    with pytest.raises(ValueError, match=r"no device 'gpu' here; give|layers=.* give 1 to 3"):
+        cx.load(llama()[0], device, layers)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "biogpt", "mixtral", "mamba"])
+def test_a_model_that_would_be_computed_wrongly_is_refused(make_folder, kind):
+    more = {"scale_attn_weights": kind != "gpt2", "num_local_experts": 2, "num_key_value_heads": 3}
+    with pytest.raises(ValueError, match=r"does not scale|cannot run .*\Z|not heads and one MLP"):
+        cx.load(make_folder(drawn(kind, **more)))
+
+
+@pytest.mark.parametrize("family", ["RobertaForMaskedLM", "T5Model", "BertLMHeadModel"])
+def test_of_encoders_only_bert_is_read(make_folder, family):
+    made = getattr(transformers, family)
+    model = made(made.config_class(**SIZES, is_decoder=family == "BertLMHeadModel"))
+    with pytest.raises(ValueError, match=r"BERT's kind alone; chapter 11|not find the blocks"):
+        cx.load(make_folder(model))
