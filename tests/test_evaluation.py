@@ -504,7 +504,7 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, monkeypatch):
         by_hand = table_by_hand(approx_summary(circuit, x, made)[:, neurons], truth).median()
         assert budget.loc[row].tolist() == pytest.approx(by_hand[budget.columns].tolist(), abs=1e-9)
     with pytest.raises(ValueError, match=r"no approximation called .*there are \['keys', "):
-        approximated(circuit, x, "keys")
+        cx.evaluation.approx_summary(circuit, x, "keys")
     for of in (circuit.contribution_to, partial(cx.evaluate, circuit, TEXTS)):
         with pytest.raises(ValueError, match="neuron -1: there are neurons 0 to 39"):
             of([2, -1])

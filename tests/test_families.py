@@ -158,7 +158,7 @@ def test_positions_that_are_computed_are_no_embeddings(make_folder):
 
 @pytest.mark.parametrize(("n", "count"), [(0, 9), (1, 9), (32, 9), (N, 0), (N, 1)])
 def test_two_means_need_two_texts_and_two_tokens(of_kind, n, count):
-    with pytest.raises(ValueError, match=f"^destination {n}: choose 2 to 31$|^{count} texts: give"):
+    with pytest.raises(ValueError, match=f"^position {n}: choose 2 to 31$|^{count} texts: give"):
         cx.fit_additive(of_kind("Llama").model, TEXTS[:count], n, THE)
 
 

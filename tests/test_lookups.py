@@ -173,7 +173,7 @@ def deep(make_folder):
 @pytest.mark.parametrize("layers", [None, [3], (5, 0, 5), np.array([6, 2])])
 def test_next_token_neurons_are_those_of_a_loop(deep, monkeypatch, layers):
     """In the last five layers, or in some that are named in any order."""
-    module = import_module("ctxlib.cx.lookups.congruence")  # the package has the function so called
+    module = import_module("ctxlib.lookups.congruence")  # the package has the function so called
     monkeypatch.setattr(module, "NEURONS_AT_A_TIME", 7)
     table = cx.lookups.next_token_neurons(deep, layers)
     found = clean_by_hand(deep, range(2, 7) if layers is None else sorted({*map(int, layers)}))

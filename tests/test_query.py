@@ -75,7 +75,7 @@ def test_texts_are_many_and_numbers_are_whole(of_kind, kind, name, value):
 
 @pytest.mark.parametrize(("name", "value"), [("n", 9), ("token", 5), ("C", 2.0), ("texts", TEXTS)])
 def test_what_a_destination_or_a_stored_layer_knows_is_not_given_again(here, name, value):
-    for of, says in ((here, "a destination already"), ("a.safetensors", "a stored layer knows")):
+    for of, says in ((here, "a fixed query already"), ("a.safetensors", "a stored layer knows")):
         with pytest.raises(TypeError, match=says):
             cx.fix_query(of, **{name: value})
 
@@ -89,7 +89,7 @@ def test_a_model_that_adds_no_positions_has_no_C_and_needs_a_token(of_kind, name
 @pytest.mark.parametrize("architecture", ["openai-gpt", "olmo2", "gptj"])
 def test_a_model_that_would_be_split_wrongly_is_refused(make_folder, architecture):
     model = drawn(architecture, num_hidden_layers=1, rotary_dim=4, pad_token_id=0)
-    with pytest.raises(ValueError, match=r"read something else|would be wrong for|no neuron sees"):
+    with pytest.raises(ValueError, match=r"read something else|would be wrong for|no neuron reads"):
         cx.fix_query(cx.load(make_folder(model, seed=3)), TEXTS, N, THE)
 
 

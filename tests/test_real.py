@@ -55,7 +55,9 @@ def test_what_is_kept_says_which_weights_it_is_about():
     computed again from what it was computed of.
     """
     known = {sum for of in cx.models.real_models().values() for sum in of["files"].values()}
-    for file in [*EVIDENCE.glob("*.json")]:
+    files = sorted(EVIDENCE.glob("*.json"))
+    assert {file.stem for file in files} > OF_RUNS
+    for file in files:
         sums = {*re.findall("[0-9a-f]{64}", json.dumps(json.loads(file.read_text("utf-8"))))}
         assert sums and (file.stem in OF_RUNS or sums <= known), file.stem
 
@@ -110,21 +112,21 @@ def close(ours, theirs, relative):
 
 
 @pytest.fixture(scope="module")
-def asked():
-    """A function that asks a real model at N, once, with the texts that it was asked with."""
+def query_of():
+    """A function that fixes a query of a real model at N, once, and gives it with its texts."""
 
     @cache
-    def ask(name):
+    def fix(name):
         model = loaded(name)
         texts = cx.texts.collection(cx.texts.Reader.of(model, 2 * N + 1), 44)
         return cx.fix_query(model, texts, n=N), texts
 
-    return ask
+    return fix
 
 
 @pytest.mark.parametrize("name", [*DECODERS, "minilm"])
-def test_the_truth_is_what_transformers_computes(asked, name):
-    fixed, texts = asked(name)
+def test_the_exact_layer_is_what_transformers_computes(query_of, name):
+    fixed, texts = query_of(name)
     x = fixed.prepare(texts[:4])
     rows, parts = computed(name, x)
     exact, _ = computed(name, x, torch.float64)
@@ -141,9 +143,9 @@ def test_the_truth_is_what_transformers_computes(asked, name):
 
 
 @pytest.mark.parametrize("name", [*DECODERS, "minilm"])
-def test_a_real_model_has_neurons(asked, name):
-    """The whole method, on the door's default study of a few texts."""
-    fixed, texts = asked(name)
+def test_a_real_model_has_neurons(query_of, name):
+    """The whole method, with the default study of a few texts."""
+    fixed, texts = query_of(name)
     study = cx.study(fixed, texts, or_all=True)
     better = study.circuit.self_normalized()
     scores = cx.evaluate(better, texts, range(100))
@@ -157,8 +159,8 @@ def test_a_real_model_has_neurons(asked, name):
 
 
 @pytest.mark.parametrize("name", ["smollm2", "minilm"])
-def test_a_stored_layer_is_its_model_in_8_bits(asked, name, tmp_path):
-    fixed, texts = asked(name)
+def test_a_stored_layer_is_its_model_in_8_bits(query_of, name, tmp_path):
+    fixed, texts = query_of(name)
     study = cx.study(fixed, texts, or_all=True)
     kept = cx.fix_query(
         store.save_layer(fixed, tmp_path / f"{name}.safetensors", texts, model=name)

@@ -81,11 +81,11 @@ def test_a_kill_while_a_layer_is_written_leaves_the_old_one(here, tmp_path, monk
 
 def test_what_a_file_does_not_hold_is_refused(here, circuit, tiny, drawn, tmp_path):
     with pytest.raises(ValueError, match="without a circuit"):
-        cx.ContextualCircuit.load(stored.keep(here, tmp_path / "a.safetensors"))
+        cx.ContextualCircuit.load(store.save_layer(here, tmp_path / "a.safetensors"))
     with pytest.raises(ValueError, match="is a folder: name a file"):
         circuit.save(tmp_path)
     with pytest.raises(ValueError, match="what learned positions add, which no file keeps"):
-        stored.keep(cx.fit_additive(tiny, drawn, N), tmp_path / "b.safetensors")
+        store.save_layer(cx.fit_additive(tiny, drawn, N), tmp_path / "b.safetensors")
 
 
 # ---------------------------------------------------------------- from a GGUF file

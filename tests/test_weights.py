@@ -61,7 +61,7 @@ NO_NUMBERS = [[True], np.array([True]), torch.tensor([True]), 0.5, [2.0], "2", [
 @pytest.mark.parametrize("heads", [*NO_NUMBERS, [], [0, 4], [-1], torch.tensor(9), [1, 1]], ids=str)
 def test_heads_are_whole_numbers_there_and_once(heads):
     with pytest.raises(ValueError, match=r"^head .*( a whole number|heads 0 to 3)\Z|^no |twice$"):
-        cx.weights.check_chosen("head", heads, 4)
+        cx.checks.check_chosen("head", heads, 4)
 
 
 def test_a_precision_below_single_is_refused(tiny_weights):
