@@ -10,7 +10,7 @@ import statistics
 import pytest
 from command import ROOT
 from shown import each
-from viewing import PHONE, blameless, in_firefox_too, serious, settled
+from viewing import PHONE, blameless, in_firefox_too, opened, serious, settled
 
 DESK = {"width": 1440, "height": 900}
 APART = ("h1", ".bd-sidebar-primary", ".bd-header-article", "footer", ".prev-next-footer")
@@ -81,6 +81,12 @@ def test_the_first_screen_of_a_phone_and_of_a_desk_reaches_the_tool(visit, name,
     assert page.locator("article p:not(.ctx-view *)").count() == 1
     captions = page.locator(".ctx-view .ctx-quiet:visible").all_inner_texts()
     assert all(sum(said in text for text in captions) == 1 for said in SAID[name])
+
+
+def test_a_search_finds_pages_and_complains_of_none(browser, site):
+    with opened(browser) as page:  # of its own, for a search marks its words on the next one
+        page.goto(f"{site}/search.html?q=kernel")
+        page.locator("#search-results p.context").nth(9).wait_for()
 
 
 @pytest.mark.parametrize(

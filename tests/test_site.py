@@ -54,7 +54,10 @@ def test_a_page_that_is_linked_to_says_what_it_is_and_where(html, pages):
         assert 40 < len(unescape(said)) <= 240, file.name
         assert f'<meta property="og:description" content="{said}"' in head
         (canonical,) = re.findall(r'<link rel="canonical" href="([^"]+)"', head)
-        assert canonical == f"{forms(ADDRESS)[2]}/{file.relative_to(html)}"
+        (shared,) = re.findall(r'<meta property="og:url" content="([^"]+)"', head)
+        assert canonical == shared == f"{forms(ADDRESS)[2]}/{file.relative_to(html)}"
+        (card,) = re.findall(r'<meta property="og:image" content="([^"]+)"', head)
+        assert (html / card.removeprefix(f"{forms(ADDRESS)[2]}/")).exists()
 
 
 def test_nothing_is_loaded_from_another_host(html, pages):
@@ -111,17 +114,14 @@ def test_each_chapter_opens_in_colab_from_a_notebook_that_exists(html, pages):
         assert target == f"{forms(ADDRESS)[1]}/blob/main/book/{notebook.name}"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_marks_that_are_left_out_of_code_have_its_colour(html, pages, scheme):
-    sheet = (html / "_static" / "pygments.css").read_text(encoding="utf-8")
-    colours = set()
-    for mark in ("", " .n", " .nn", " .p", " .w"):
-        rule = re.escape(f'html[data-theme="{scheme}"] .highlight{mark} {{')
-        (line,) = re.findall(f"(?m)^{rule}.*", sheet)
-        colours.add(tuple(re.findall(r"[ {]color: ([#\w]+)", line)))
-    assert len(colours) == 1
-    page = pages[html / "book" / "02_keys.html"]
-    assert 'class="o"' in page and 'class="p"' not in page
+def test_a_page_waits_for_two_small_scripts_and_brings_no_others_for_later(pages):
+    """Elsewhere than on the page that searches; its index and all icons of the theme are large."""
+    for file, page in pages.items():
+        if file.stem in ("index", "search", *MOVED):
+            continue
+        waited_for = re.findall(r'<script src="[^"]*?(\w+)\.js', page)
+        assert waited_for == ["documentation_options", "doctools"], file.name
+        assert "searchindex.js" not in page and "fontawesome.js" not in page, file.name
 
 
 def test_a_page_with_a_view_names_its_module(html, pages):

@@ -49,7 +49,6 @@ import stamps
 import yaml
 from command import ROOT, command, gib
 from files import digest, filled_in, replace
-from lighten import draw_icons, lighten, measure_less, refuse_another_theme
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from tqdm import tqdm
@@ -365,7 +364,8 @@ def lay_out(base: Path) -> None:
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     # Colab opens what the repository holds, which is mini's notebook; this one is downloaded.
     config["sphinx"]["config"]["html_theme_options"].pop("launch_buttons", None)
-    config["sphinx"]["config"]["html_baseurl"] += f"{base.name}/"  # as `pages` lays them out
+    for address in ("html_baseurl", "ogp_site_url"):  # as `pages` lays them out
+        config["sphinx"]["config"][address] += f"{base.name}/"
     (base / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
     pages = shutil.ignore_patterns("*.ipynb", "*.part")
     shutil.copytree(ROOT / "book", base / "book", dirs_exist_ok=True, ignore=pages)
@@ -404,7 +404,6 @@ def build_site(model: str, base: Path) -> None:
     shutil.copy(TOOLS / "offline.js", html)
     lead_on(html / "book")
     pages = {page: page.read_text(encoding="utf-8") for page in html.rglob("*.html")}
-    refuse_another_theme(pages.values())
     new = html / "_static" / "at"
     (new / "views" / "views").mkdir(parents=True)
     shutil.copy(bundle.HERE / "views.css", new / "views")
@@ -421,9 +420,7 @@ def build_site(model: str, base: Path) -> None:
     for page, shown in pages.items():
         shown = shown if views else LAYER_VIEW.sub(NO_VIEW, shown)
         shown = shown if real else re.sub(r" data-models='[^']*'", "", shown)
-        page.write_text(seal(hint(lighten(unfolded(shown)), here)), encoding="utf-8")
-    draw_icons(html)
-    measure_less(html)
+        page.write_text(seal(hint(shown, here)), encoding="utf-8")
 
 
 def named_for_its_content(folder: Path) -> str:
@@ -435,14 +432,6 @@ def named_for_its_content(folder: Path) -> str:
     name = f"at-{hashlib.sha256(held.encode()).hexdigest()[:10]}"
     folder.rename(folder.with_name(name))
     return name
-
-
-def unfolded(page: str) -> str:
-    """The contents with a chapter's further pages in view, where the theme folds them behind a
-    toggle without a name.
-    """
-    toggle = r'<details[^>]*><summary><span class="toctree-toggle".*?</summary>(.*?)</details>'
-    return re.sub(toggle, r"\1", page, flags=re.DOTALL)
 
 
 def lead_on(pages: Path) -> None:
@@ -523,6 +512,7 @@ def seal(page: str) -> str:
     page = re.sub(r'\n *<link rel="next"[^>]*>', "", page)
     inline = re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)
     inline += [unescape(code) for code in re.findall(r'\son[a-z]+="([^"]*)"', page)]
+    inline.append("window.print()")  # of other pages, which a search parses to quote them
     for code in inline:
         if not INLINE.fullmatch(code.strip()):
             raise ValueError(

@@ -16,7 +16,6 @@ import html
 import os
 import re
 import shutil
-import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import nbformat
 import yaml
-from docutils import nodes
 from files import filled_in
 
 if TYPE_CHECKING:
@@ -32,13 +30,13 @@ if TYPE_CHECKING:
 
 WHOLE = "book/whole"
 FRONT = "book/00_welcome"
-LONGEST = 240  # characters of a description
 APART = ("To play with", "The package")  # parts that are used on their pages, not read through
 ARTICLE = re.compile(r'<article class="bd-article">(.*)</article>', re.DOTALL)
 BYLINE = re.compile(r'<p class="byline">.*?</p>', re.DOTALL)
 NAMES = re.compile(r'\sid="([^"]+)"')
 FOLDED = re.compile(r'<details class="admonition hide[^>]*>.*?</details>', re.DOTALL)
 EDITION = re.compile(r"Edition: <b>(.*?)</b>")  # as the title page names its own
+AT_ONCE = ("documentation_options.js", "doctools.js")  # which other scripts in a page go on from
 
 
 # ---------------------------------------------------------------- the whole book on one page
@@ -158,11 +156,12 @@ def assemble(sites: dict[str, Path], out: Path) -> None:
 def offer(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """The whole book in the download menu, a line under the book's title, and what others show of
-    a page that is linked to.
+    """Offer the whole book in the download menu and further pages under the book's title, and let
+    no script keep a reader from the text.
     """
-    if doctree is not None:
-        context["metatags"] += shown_elsewhere(context["title"], doctree)
+    for script in context["script_files"]:
+        if script.filename and not script.filename.endswith(AT_ONCE):
+            script.attributes["defer"] = "defer"
     to = context["pathto"]
     button = {"type": "link", "url": to(WHOLE), "text": "whole book", "icon": "fas fa-book"}
     button |= {"tooltip": "The whole book on one page", "label": "whole-book-button"}
@@ -172,17 +171,6 @@ def offer(
     if pagename == FRONT:
         line = filled_in("byline.html", edition=edition(Path(app.srcdir)), to=to, whole=WHOLE)
         context["body"] = context["body"].replace("</h1>", f"</h1>\n{line}", 1)
-
-
-def shown_elsewhere(title: str, doctree: nodes.document) -> str:
-    """Tags of a page's title and first paragraph, for search engines and for links that are shared
-    (Open Graph).
-    """
-    plain = html.unescape(re.sub(r"<[^>]*>", "", title))
-    leads = (" ".join(p.astext().split()) for p in doctree.findall(nodes.paragraph))
-    lead = next((lead for lead in leads if len(lead) > 40), plain)
-    lead = textwrap.shorten(lead, LONGEST, placeholder=" …")
-    return filled_in("shared.html", title=plain, lead=lead)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
