@@ -59,9 +59,9 @@ def plain_terms(case, held, layer, neuron):
         return case.centered(v) * own.norm.weight @ w / scale
 
     n_heads = case.model.cfg.n_heads
-    upstream_layers = range(layer if case.kind in PARALLEL else layer + 1)
-    heads = torch.zeros(len(upstream_layers), n_heads, dtype=torch.float64)
-    for k in upstream_layers:
+    before = range(layer if case.kind in PARALLEL else layer + 1)
+    heads = torch.zeros(len(before), n_heads, dtype=torch.float64)
+    for k in before:
         z = held["out_of_heads", k][0].reshape(n_heads, -1)
         W_O = matrix(case.parts(k).out_of_heads).reshape(n_heads, -1, d_model)
         heads[k] = read(torch.einsum("hd,hdm->hm", z, W_O))

@@ -60,9 +60,9 @@ class Names(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        module = import_module(f"ctxlib.{self.arguments[0]}")
         page = Path(self.env.srcdir) / PAGES / f"{self.arguments[0]}.md"
-        for file in (page, *Path(str(module.__file__)).parent.glob("*.py")):
+        package = Path(str(import_module("ctxlib").__file__)).parent
+        for file in (page, *package.rglob("*.py")):
             self.env.note_dependency(str(file))
         names = documented(page)
         listed = [f"{{obj}}`{called(n)} <{n}>`\n: {first_sentence(n)}\n" for n in names]
