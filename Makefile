@@ -5,7 +5,7 @@ BIN := .venv/bin
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 READY := .venv/.ready
 
-export PYTHONPATH := $(CURDIR)
+export PYTHONPATH := $(CURDIR):$(CURDIR)/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help book execute check pages links test quick coverage newest nightly mutants lint types format serve bench editions reproduce
@@ -120,7 +120,7 @@ colab: $(READY) ## run every notebook on a fresh environment as Colab's: make co
 # The variables keep the allocator from giving large buffers back after every step; it trains a third faster.
 mini: $(READY) ## train the embedded model and its twins, what is missing: make mini CORPUS=folder RUNS="mini base"
 	MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 \
-	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/train_mini.py $(RUNS) --corpus "$(CORPUS)"
+	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/evidence/train_mini.py $(RUNS) --corpus "$(CORPUS)"
 
 models: $(READY) ## fetch real models, 1.3 GB, or one of qwen, smollm2, minilm: make models NAME=smollm2
 	@$(BIN)/python tools/fetch_models.py $(NAME)
@@ -142,8 +142,8 @@ endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:
 
 # The layers of real models that are fetched, and what chapters show of runs, where there are any.
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=07_british
-	$(if $(CHAPTER),,$(BIN)/python tools/store_layers.py $(NAME))
-	$(BIN)/python tools/evidence.py $(or $(CHAPTER),00_welcome 02_keys 06_real_model 07_british \
+	$(if $(CHAPTER),,$(BIN)/python tools/evidence/store_layers.py $(NAME))
+	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),00_welcome 02_keys 06_real_model 07_british \
 	09_evaluation 10_causal 11_families 12_depth 13_lookups F_local $(if $(wildcard $(or $(WORK),build/runs)),E_training)) \
 	--work "$(or $(WORK),build/runs)"
 

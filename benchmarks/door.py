@@ -32,7 +32,7 @@ RUNS = 3  # of every command: the worst counts
 TIMES = 5  # processes that begin, in turn
 IMPORT, BRIDGE = "import transformer_lens", "import transformer_lens.model_bridge"
 LOAD = 'import ctxlib as cx; cx.load("mini")'
-COSTS = Path(__file__).parents[1] / "stored" / "costs.json"
+COSTS = Path(__file__).parents[1] / "data" / "stored" / "costs.json"
 PAGE = """## One command
 
 `python -m ctxlib MODEL` in a new process, from reading the file to the page and the table, on two

@@ -51,6 +51,7 @@ def test_what_is_trained_ships_with_its_card_and_its_record_and_is_read_by_chapt
         result = {"run": name, "recipe": asdict(tm.RUNS[name]), "tokens": 1000, "minutes": 3}
         result |= {"machine": "an abacus", "nats": {"law": 3.0}, "bits": {"law": 1.25}}
         (work / name / "result.json").write_text(json.dumps(result))
+    shutil.copy(models.MINI / "tokenizer.json", work)
     for place, name in {"MINI": "mini", "TWINS": "twins", "LISTING": "twins.toml"}.items():
         monkeypatch.setattr(ship_mini, place, tmp_path / name)
     monkeypatch.setattr(tm, "RECORD", tmp_path / "runs.json")

@@ -11,6 +11,8 @@ from typing import Any
 
 import jinja2
 
+TOOLS = Path(__file__).parent
+
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
@@ -41,7 +43,7 @@ def replace(path: Path, content: str | bytes) -> None:
 def filled_in(template: str, **given: Any) -> str:
     """A template of this folder; what it asks for and is not given is an error."""
     templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader([TOOLS, TOOLS / "evidence"]),
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip

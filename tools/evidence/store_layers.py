@@ -1,7 +1,7 @@
 """Write the stored layers of real models, `data/stored/*.safetensors.zst`, and what storing costs.
 
-    python tools/store_layers.py              # of those that `make models` has fetched
-    python tools/store_layers.py smollm2      # of one
+    python tools/evidence/store_layers.py              # of those that `make models` has fetched
+    python tools/evidence/store_layers.py smollm2      # of one
 
 Each is asked by " the", a decoder at 256 and an encoder in the middle of as many tokens, with the
 book's texts. What 8 bits cost is measured against the full weights and kept in

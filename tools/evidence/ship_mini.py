@@ -1,6 +1,6 @@
-"""Ship what `tools/train_mini.py` has trained: `mini`, with its card, and its twins.
+"""Ship what `train_mini.py` has trained: `mini`, with its card, and its twins.
 
-    python tools/ship_mini.py --corpus path/to/corpus --work build/runs
+    python tools/evidence/ship_mini.py --corpus path/to/corpus --work build/runs
 
 `mini` goes whole into the package. Of a twin go the embeddings and the first layer, which is what
 the book reads of it, into `data/twins/`, outside the package; `ctxlib/data/twins.toml` lists their
@@ -9,7 +9,7 @@ elsewhere. Every model is float16, in the format of the family that has its kind
 for learned ones and none, GPT-NeoX for rotary ones, MPT for ALiBi.
 
 Then `make execute`, `make book` and `make test`; read the ledgers, and commit model and notebooks
-together. The held-out texts are chosen again (`tools/held_out_texts.py`) if the corpus, the
+together. The held-out texts are chosen again (`held_out_texts.py`) if the corpus, the
 tokenizer or Python has changed.
 """
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -48,34 +49,39 @@ def as_model(
     positions; the first `layers` of it, or all.
     """
     recipe = replace(recipe, n_layer=layers or recipe.n_layer)
-    if recipe.positions not in TABLES["names"]:
-        return filled(tm.new_model(recipe), state)
-    state = renamed(state, TABLES["names"][recipe.positions])
-    sizes: dict[str, Any] = {
-        "vocab_size": recipe.vocab, "hidden_size": recipe.n_embd,
-        "num_hidden_layers": recipe.n_layer, "num_attention_heads": recipe.n_head,
-        "bos_token_id": tm.BOS, "eos_token_id": tm.BOS,
-        "tie_word_embeddings": True, "use_cache": False,
-    }  # fmt: skip
+    state = renamed(state, TABLES["names"].get(recipe.positions))
     if recipe.positions == "rotary":
-        state = by_head(state, recipe.n_head)
-        rope = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}
-        config = transformers.GPTNeoXConfig(
-            **sizes, max_position_embeddings=recipe.n_ctx, intermediate_size=4 * recipe.n_embd,
+        neox = of_family(
+            "gpt_neox", recipe,
+            max_position_embeddings=recipe.n_ctx, intermediate_size=4 * recipe.n_embd,
             hidden_act="gelu_new", use_parallel_residual=False, attention_bias=True,
-            rope_parameters=rope,
+            rope_parameters={
+                "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0,
+            },
         )  # fmt: skip
-    else:
-        config = transformers.MptConfig(
-            **sizes, max_seq_len=recipe.n_ctx, attn_config={"alibi": True}, no_bias=True
-        )
-    return filled(transformers.AutoModelForCausalLM.from_config(config), state)
+        return filled(neox, by_head(state, recipe.n_head))
+    if recipe.positions == "alibi":
+        own = {"max_seq_len": recipe.n_ctx, "attn_config": {"alibi": True}, "no_bias": True}
+        return filled(of_family("mpt", recipe, **own), state)
+    return filled(tm.new_model(recipe), state)
 
 
-def renamed(state: dict[str, Tensor], names: dict[str, str]) -> dict[str, Tensor]:
+def of_family(kind: str, recipe: tm.Recipe, **own: Any) -> transformers.PreTrainedModel:
+    """A model of another family than GPT-2, of a recipe's sizes and of what is its family's own."""
+    config = transformers.AutoConfig.for_model(
+        kind, vocab_size=recipe.vocab, hidden_size=recipe.n_embd,
+        num_hidden_layers=recipe.n_layer, num_attention_heads=recipe.n_head,
+        bos_token_id=tm.BOS, eos_token_id=tm.BOS, tie_word_embeddings=True, use_cache=False, **own,
+    )  # fmt: skip
+    return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def renamed(state: dict[str, Tensor], names: dict[str, str] | None) -> dict[str, Tensor]:
     """Weights under another family's names; the matrices of layers, which GPT-2 stores input
-    first, are transposed.
+    first, are transposed. Without names they are as they were.
     """
+    if names is None:
+        return state
     found = {}
     for name, weight in state.items():
         turn = weight.ndim == 2 and ".h." in name
@@ -123,21 +129,27 @@ def recipe_of(result: dict) -> tm.Recipe:
 
 
 def save_half(model: transformers.PreTrainedModel, out: Path) -> None:
-    """A Hugging Face folder of float16 safetensors."""
-    model.half().save_pretrained(out, safe_serialization=True)
-    (out / "generation_config.json").unlink(missing_ok=True)
+    """A Hugging Face folder of float16 safetensors, whole or not at all."""
+    part = out.with_name(out.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    model.half().save_pretrained(part, safe_serialization=True)
+    (part / "generation_config.json").unlink(missing_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
+    for file in part.iterdir():
+        file.replace(out / file.name)
+    part.rmdir()
 
 
-def save_tokenizer(n_ctx: int, out: Path) -> None:
+def save_tokenizer(words: Path, n_ctx: int, out: Path) -> None:
     marks = dict.fromkeys(("bos_token", "eos_token", "unk_token"), tm.SEPARATOR)
     transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(tm.WORDS), model_max_length=n_ctx, **marks
+        tokenizer_file=str(words), model_max_length=n_ctx, **marks
     ).save_pretrained(out)
 
 
 def listing(names: list[str]) -> str:
     """`ctxlib/data/twins.toml`: what each twin is, and its files with sha256."""
-    lines = ["# Made by tools/ship_mini.py: the twins of mini, their files with sha256."]
+    lines = ["# Made by tools/evidence/ship_mini.py: the twins of mini, their files with sha256."]
     for name in names:
         lines += ["", f"[{name}]", f"what = {json.dumps(SHIPPED[name]['what'])}"]
         for file in sorted((TWINS / name).iterdir()):
@@ -161,7 +173,7 @@ def ship_twins(work: Path) -> list[str]:
 
 
 def card(corpus: Path, result: dict, trials: list[dict], twins: list[dict], sha256: str) -> str:
-    """The model card, in the order in which things happened: `tools/card.md`, filled in. Sources
+    """The model card, in the order in which things happened: `card.md`, filled in. Sources
     and licences are those of the corpus manifest, where there is one.
     """
     recipe, manifest = recipe_of(result), corpus / "MANIFEST.json"
@@ -192,7 +204,7 @@ def main(argv: list[str] | None = None) -> None:
     if (args.work / "mini" / "result.json").exists():
         state, result = trained(args.work, "mini")
         save_half(as_model(state, recipe_of(result)), MINI)
-        save_tokenizer(result["recipe"]["n_ctx"], MINI)
+        save_tokenizer(args.work / "tokenizer.json", result["recipe"]["n_ctx"], MINI)
         trials, twins = (results_of(args.work, runs) for runs in (tm.TRIALS, tm.TWIN_RUNS))
         text = card(args.corpus, result, trials, twins, digest(MINI / "model.safetensors"))
         write(MINI / "README.md", text)

@@ -1,8 +1,8 @@
 """Choose the book's 1000 texts from documents that `mini` is not trained on.
 
-    python tools/held_out_texts.py --corpus path/to/corpus
+    python tools/evidence/held_out_texts.py --corpus path/to/corpus
 
-The corpus is the one of `tools/train_mini.py`, with its `MANIFEST.json`; its `valid/` and the held
+The corpus is the one of `train_mini.py`, with its `MANIFEST.json`; its `valid/` and the held
 out part of `python` give the texts. Each document is cut, from its beginning, into full windows:
 stretches that begin and end between words and whose first 511 tokens, in the vocabulary of `mini`,
 are theirs alone. A window that shares a run of 64 tokens with any training document is skipped.
@@ -199,7 +199,7 @@ def main(argv: list[str] | None = None) -> None:
     for document in chosen["domains"].get("python", []):
         document["title"] = files[document["sha256"]]
     index = {
-        "made by": "tools/held_out_texts.py",
+        "made by": "tools/evidence/held_out_texts.py",
         "texts": args.count,
         "tokens of a text": LENGTH + 1,
         "tokenizer": digest(MINI / "tokenizer.json"),

@@ -1,12 +1,12 @@
 """Compute what chapters show of what does not ship, training runs and real models: `make evidence`.
 
-    python tools/evidence.py E_training --work build/runs
-    python tools/evidence.py 07_british
+    python tools/evidence/evidence.py E_training --work build/runs
+    python tools/evidence/evidence.py 07_british
 
 A chapter is run with its parameter RUNS naming the folder, and MODELS naming the real models that
 `make models` has fetched, as far as they are here, and writes what it finds to
 `data/evidence/`, which is committed. In the folder of runs every checkpoint that
-`tools/train_mini.py` kept is a model that `cx.load` reads: `seed-1-030` is seed 1 after 30% of its
+`train_mini.py` kept is a model that `cx.load` reads: `seed-1-030` is seed 1 after 30% of its
 training.
 """
 
@@ -47,7 +47,7 @@ def export(work: Path, out: Path) -> None:
                 continue
             recipe = recipe_of(result)
             save_half(as_model(load_file(checkpoint), recipe), place)
-            save_tokenizer(recipe.n_ctx, place)
+            save_tokenizer(work / "tokenizer.json", recipe.n_ctx, place)
             told.write_text(json.dumps(facts))
 
 

@@ -1,19 +1,19 @@
 """Train `mini`, the model that ships with the book, and its twins.
 
-    python tools/train_mini.py --corpus path/to/corpus               # every run that is missing
-    python tools/train_mini.py --corpus path/to/corpus base rotary   # these
+    python tools/evidence/train_mini.py --corpus path/to/corpus             # what is missing
+    python tools/evidence/train_mini.py --corpus path/to/corpus base rotary # these
 
-The corpus is a folder with `train/` and `valid/`, one `<domain>.txt.xz` per domain, documents
-separated by a line that holds only `<|endoftext|>`. The standard library of the running Python
-joins as the domain `python`. The stages, in the order in which data flows:
+The corpus is a folder with `train/` and `valid/`, one `<domain>.txt.xz` (or `.txt`) per domain,
+documents separated by a line that holds only `<|endoftext|>`. The standard library of the running
+Python joins as the domain `python`. The stages, in the order in which data flows:
 
     documents -> one token stream per domain
               -> windows -> optimiser -> weights, and bits per byte on held-out text
 
 `RUNS` names every run. Batches are a function of the step alone, so all runs read the same text in
 the same order, and one that is killed goes on from its last checkpoint with the batches that it
-would have seen. Checkpoints are written whole or not at all. The tokenizer is the one that ships
-with `mini`. Where PyTorch finds no compiler, TORCH_COMPILE_DISABLE=1 trains without; it
+would have seen. Checkpoints are safetensors, written whole or not at all. The tokenizer is the one
+that ships with `mini`. Where PyTorch finds no compiler, TORCH_COMPILE_DISABLE=1 trains without; it
 takes longer. In the end one table says what every run has read, learned and taken; no run
 is chosen by anything else than that: the four trials decide the optimiser and its rate by bits per
 byte on held-out text, and within 1% the simpler one is taken; `mini` is that recipe on more text;
@@ -49,6 +49,7 @@ import torch.nn.functional as F
 from command import ROOT, command
 from files import replace as write
 from files import whole
+from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from tqdm import tqdm
@@ -136,7 +137,9 @@ RUNS = TRIALS | {"mini": replace(CHOSEN, tokens=50_000_000)} | TWIN_RUNS
 
 def read_documents(file: Path) -> list[str]:
     """The documents of one domain's file, in order."""
-    parts = lzma.decompress(file.read_bytes()).decode("utf-8").split(f"\n{SEPARATOR}\n")
+    raw = file.read_bytes()
+    raw = lzma.decompress(raw) if file.suffix == ".xz" else raw
+    parts = raw.decode("utf-8").split(f"\n{SEPARATOR}\n")
     return [part.strip("\n") for part in parts if part.strip()]
 
 
@@ -163,16 +166,21 @@ def python_documents() -> dict[str, list[str]]:
 
 
 def read_corpus(corpus: Path) -> dict[str, dict[str, list[str]]]:
-    """`{domain: {"train": documents, "valid": documents}}`. Raises ValueError for a folder without
-    any text, OSError for a domain without its held-out part.
+    """`{domain: {"train": documents, "valid": documents}}`;
+    one clear error for a missing or empty corpus.
     """
+    if not (corpus / "train").is_dir():
+        raise ValueError(f"no corpus at {corpus}: expected train/ and valid/ with <domain>.txt.xz")
     domains: dict[str, dict[str, list[str]]] = {}
-    for name in sorted(file.name for file in corpus.glob("train/*.txt.xz")):
-        pair = {split: read_documents(corpus / split / name) for split in SPLITS}
+    for file in sorted(f for end in ("txt", "txt.xz") for f in corpus.glob(f"train/*.{end}")):
+        places = {split: corpus / split / file.name for split in SPLITS}
+        if not places["valid"].exists():
+            raise ValueError(f"{file.name} is not in {corpus}/valid: every domain needs both")
+        pair = {split: read_documents(place) for split, place in places.items()}
         if all(pair.values()):
-            domains[name.removesuffix(".txt.xz")] = pair
+            domains[file.name.split(".")[0]] = pair
     if not domains:
-        raise ValueError(f"no texts at {corpus}: expected train/ and valid/ with <domain>.txt.xz")
+        raise ValueError(f"the corpus at {corpus} is empty: no <domain>.txt.xz holds any text")
     return domains | {"python": python_documents()}
 
 
@@ -185,12 +193,26 @@ def encode_stream(tokenizer: Tokenizer, documents: list[str]) -> np.ndarray:
     return np.array([i for e in encoded for i in (BOS, *e.ids)], dtype=np.uint16)
 
 
-def prepare(corpus: Path) -> dict[str, dict[str, np.ndarray]]:
-    """The streams of every domain."""
-    tokenizer = Tokenizer.from_file(str(WORDS))
+def prepare(corpus: Path, work: Path) -> dict[str, dict[str, np.ndarray]]:
+    """The streams of every domain, made once and kept in `work`, the tokenizer beside them.
+    ValueError where those that are kept are another corpus's.
+    """
+    listing = work / "streams.json"
+    if not listing.exists():
+        domains = read_corpus(corpus)
+        work.mkdir(parents=True, exist_ok=True)
+        tokenizer = Tokenizer.from_file(str(WORDS))
+        tokenizer.save(str(work / "tokenizer.json"))
+        for name, pair in tqdm(domains.items(), desc="encode", unit="domain"):
+            for split in SPLITS:
+                np.save(work / f"{name}.{split}.npy", encode_stream(tokenizer, pair[split]))
+        write(listing, json.dumps({"corpus": str(corpus.resolve()), "domains": sorted(domains)}))
+    kept = json.loads(listing.read_text())
+    if (corpus / "train").is_dir() and kept["corpus"] != str(corpus.resolve()):
+        raise ValueError(f"{work} holds the streams of {kept['corpus']}: name another --work")
     return {
-        name: {split: encode_stream(tokenizer, pair[split]) for split in SPLITS}
-        for name, pair in tqdm(read_corpus(corpus).items(), desc="encode", unit="domain")
+        name: {split: np.load(work / f"{name}.{split}.npy") for split in SPLITS}
+        for name in kept["domains"]
     }
 
 
@@ -370,25 +392,37 @@ def save_whole(tensors: dict[str, torch.Tensor], path: Path, facts: dict[str, st
 
 
 def save_checkpoint(
-    path: Path, model, optimizers, made_of: dict, step: int, seconds: float
+    path: Path, model, optimizers, recipe: Recipe, step: int, seconds: float
 ) -> None:
-    state = {"made of": made_of, "step": step, "seconds": seconds}
-    state |= {"model": model.state_dict(), "optimizers": [o.state_dict() for o in optimizers]}
-    with whole(path) as part:
-        torch.save(state, part)
+    tensors = {f"weight/{name}": p.detach() for name, p in model.named_parameters()}
+    for name, p in model.named_parameters():
+        for optimizer in optimizers:
+            for key, value in optimizer.state.get(p, {}).items():
+                tensors[f"{key}/{name}"] = value
+    facts = {"step": str(step), "seconds": f"{seconds:.1f}", "recipe": json.dumps(asdict(recipe))}
+    save_whole(tensors, path, facts)
 
 
-def load_checkpoint(path: Path, model, optimizers, made_of: dict) -> tuple[int, float]:
-    """Fill model and optimisers in place; the step to go on from and the seconds spent so far.
-    ValueError for a run of another recipe or on other text.
-    """
-    state = torch.load(path, map_location=DEVICE, weights_only=True)
-    if state["made of"] != made_of:
-        raise ValueError(f"{path} is of another recipe or corpus; choose another --work")
-    model.load_state_dict(state["model"])
-    for optimizer, kept in zip(optimizers, state["optimizers"], strict=True):
-        optimizer.load_state_dict(kept)
-    return state["step"], state["seconds"]
+def load_checkpoint(path: Path, model, optimizers, recipe: Recipe) -> tuple[int, float]:
+    """Fill model and optimisers in place; the step to go on from and the seconds spent so far."""
+    with safe_open(path, framework="pt") as file:
+        facts = file.metadata()
+        if json.loads(facts["recipe"]) != asdict(recipe):
+            raise ValueError(f"{path} was made with another recipe; choose another --work")
+        states: dict[str, dict[str, torch.Tensor]] = {}
+        for key in list(file.keys()):
+            kind, name = key.split("/", 1)
+            states.setdefault(name, {})[kind] = file.get_tensor(key)
+    for name, p in model.named_parameters():
+        state = states[name]
+        with torch.no_grad():
+            p.copy_(state.pop("weight"))
+        for optimizer in optimizers:
+            if any(p is q for group in optimizer.param_groups for q in group["params"]):
+                optimizer.state[p] = {
+                    k: v if k == "step" else v.to(p.device) for k, v in state.items()
+                }
+    return int(facts["step"]), float(facts["seconds"])
 
 
 # ---------------------------------------------------------------- a run
@@ -411,12 +445,11 @@ def train(name: str, recipe: Recipe, streams, work: Path) -> dict:
     folder = work / name
     folder.mkdir(parents=True, exist_ok=True)
     training = {domain: pair["train"] for domain, pair in streams.items()}
-    made_of = asdict(recipe) | {"read": {domain: len(ids) for domain, ids in training.items()}}
     model = new_model(recipe).to(DEVICE)
     optimizers = new_optimizers(model, recipe)
-    checkpoint, first, before = folder / "checkpoint.pt", 0, 0.0
+    checkpoint, first, before = folder / "checkpoint.safetensors", 0, 0.0
     if checkpoint.exists():
-        first, before = load_checkpoint(checkpoint, model, optimizers, made_of)
+        first, before = load_checkpoint(checkpoint, model, optimizers, recipe)
         print(f"{name}: resumed at step {first:,}", flush=True)
     step_loss = torch.compile(training_loss)
     autocast = torch.autocast(DEVICE, dtype=torch.bfloat16)
@@ -445,10 +478,11 @@ def train(name: str, recipe: Recipe, streams, work: Path) -> dict:
             percent = f"{100 * recipe.kept[done]:03.0f}"
             save_whole(half, folder / f"at-{percent}.safetensors", {"step": str(done)})
         if done % SAVE_EVERY == 0 or done == recipe.steps:
-            save_checkpoint(checkpoint, model, optimizers, made_of, done, spent)
+            save_checkpoint(checkpoint, model, optimizers, recipe, done, spent)
 
+    tokenizer = Tokenizer.from_file(str(work / "tokenizer.json"))
     with autocast:
-        losses = held_out(model, streams, bytes_of(Tokenizer.from_file(str(WORDS))))
+        losses = held_out(model, streams, bytes_of(tokenizer))
     result = {
         "run": name,
         "recipe": asdict(recipe),
@@ -506,7 +540,7 @@ def main(argv: list[str] | None = None) -> None:
     names = dict.fromkeys(map(folder_of, args.runs or RUNS))
     results = {name: ended(name, RUNS[name], args.work) for name in names}
     missing = [name for name, result in results.items() if result is None]
-    streams = prepare(args.corpus) if missing else {}
+    streams = prepare(args.corpus, args.work) if missing else {}
     for name in missing:
         results[name] = train(name, RUNS[name], streams, args.work)
     print(table([result for result in results.values() if result]))
