@@ -138,7 +138,7 @@ endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:
 	-DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF \
 	&& cmake --build $(LLAMA)/made --target llama-server --parallel 2; }
 	@$(LLAMA)/made/bin/llama-server --alias qwen --host 127.0.0.1 --port 8081 -c 8192 -np 1 -n 160 \
-	-m "$$($(BIN)/python -c 'from ctxlib.models import kept_folder; print(next(kept_folder("qwen").glob("*.gguf")))')"
+	-m "$$($(BIN)/python -c 'from ctxlib.files import kept_folder; print(next(kept_folder("qwen").glob("*.gguf")))')"
 
 # The layers of real models that are fetched, and what chapters show of runs, where there are any.
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=07_british

@@ -25,7 +25,7 @@ from command import gib
 from page import as_lines, put
 from tqdm import tqdm
 
-from ctxlib.models import kept_folder
+from ctxlib.files import kept_folder
 
 MODELS = {"mini": (15, None), "smollm2": (30, None), "minilm": (30, None), "qwen": (90, 6)}
 RUNS = 3  # of every command: the worst counts

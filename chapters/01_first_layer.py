@@ -515,9 +515,9 @@ These lines are algebra: no run could decide them otherwise.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-stored = AutoModelForCausalLM.from_pretrained(
-    cx.models.locate(MODEL), dtype=torch.float32, attn_implementation="eager", use_safetensors=True
-)
+exactly = {"dtype": torch.float32, "attn_implementation": "eager", "use_safetensors": True}
+with cx.models.quiet():
+    stored = AutoModelForCausalLM.from_pretrained(cx.models.locate(MODEL), **exactly)
 with torch.inference_mode():
     own = stored(pages, output_attentions=True).attentions[0][:, :, n]  # page head source
 folded = torch.stack([cx.attention_rows(weights, page, n) for page in pages])

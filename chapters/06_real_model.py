@@ -63,6 +63,7 @@ from safetensors.torch import load_file, save_file
 import ctxbook as cb
 import ctxlib as cx
 from ctxbook import keep_rows
+from ctxlib.store import stored_layer
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 REAL = {"qwen": "Qwen", "smollm2": "SmolLM2", "minilm": "MiniLM"}
@@ -942,7 +943,7 @@ costs = pd.DataFrame(
     {
         REAL[name]: {
             "file of the model, MB": f"{facts['bytes'] / 1e6:.0f}",
-            "stored layer, MB": f"{cx.models.stored_layer(name).stat().st_size / 1e6:.0f}",
+            "stored layer, MB": f"{stored_layer(name).stat().st_size / 1e6:.0f}",
             "seconds to load its first layer": f"{facts['seconds']['load']:.0f}",
             "to split it": f"{facts['seconds']['split']:.0f}",
             "to find its neurons": f"{facts['seconds']['find']:.0f}",

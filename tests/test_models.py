@@ -4,10 +4,11 @@ import json
 import os
 import pickle
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
+import build_book
+import nbformat
 import pytest
 import torch
 import transformers
@@ -86,6 +87,12 @@ def test_what_lies_in_other_layers_is_not_read(broken):
     assert cx.load(broken, layers=1).cfg.n_layers == 1
 
 
+def test_the_unembedding_is_centred_unless_logits_are_capped(tiny, make_folder):
+    assert tiny.W_U.mean(-1).abs().max() < 1e-6 and tiny.b_U.mean().abs() < 1e-6
+    gemma = cx.load(make_folder(drawn("gemma2", **GROUPED, head_dim=6), seed=3))
+    assert gemma.W_U.mean(-1).abs().max() > 1e-3
+
+
 # ---------------------------------------------------------------- GGUF files
 
 
@@ -93,7 +100,9 @@ def test_what_lies_in_other_layers_is_not_read(broken):
 def test_a_gguf_file_is_the_model_that_it_was_made_of(llama, tmp_path, layers, capfd, monkeypatch):
     folder, file = llama()
     alone = Path(shutil.copy(file, tmp_path))  # no config, no tokenizer beside it
-    (tmp_path / "first.gguf").write_bytes(b"nobody may read this")
+    beside = ("adapter_config.json", "config.json", "tokenizer_config.json")
+    for name in beside:
+        (tmp_path / name).write_bytes(b"nobody may read this")
     monkeypatch.chdir(tmp_path)
     expected, model = cx.load(folder, layers=layers), cx.load(alone.name, layers=layers)
     assert capfd.readouterr() == ("", "")
@@ -103,13 +112,21 @@ def test_a_gguf_file_is_the_model_that_it_was_made_of(llama, tmp_path, layers, c
     for text in ("the colour of the sky", "  def area(width):\n\treturn 12"):
         assert model.tokenizer(text).input_ids == expected.tokenizer(text).input_ids
     assert model.tokenizer.bos_token_id == 0
-    assert sorted(f.name for f in tmp_path.iterdir()) == ["first.gguf", "llama.gguf"]
+    assert sorted(f.name for f in tmp_path.iterdir()) == sorted([*beside, "llama.gguf"])
+
+
+def test_a_notebook_keeps_no_bars_of_what_was_loaded(llama):
+    """Transformers shows one for every GGUF file, by way of widgets."""
+    code = f"import ctxlib as cx; cx.load({str(llama()[1])!r}).cfg.n_layers"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    (cell,) = build_book.run(notebook, Path("loading.py"), "mini").cells
+    assert [output.output_type for output in cell.outputs] == ["execute_result"]
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"not GGUF at all, but long enough", "GGUF magic invalid"),
+        (b"not GGUF at all, but long enough", "GGUF magic"),
         *((first(share), "cannot be read") for share in (0, *SHARES)),
         (lambda held: held.replace(b"llama", b"lemma"), "architecture lemma is not supported"),
     ],
@@ -245,23 +262,18 @@ def test_what_is_computed_a_little_otherwise_is_refused(tiny_folder, monkeypatch
 def test_the_libraries_say_afterwards_what_they_said_before(tiny_folder, broken):
     before, state = transformers_logging.get_verbosity(), torch.random.get_rng_state()
     transformers_logging.set_verbosity_info()
+    transformers_logging.enable_progress_bar()
     lacking(BLOCK[4])(broken)
     try:
         cx.load(tiny_folder)
         with pytest.raises(ValueError, match="missing"):
             cx.load(broken)
         assert transformers_logging.get_verbosity() == transformers_logging.INFO
+        assert transformers_logging.is_progress_bar_enabled()
         assert torch.equal(torch.random.get_rng_state(), state)
     finally:
         transformers_logging.set_verbosity(before)
-
-
-def test_while_a_model_is_folded_other_threads_have_their_copies():
-    weight = torch.ones(3)
-    with cx.models.without_copies(), ThreadPoolExecutor() as pool:
-        assert weight.clone() is weight
-        other = pool.submit(weight.clone, memory_format=torch.preserve_format).result()
-    assert other is not weight and weight.clone() is not weight
+        transformers_logging.disable_progress_bar()
 
 
 def test_a_folder_is_no_model_of_that_name(tiny_folder, tmp_path, monkeypatch):

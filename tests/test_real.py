@@ -26,7 +26,8 @@ import ctxbook as cb
 import ctxlib as cx
 from ctxbook.kept import EVIDENCE
 from ctxlib import store
-from ctxlib.models import kept_folder, locate, read
+from ctxlib.files import kept_folder
+from ctxlib.models import locate, read
 
 DECODERS = ["smollm2", pytest.param("qwen", marks=pytest.mark.nightly)]
 N = 128

@@ -13,9 +13,10 @@ import torch
 import train_mini as tm
 
 import ctxlib as cx
-from ctxlib import models
+from ctxlib import files, models
+from ctxlib.store import stored_layer
 
-TWINS = models.CLONE / "twins"
+TWINS = files.CLONE / "data" / "twins"
 NAME = "mini-first-edition"
 TINY = tm.Recipe(n_layer=2, n_embd=32, n_head=4, n_ctx=32, vocab=300)
 
@@ -95,9 +96,9 @@ def test_the_listing_is_what_lies_there():
 @pytest.fixture
 def address(tmp_path, monkeypatch):
     """No clone: a twin's files come from its address, which is this folder."""
-    folder = shutil.copytree(TWINS / NAME, tmp_path / "address" / "twins" / NAME)
-    monkeypatch.setattr(models, "ADDRESS", folder.parent.parent.as_uri())
-    monkeypatch.setattr(models, "CLONE", tmp_path / "nowhere")
+    folder = shutil.copytree(TWINS / NAME, tmp_path / "address" / "data" / "twins" / NAME)
+    monkeypatch.setattr(files, "ADDRESS", folder.parents[2].as_uri())
+    monkeypatch.setattr(files, "CLONE", tmp_path / "nowhere")
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "cache"))
     return folder
 
@@ -129,10 +130,10 @@ def test_what_comes_damaged_or_not_at_all_is_one_clear_line(address, change, err
 
 
 def test_a_stored_layer_is_found_by_its_name_without_a_clone(address, monkeypatch, capsys):
-    source = Path(models.__file__).parents[1] / "stored" / "smollm2.safetensors.zst"
+    source = TWINS.parent / "stored" / "smollm2.safetensors.zst"
     (address.parents[1] / "stored").mkdir()
     shutil.copy(source, address.parents[1] / "stored")
-    assert models.stored_layer("smollm2").read_bytes() == source.read_bytes()
+    assert stored_layer("smollm2").read_bytes() == source.read_bytes()
     assert "downloading" in capsys.readouterr().out
     (address.parents[1] / "stored" / source.name).unlink()
     assert cx.fix_query("smollm2").n == 256, "kept"

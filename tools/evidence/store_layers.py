@@ -25,7 +25,8 @@ from files import digest, replace
 import ctxlib as cx
 from ctxlib import store
 from ctxlib.evaluation import Moments
-from ctxlib.models import DATA, Encoder, kept_folder, real_models
+from ctxlib.files import kept_folder
+from ctxlib.models import DATA, Encoder, real_models
 from ctxlib.studies import Study
 
 STORED = ROOT / "data" / "stored"
