@@ -138,7 +138,9 @@ def ahead(items: Iterable[T], count: int) -> Iterator[T]:
 
 
 def load_checkpoint(file: Path, owner: str, kind: Sums) -> tuple[Sums, Progress]:
-    """Return what is in a checkpoint; raise ValueError if it is another's, or none."""
+    """Return what is in a checkpoint; raise ValueError if it is none, or belongs to another
+    evaluation.
+    """
     with refusing(f"{file} is not a checkpoint of an evaluation: "), safe_open(file, "pt") as found:
         sums = type(kind)(*(found.get_tensor(f.name) for f in fields(kind)))
         words = found.metadata()
@@ -174,7 +176,7 @@ def unread(
     for tokens in measure.batches(islice(reading, left)):
         progress, left = progress.after(tokens), left - len(tokens)
     if left > 0:
-        raise ValueError(f"{file} holds {left} texts more than are given: name another file")
+        raise ValueError(f"{file} holds {left} more texts than are given: name another file")
     if progress.all != done.all:
         raise ValueError(f"{file} was made with other texts: name another file")
     for tokens in measure.batches(reading):

@@ -1,5 +1,5 @@
-"""The method for models that add no positions to the residual stream (rotary, ALiBi, relative
-biases), and for those that do as well (chapter 11).
+"""The additive decomposition: the method for any kind of positions, and the only one where they are
+not added to the residual stream (rotary, ALiBi, relative biases; chapter 11).
 
 In a first layer the score of a source depends only on its token t and its position i. We read it
 off the model, by one derivative a head, and split it by a two-way analysis of variance:

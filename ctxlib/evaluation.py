@@ -290,7 +290,7 @@ def error_budget(
     True
     """
     if not isinstance(circuit, ContextualCircuit):
-        raise ValueError("the budget is of the paper's circuit, calibrated on a text: give it")
+        raise ValueError("error_budget needs a ContextualCircuit, calibrated on a text")
     fixed = circuit.fixed
     chosen = check_chosen("neuron", neurons, fixed.n_neurons)
     names = [name for name in APPROXIMATIONS if name != "token"]

@@ -1,4 +1,4 @@
-"""Fetch files of the repository that no wheel holds, each with its sum."""
+"""Fetch files of the repository that are not in the wheel, and compare their checksums."""
 
 from __future__ import annotations
 

@@ -249,8 +249,8 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def reading(source: str) -> Iterator[None]:
-    """Turn whatever stops a model from being read into one line, an OSError if it is not to be had
-    and else a ValueError; say nothing besides.
+    """Re-raise whatever stops a model from being read as one line: OSError if it cannot be found,
+    ValueError if it cannot be read. Other output is hidden.
     """
     try:
         with quiet():
@@ -358,8 +358,8 @@ def locate(name: str) -> str:
 
 
 def twins() -> dict[str, str]:
-    """Return the twins of `mini`, and what each is: its embeddings and first layer, trained on the
-    same text in the same order.
+    """Return the twins of `mini`, models trained like it on the same text in the same order, with
+    what each differs in. Their embeddings and first layers are kept.
 
     >>> cx.models.twins()["mini-first-edition"].split(":")[0]
     "the first edition's model"

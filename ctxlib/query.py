@@ -139,8 +139,8 @@ class FixedQuery:
         if not in_range.all():
             beyond = ", ".join(map(str, (~in_range).nonzero()[:, 0].tolist()))
             raise ValueError(
-                f"denominators of head {beyond} are beyond the range of {denoms.dtype}, so large "
-                "are their scores; float64 holds more: weights.to(torch.float64)"
+                f"denominators of head {beyond} are beyond the range of {denoms.dtype}, because "
+                "their scores are so large; use weights.to(torch.float64)"
             )
         return denoms
 

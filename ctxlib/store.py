@@ -188,7 +188,7 @@ def load_layer(file: str | os.PathLike) -> FixedQuery:
         if file not in stored_layers():
             raise FileNotFoundError(
                 f"no file {str(file)!r}: a stored layer is a file, or one of "
-                f"{', '.join(stored_layers())}; of other models' names cx.load gives the model"
+                f"{', '.join(stored_layers())}; to load a model by its name, use cx.load"
             )
         path = stored_layer(str(file))
     return unpack(*read(path))

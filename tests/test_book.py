@@ -51,7 +51,7 @@ def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     assert tagged(source, "setup") == [first]
     (parameters,) = tagged(source, "parameters")
     assert 'MODEL = "gpt2"' in parameters.source, "it says how to read GPT-2 itself"
-    ledgers = [c for c in tagged(source, "nbval-check-output") if "claims.ledger" in c.source]
+    ledgers = [c for c in tagged(source, "nbval-check-output") if "cb.ledger(" in c.source]
     assert len(ledgers) == 1, "one ledger, and it is compared"
     numbers = re.findall(r"picture\(\s*\w+,\s*f?\"([^\"]+)\"", chapter.read_text("utf-8"))
     number = chapter.stem.partition("_")[0].removeprefix("0")  # as readers see it
@@ -96,8 +96,8 @@ AVERAGED = re.compile(rf"{AVERAGE}( \w+)? heads?\b|{AVERAGE} (over|of)( \w+){{0,
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.stem)
-def test_an_average_over_heads_in_an_answer_is_weighted_by_who_speaks_or_names_them(chapter):
-    """Silent heads are the easy ones: a plain mean over heads makes any answer too good."""
+def test_an_average_over_heads_in_an_answer_is_weighted_by_variance_share_or_names_them(chapter):
+    """The least influential heads are the easy ones: a plain mean makes any answer too good."""
     leads = [s for s in lead(SOURCES[chapter]) if AVERAGED.search(s)]
     assert [s for s in leads if not re.search(r"variance share|\bheads? \d", s)] == []
 
@@ -126,7 +126,7 @@ def test_a_chapter_keeps_to_its_budget_and_every_cell_that_prints_is_compared(ch
         words = re.sub(left_out, " ", words)
     words = re.findall(r"[A-Za-z][\w'’-]*", re.sub(r"\]\([^)]*\)|`[^`]*`", " x ", words))
     code = [c for c in SOURCES[chapter].cells if c.cell_type == "code"]
-    figures = sum(len(re.findall(r"plots\.(?:picture|shaded_text)\(", c.source)) for c in code)
+    figures = sum(len(re.findall(r"figures\.(?:picture|shaded_text)\(", c.source)) for c in code)
     hidden = tagged(SOURCES[chapter], "hide-input", "hide-cell", "setup")
     spent = len(words), figures, len(code) - len(hidden), len(sections)
     budget = (2500, 6, 20, 9)

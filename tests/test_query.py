@@ -82,7 +82,7 @@ def test_what_a_destination_or_a_stored_layer_knows_is_not_given_again(here, nam
 
 @pytest.mark.parametrize(("name", "value"), [("C", 2.0), ("token", None)])
 def test_a_model_that_adds_no_positions_has_no_C_and_needs_a_token(of_kind, name, value):
-    with pytest.raises(TypeError, match="Equation 1's: this model adds no positions"):
+    with pytest.raises(TypeError, match="C and token=None are for models with learned positions"):
         cx.fix_query(of_kind("Llama").model, TEXTS, **{name: value})
 
 

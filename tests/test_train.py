@@ -80,7 +80,7 @@ def test_a_batch_depends_on_the_step_alone_and_draws_domains_by_a_power_of_their
     first, again = (tm.draw_batch(counted, recipe, 7) for _ in range(2))
     assert torch.equal(first, again)
     assert not torch.equal(first, tm.draw_batch(counted, recipe, 8))
-    assert torch.equal(first, tm.draw_batch(counted, replace(recipe, seed=1, max_cv=1.0), 7))
+    assert torch.equal(first, tm.draw_batch(counted, replace(recipe, seed=1, steady=1.0), 7))
     assert (first[:, 0] == tm.BOS).all(), "every window starts with BOS"
     assert first.shape == (4000, TINY.n_ctx + 1)
     assert (first[:, 2:] - first[:, 1:-1] == 1).all(), "a window is consecutive in one domain"
@@ -127,7 +127,7 @@ def test_only_positions_and_seed_differ_before_training():
 
 def test_runs_of_one_recipe_are_one_run():
     assert tm.folder_of("base") in tm.TRIALS
-    assert {replace(r, seed=0, positions="learned", max_cv=0.0) for r in tm.TWIN_RUNS.values()} == {
+    assert {replace(r, seed=0, positions="learned", steady=0.0) for r in tm.TWIN_RUNS.values()} == {
         tm.CHOSEN
     }, "twins differ in what they are named for and in nothing else"
 

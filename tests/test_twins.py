@@ -137,5 +137,5 @@ def test_a_stored_layer_is_found_by_its_name_without_a_clone(address, monkeypatc
     assert "downloading" in capsys.readouterr().out
     (address.parents[1] / "stored" / source.name).unlink()
     assert cx.fix_query("smollm2").n == 256, "kept"
-    with pytest.raises(OSError, match=r"qwen.* out of reach .* clone .*ask the hub's model"):
+    with pytest.raises(OSError, match=r"qwen.* out of reach .* clone .*take the hub's model"):
         cx.fix_query("qwen")

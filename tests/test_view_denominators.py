@@ -17,7 +17,7 @@ TABLE = ".ctx-denominators-bounds"
 
 
 @pytest.fixture(scope="module")
-def prepare(mini_weights):
+def fixed(mini_weights):
     return cx.fix_query(mini_weights, n=N, token=TOKEN)
 
 
@@ -28,8 +28,8 @@ def record(views):
 
 @pytest.fixture(scope="module")
 def drawn(fixed, mini_weights):
-    """Contents of the sources between BOS and the destination (head, text, source), their kernels,
-    chapter 4's expected denominators, one a head, and the measured ones over these: head, text.
+    """Contents of the sources between BOS and n (head, text, source), their kernels, chapter 4's
+    expected denominators, one a head, and the measured ones over these: head, text.
     """
     texts = cx.texts.collection(mini_weights, TEXTS)
     contents, kernels = (

@@ -52,9 +52,9 @@ def test_what_tokens_get_beyond_one_another_is_what_the_model_gives_them(views, 
 
 def test_the_record_refuses_what_cannot_be_shown_side_by_side(twins, mini_weights):
     texts = cx.texts.passages(mini_weights)[:2]
-    asked = {n: cx.fit_additive(twins["rotary"], texts, n, TOKEN) for n in (N, 100)}
-    for wrong in ({}, asked):
-        with pytest.raises(ValueError, match="give one at least, all asked at one n"):
+    apart = {n: cx.fit_additive(twins["rotary"], texts, n, TOKEN) for n in (N, 100)}
+    for wrong in ({}, apart):
+        with pytest.raises(ValueError, match="give at least one, all with the same n"):
             cv.Positions(wrong)
 
 

@@ -29,21 +29,21 @@ def kept():
 
 
 @pytest.fixture(scope="module")
-def prepare():
+def fixed():
     return cx.fix_query("qwen")
 
 
 def told(fixed, kept, ids):
-    """What heads tell the neuron of the words so far, in float64 and by loops."""
+    """What heads add to the neuron given the words so far, in float64 and by loops."""
     heads, J = kept["heads"], kept["neuron"]
     kernels = fixed.decomposition.kernels[heads].double()
-    likes = fixed.decomposition.log_content[heads][:, ids].double().exp()
+    content = fixed.decomposition.log_content[heads][:, ids].double().exp()
     values = fixed.decomposition.values(heads)[ids].double()  # source head d_head
     into = fixed.readout.W_O[heads].double() @ fixed.readout.W_in[:, J].double() / kept["scale"]
     adds = einsum(values, into, "source head d, head d -> head source")
     made = []
     for m in range(2, len(ids) + 1):
-        row = kernels[:, -m:] * likes[:, :m]
+        row = kernels[:, -m:] * content[:, :m]
         made.append(float((row / row.sum(1, keepdim=True) * adds[:, :m]).sum()))
     return np.array(made)
 

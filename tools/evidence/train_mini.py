@@ -90,7 +90,7 @@ class Recipe:
     power: float = 0.7  # domains are drawn in proportion to size ** power
     seed: int = 0
     positions: str = "learned"  # one of POSITIONS
-    max_cv: float = 0.0  # weight of the variance of the first LayerNorm's log scale in the loss
+    steady: float = 0.0  # weight of the variance of the first LayerNorm's log scale in the loss
 
     @property
     def steps(self) -> int:
@@ -122,8 +122,8 @@ TWIN_RUNS = {  # architecture, text, its order and the number of tokens are the 
     "base": CHOSEN,
     "seed-1": replace(CHOSEN, seed=1),
     "seed-2": replace(CHOSEN, seed=2),
-    "steady-1": replace(CHOSEN, max_cv=1.0),
-    "steady-3": replace(CHOSEN, max_cv=3.0),
+    "steady-1": replace(CHOSEN, steady=1.0),
+    "steady-3": replace(CHOSEN, steady=3.0),
 } | {
     f"{kind}-{seed}".removesuffix("-0"): replace(CHOSEN, positions=kind, seed=seed)
     for seed in (0, 1, 2)
@@ -347,18 +347,18 @@ def loss_of(model, windows: torch.Tensor, reduction: str = "mean") -> torch.Tens
     )
 
 
-def training_loss(model, windows: torch.Tensor, max_cv: float) -> torch.Tensor:
-    """The cross-entropy, and `max_cv` times the variance of log s, the scale of the first
+def training_loss(model, windows: torch.Tensor, steady: float) -> torch.Tensor:
+    """The cross-entropy, and `steady` times the variance of log s, the scale of the first
     LayerNorm over the tokens of the batch but BOS.
 
     In GPT-2 small that scale is all but constant (0.15 to 0.175). A small model has no reason to
-    make it so; `max_cv` asks for it, as the dose of an experiment.
+    make it so; `steady` asks for it, as the dose of an experiment.
     """
     loss = loss_of(model, windows)
-    if max_cv:
+    if steady:
         ids = windows[:, 1:-1]
         embeddings = model.transformer.wte(ids) + model.transformer.wpe.weight[1 : ids.shape[1] + 1]
-        loss = loss + max_cv * embeddings.var(-1).log().div(2).var()
+        loss = loss + steady * embeddings.var(-1).log().div(2).var()
     return loss
 
 
@@ -463,7 +463,7 @@ def train(name: str, recipe: Recipe, streams, work: Path) -> dict:
                 group["lr"] = recipe.rate_at(step)
         windows = draw_batch(training, recipe, step).to(DEVICE)
         with autocast:
-            loss = step_loss(model, windows, recipe.max_cv)
+            loss = step_loss(model, windows, recipe.steady)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
         for optimizer in optimizers:
