@@ -45,18 +45,32 @@ def fix_query(
     >>> fixed = cx.fix_query(model)
     >>> fixed.n, fixed.tokenizer.decode([fixed.token])
     (256, ' the')
-    """ if isinstance(of, FixedQuery): raise TypeError("this is a fixed query already: it has its
-    own n, token, C and texts") if isinstance(of, str | os.PathLike): if (texts, n, token, C) !=
-    (None, None, " the", None): raise TypeError("a stored layer knows its n, token, C and texts:
-    give none of them") return load_layer(of) if not isinstance(of, LayerWeights) and not
-    has_positions(of): if C is not None or token is None: raise TypeError("C and token=None are for
-    models with learned positions, which this model lacks") reader = Reader.of(of) texts =
-    collection(reader, TEXTS) if texts is None else texts if n is None: check_texts(texts) n =
-    min([FAR, reader.n_ctx - 1, *(len(token_ids(text, reader)) - 1 for text in texts)]) return
-    fit_additive(of, texts, n, token) weights = of if isinstance(of, LayerWeights) else
-    LayerWeights.of(of) if n is None: n = weights.n_ctx // 2 if texts is not None:
-    check_texts(texts) shortest = min([weights.n_ctx, *(len(token_ids(text, weights)) for text in
-    texts)]) n = min(n, shortest // 2 if weights.both_sides else shortest - 1) d_vocab = 0 if
-    weights.W_E is None else weights.d_vocab reader = Reader(weights.tokenizer, weights.n_ctx,
-    d_vocab) approx = LayerNormDecomposition.of(weights, n, token, C) return FixedQuery(approx,
-    ExactFromWeights(weights, approx.n), reader)
+    """
+    if isinstance(of, FixedQuery):
+        raise TypeError("this is a fixed query already: it has its own n, token, C and texts")
+    if isinstance(of, str | os.PathLike):
+        if (texts, n, token, C) != (None, None, " the", None):
+            raise TypeError("a stored layer knows its n, token, C and texts: give none of them")
+        return load_layer(of)
+    if not isinstance(of, LayerWeights) and not has_positions(of):
+        if C is not None or token is None:
+            raise TypeError(
+                "C and token=None are for models with learned positions, which this model lacks"
+            )
+        reader = Reader.of(of)
+        texts = collection(reader, TEXTS) if texts is None else texts
+        if n is None:
+            check_texts(texts)
+            n = min([FAR, reader.n_ctx - 1, *(len(token_ids(text, reader)) - 1 for text in texts)])
+        return fit_additive(of, texts, n, token)
+    weights = of if isinstance(of, LayerWeights) else LayerWeights.of(of)
+    if n is None:
+        n = weights.n_ctx // 2
+        if texts is not None:
+            check_texts(texts)
+            shortest = min([weights.n_ctx, *(len(token_ids(text, weights)) for text in texts)])
+            n = min(n, shortest // 2 if weights.both_sides else shortest - 1)
+    d_vocab = 0 if weights.W_E is None else weights.d_vocab
+    reader = Reader(weights.tokenizer, weights.n_ctx, d_vocab)
+    approx = LayerNormDecomposition.of(weights, n, token, C)
+    return FixedQuery(approx, ExactFromWeights(weights, approx.n), reader)

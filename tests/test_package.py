@@ -130,10 +130,10 @@ def test_chapters_that_change_with_equation_1_are_named():
 # ---------------------------------------------------------------- what imports what
 
 MAY_IMPORT = {"ctxlib": {"ctxlib"}, "ctxviews": {"ctxlib", "ctxviews"}, "ctxbook": {*PACKAGES}}
-ORDER = """checks files models weights texts decompose exact hooks adapter query additive store fix
-heads denominators circuit neurons accumulate evaluation studies lookups"""  # of imports within
-ctxlib LATE = {"dask", "datasets", "gguf", "openai", "pydantic"}  # optional, or slow to imp
-"""
+# of imports within ctxlib
+ORDER = """checks files models weights texts decompose exact hooks adapter query additive store
+fix heads denominators circuit neurons accumulate evaluation studies lookups"""
+LATE = {"dask", "datasets", "gguf", "openai", "pydantic"}  # optional, or slow to import
 
 SOURCES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
