@@ -231,7 +231,7 @@ def test_any_sittings_killed_or_not_give_the_table_of_one(circuit, precise, fold
             except KeyboardInterrupt:
                 lost += sizes[-1]
             except ValueError as error:
-                said = f"holds {held - count} texts more|at least two texts|b.txt is not UTF-8"
+                said = f"holds {held - count} more texts|at least two texts|b.txt is not UTF-8"
                 assert re.search(said, str(error)) and (count < max(held, 2) or damaged)
                 assert held + sum(sizes) > min(count, WHOLE if damaged else 20) - batch
         done += sizes
@@ -280,7 +280,7 @@ def test_a_checkpoint_of_another_circuit_or_of_other_texts_is_refused_and_kept(
     refused = [(*other, another) for other in others]
     for texts in (one_token, [*one_token, TEXTS[0]], [TEXTS[1], TEXTS[0], *TEXTS[2:]]):
         refused.append((circuit, texts, {}, "other texts"))
-    for other, texts, more, said in [*refused, (circuit, [], {}, "holds 20 texts more")]:
+    for other, texts, more, said in [*refused, (circuit, [], {}, "holds 20 more texts")]:
         with pytest.raises(ValueError, match=said):
             cx.evaluate(other, texts, checkpoint=file, **more)
     assert [kept.read_bytes() for kept in tmp_path.iterdir()] == [before]
@@ -508,5 +508,5 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, monkeypatch):
     for of in (circuit.contribution_to, partial(cx.evaluate, circuit, TEXTS)):
         with pytest.raises(ValueError, match="neuron -1: there are neurons 0 to 39"):
             of([2, -1])
-    with pytest.raises(ValueError, match="of the paper's circuit"):
+    with pytest.raises(ValueError, match="needs a ContextualCircuit"):
         cx.evaluation.error_budget(circuit.self_normalized(), TEXTS)
