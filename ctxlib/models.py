@@ -28,7 +28,7 @@ from transformers.utils import logging as transformers_logging
 
 from ctxlib.files import kept_folder, repository_file
 
-DATA = Path(__file__).parent / "data"  #: what comes with the package: `mini`, texts, kept evidence
+DATA = Path(__file__).parent / "data"  #: what comes with the package: `mini`, texts, checksums
 MINI = DATA / "mini"
 
 WITHIN_NATS = 1e-2  # folding changes log probabilities by its rounding only
