@@ -133,7 +133,7 @@ MAY_IMPORT = {"ctxlib": {"ctxlib"}, "ctxviews": {"ctxlib", "ctxviews"}, "ctxbook
 # of imports within ctxlib
 ORDER = """checks files models weights texts decompose exact hooks adapter query additive store
 fix heads denominators circuit neurons accumulate evaluation studies lookups"""
-LATE = {"dask", "datasets", "gguf", "openai", "pydantic"}  # optional, or slow to import
+LATE = {"dask", "datasets", "openai", "pydantic"}  # optional, or slow to import
 
 SOURCES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
