@@ -70,7 +70,7 @@ with torch.inference_mode():
 
 
 def decode_tokens(ids):
-    return cx.neurons.decode_tokens(weights, ids.tolist())
+    return cx.texts.decode_tokens(weights, ids.tolist())
 
 
 pd.DataFrame(

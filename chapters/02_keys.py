@@ -53,7 +53,7 @@ passages, n = study.passages, study.n
 several = study.texts[: max(100, int(1000 * 256 * 256 / (n * weights.d_model)))]
 X = study.fixed.prepare(several)  # text source: TOKEN stands at n
 x = study.fixed.prepare([study.example])[0]  # the book's example
-names = ["BOS", *map(str, cx.neurons.decode_tokens(weights, x[1:].tolist()))]
+names = ["BOS", *map(str, cx.texts.decode_tokens(weights, x[1:].tolist()))]
 
 
 who = study.head_variance_share  # each head's share of what differs between texts (chapter 1)

@@ -133,7 +133,7 @@ The text of this book's examples is the first page of a held-out section of a te
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-names = cx.neurons.decode_tokens(weights, x.tolist())
+names = cx.texts.decode_tokens(weights, x.tolist())
 names[0] = "BOS"
 panels = {
     "kernel": kernel, "content (BOS = 1)": content, "row = kernel × content / denominator": row,
@@ -190,7 +190,7 @@ rare_to_common = average(~common) / average(common)
 # %% tags=["hide-input", "nbval-check-output"]
 def shown(t, c):
     """A token, its mark and its content."""
-    spelling = repr(cx.neurons.decode_tokens(weights, [t])[0])
+    spelling = repr(cx.texts.decode_tokens(weights, [t])[0])
     spelling = spelling if len(spelling) < 18 else f"{spelling[:4]}…' ({len(spelling) - 2} long)"
     return f"BOS {c:.1f}" if t == bos else f"{spelling}{'°' * (not count[t])} {c:.1f}"
 
@@ -449,7 +449,7 @@ shifted = torch.stack([moved(m) for m in late]).mean(0)  # head
 other = asks.median(0).values  # head
 kept = np.array([cx.heads.family_table(k)["family"] == table["family"] for k in others])
 renamed_by = np.array(askers)[~kept[:, least]].tolist()
-words_only = sum(str(w).strip().isalnum() for w in cx.neurons.decode_tokens(weights, renamed_by))
+words_only = sum(str(w).strip().isalnum() for w in cx.texts.decode_tokens(weights, renamed_by))
 display(
     cb.finding(
         f"With another common token at n a kernel moves by {other.max():.2f} (TV, median of {len(askers)} tokens, in the head where it is most), and with n between {late[0]} and {n} by {shifted.max():.2f} (over the distances that both have, mean of {len(late)} places).",

@@ -189,7 +189,7 @@ raised = (circuit.summary(x)[J] - summary_A.mean(0)) / summary_A.std(0)
 j = J[int(raised.argmax())]
 said = float(circuit.summary(x)[j])
 added = float(study.fixed.exact_summary(x, heads)[j])
-names = ["BOS", *cx.neurons.decode_tokens(weights, x[1 : n + 1].tolist())]
+names = ["BOS", *cx.texts.decode_tokens(weights, x[1 : n + 1].tolist())]
 
 # %%
 terms = circuit.kernel * circuit.contribution[x, j]  # source

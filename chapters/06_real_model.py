@@ -442,7 +442,7 @@ def loudest(first, neurons, most=cx.neurons.LARGEST):
     """The tokens that push each neuron up most, and how far: `top`."""
     columns = first.circuit.contribution_to(neurons)
     best = columns.masked_fill(first.fixed.decomposition.untrained, -math.inf).topk(most)
-    return [cx.neurons.decode_tokens(first.fixed, row) for row in best.indices.tolist()]
+    return [cx.texts.decode_tokens(first.fixed, row) for row in best.indices.tolist()]
 
 
 def judged(values_A, values_B, first):
@@ -479,7 +479,7 @@ everywhere = {token for token, count in loud_in.items() if count >= FEW / 2}
 rest = [Counter(script(token) for token in row if token not in everywhere) for row in words]
 both = sum(found["Latin"] > 0 and found["Han"] > 0 for found in rest)
 any_token = np.random.default_rng(SEED).integers(fixed.d_vocab, size=(DRAWS, cx.neurons.LARGEST))
-drawn = [{script(t) for t in cx.neurons.decode_tokens(fixed, row)} for row in any_token.tolist()]
+drawn = [{script(t) for t in cx.texts.decode_tokens(fixed, row)} for row in any_token.tolist()]
 by_chance = float(np.mean([{"Latin", "Han"} <= found for found in drawn]))
 good = int((auc[J[:FEW]] > 0.9).sum())
 agree = float((label[J] == again[J]).mean())
@@ -614,7 +614,7 @@ def ends(tokens, factor, count=4):
     """The tokens at either end of a factor."""
     order = factor.argsort(descending=True)
     up, down = (
-        [w.strip() for w in cx.neurons.decode_tokens(fixed, tokens[o].tolist())]
+        [w.strip() for w in cx.texts.decode_tokens(fixed, tokens[o].tolist())]
         for o in (order[:count], order.flip(0)[:count])
     )
     return f"{' '.join(up)} | {' '.join(down)}"

@@ -289,7 +289,7 @@ for name, pair in found.items():
         rows[NAMES[name], j] = (
             zs
             | share
-            | {"its tokens": ", ".join(cx.neurons.decode_tokens(studies[name].fixed, pushing))}
+            | {"its tokens": ", ".join(cx.texts.decode_tokens(studies[name].fixed, pushing))}
         )
 pd.DataFrame(rows).T.rename_axis(["model", "neuron"])
 

@@ -108,7 +108,7 @@ example = int(hundred[((passage - before.mean(0)) / before.std(0)).argmax()])
 
 def show(ids):
     """Tokens in a row; ␣ is a space, ↵ a new line."""
-    return list(map(cb.figures.visible, cx.neurons.decode_tokens(weights, ids.tolist())))
+    return list(map(cb.figures.visible, cx.texts.decode_tokens(weights, ids.tolist())))
 
 
 def draw(neuron, number, count=10):

@@ -187,7 +187,7 @@ def losses(hooks):
 
 example = study.example.tokens[:READ]
 at_stake = losses(silence([0])) - losses([])
-pieces = cx.neurons.decode_tokens(weights, example[1:].tolist())
+pieces = cx.texts.decode_tokens(weights, example[1:].tolist())
 most = at_stake.argsort(descending=True)[:4].tolist()
 cb.figures.shaded_text(
     pieces,
@@ -624,7 +624,7 @@ def on_real(name="smollm2"):
     table, table_A, few = documents_of(B, TWO), documents_of(A, len(A)), documents_of(A, TWO)
     told, told_A = Told(model, table["text"], second), Told(model, table_A["text"], second)
     z, z_A = (t.first_layer("attn.hook_z") for t in (told, told_A))
-    W_O = cx.adapter.output_weights(model, 0)[0][0].cpu()
+    W_O = cx.lookups.layers.output_weights(model, 0)[0][0].cpu()
     middle, of = z_A.mean(0), table["domain"].tolist()
 
     def silent_with(hs):
@@ -960,7 +960,7 @@ def draw(domain, strength, heads_are):
     )
     gain = (pushed - plain).where(usable, torch.tensor(-torch.inf))
     best = gain.topk(min(12, int(usable.sum())))
-    spelt = [ascii(t) for t in cx.neurons.decode_tokens(weights, best.indices.tolist())]
+    spelt = [ascii(t) for t in cx.texts.decode_tokens(weights, best.indices.tolist())]
     change = g @ weights.mlp_input()[0] / circuit.scale  # neuron
     most = change.abs().topk(min(12, len(change))).indices.tolist()
     figure, ((left, right),) = cb.figures.panels(1, 2, height=3.2)

@@ -896,7 +896,7 @@ def draw(layer, head):
     likes = c[int(head)].masked_fill(often < 20, 0)
     ends = torch.cat([likes.topk(8).indices, (-likes).topk(8).indices])
     ends = ends[likes[ends].argsort()]
-    words = [ascii(word) for word in cx.neurons.decode_tokens(weights, ends.tolist())]
+    words = [ascii(word) for word in cx.texts.decode_tokens(weights, ends.tolist())]
     of = account[(account["layer"] == int(layer)) & (account["head"] == int(head))].iloc[0]
     figure, ((left, right),) = cb.figures.panels(1, 2, height=3.6)
     left.plot(np.arange(n), pos[int(head)].flip(-1), color=cb.figures.COLORS[0])

@@ -231,11 +231,11 @@ def terms(model, seen, layer, neurons):
     with one input, or two, gate and up."""
     W, b = zip(*cx.adapter.mlp_inputs(model, layer).values(), strict=True)
     e = torch.stack([w[:, neurons].cpu() for w in W], -1)  # d_model neuron input
-    W_O, b_O = cx.adapter.output_weights(model, layer)  # layer head d d_model; biases summed
+    W_O, b_O = cx.lookups.layers.output_weights(model, layer)  # layer head d d_model; biases summed
     count = len(W_O)
     a, v, z, h = (seen[w][:, :count] for w in "avzh")  # h with its bias
     x_0, m = seen["x_0"], seen["m"][:, :layer].sum(1)
-    s = cx.adapter.norm_scale(model, x_0 + m + h.sum(1))[..., None, None]  # text pos 1 1
+    s = cx.lookups.layers.norm_scale(model, x_0 + m + h.sum(1))[..., None, None]  # text pos 1 1
     to = einops.einsum(W_O, e, "k i d m, m j q -> k i d j q")
     said = einops.einsum(v, to, "t k u i d, k i d j q -> t k i u j q")  # v_u W_O . e
     heads = einops.einsum(z, to, "t k n i d, k i d j q -> t n j k i q") / s[..., None, None]
@@ -255,7 +255,7 @@ def terms(model, seen, layer, neurons):
 
 def log_P_next(model, stream):
     """Of every token as the next one: `place d_model -> place vocab`."""
-    return cx.adapter.logits(model, stream).log_softmax(-1)
+    return cx.lookups.layers.logits(model, stream).log_softmax(-1)
 
 
 def read(model, look, x):
@@ -339,7 +339,7 @@ def fall(model, look, x, found, middle, heads=None, neurons=None):
     fell, by_length = torch.zeros(count, len(look.places)), np.argsort([len(p) for p in prompts])
     last = f"blocks.{n_layers - 1}.hook_resid_post"
     for some in np.array_split(by_length, -(-len(rows) // 16)):
-        ids, end = cx.hooks.pad(model, [prompts[r] for r in some])
+        ids, end = cx.lookups.hooks.pad(model, [prompts[r] for r in some])
         fixed = [rows[r] for r in some]
         hooks = []
         if heads is not None:
@@ -492,7 +492,7 @@ def planted(model, look, heads, plan, share):
     in a direction; neurons of `look` with a share of their input weights turned there, and their
     output turned to their tokens. What was there before."""
     said, quiet, loud, stream = plan
-    W_U, before = cx.adapter.unembedding(model), []
+    W_U, before = cx.lookups.layers.unembedding(model), []
 
     def put(place, new):
         before.append((place, place.clone()))
@@ -904,9 +904,9 @@ def prompt(x, p):
 def from_each(x, shown):
     """What each head gets from each token of some prompts: `prompt layer head source`."""
     k, j = look.places[x]
-    ids, last = cx.hooks.pad(model, shown)
-    W_O, _ = cx.adapter.output_weights(model, k)
-    to = W_O @ cx.adapter.input_weights(model, k)[0][:, j].cpu()  # layer head d
+    ids, last = cx.lookups.hooks.pad(model, shown)
+    W_O, _ = cx.lookups.layers.output_weights(model, k)
+    to = W_O @ cx.lookups.layers.input_weights(model, k)[0][:, j].cpu()  # layer head d
     _, cache = model.run_with_cache(ids, names_filter=HOOK_NAMES, stop_at_layer=k + 1)
     a, v = (of_layers(model, cache, w, len(W_O)) for w in "av")
     said = einops.einsum(v, to, "p k u i d, k i d -> p k i u")
@@ -916,10 +916,10 @@ def from_each(x, shown):
 def recorded(x, count=4):
     """One neuron of the view, and the first that it reads: its gate, where it has one."""
     (k, j), shown = look.places[x], [prompt(x, p) for p in range(min(count, len(found.in_B.text)))]
-    upstream_layers = len(cx.adapter.upstream_layers(model, k))
+    n_upstream = len(cx.adapter.upstream_layers(model, k))
     fixed, usually = (
         cx.lookups.Attribution(
-            k, j, v["heads"][..., x, :upstream_layers, :, 0], v["MLPs"][..., x, :1],
+            k, j, v["heads"][..., x, :n_upstream, :, 0], v["MLPs"][..., x, :1],
             *(v[name][..., x, 0] for name in ("embedding", "bias")), v["scale"][..., x],
             sum(v[n][..., x, 0] for n in PARTS[1:]) + v["heads"][..., x, :, :, 0].sum((-1, -2)),
         )
@@ -1026,9 +1026,10 @@ def term(z, W_O, e, s):
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-reading = cx.lookups.read_prompts(model, [prompt(example, 0)], look.places[example][0] + 1)
-W_O, _ = cx.adapter.output_weights(model, look.places[example][0])
-e = cx.adapter.input_weights(model, look.places[example][0])[0][:, look.places[example][1]].cpu()
+its_layer, j = look.places[example]
+reading = cx.lookups.read_prompts(model, [prompt(example, 0)], its_layer + 1)
+W_O, _ = cx.lookups.layers.output_weights(model, its_layer)
+e = cx.lookups.layers.input_weights(model, its_layer)[0][:, j].cpu()
 mine = term(reading.z[0, 0, 0], W_O[0, 0], e, peak["scale"][0, example])
 if mine is ...:
     print("not yet")

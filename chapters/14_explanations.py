@@ -92,7 +92,7 @@ Two things are as in chapter 13. A **prompt** of a neuron is a text cut off wher
 HOOKS = ("attn.hook_z", "hook_mlp_out", "mlp.hook_pre")
 ENTERS, LEAVES = "blocks.0.hook_resid_pre", f"blocks.{n_layers - 1}.hook_resid_post"
 hooks = [ENTERS, LEAVES, *(f"blocks.{k}.{hook}" for k in range(n_layers) for hook in HOOKS)]
-ids, last = cx.hooks.pad(model, [text.tokens for text in texts])
+ids, last = cx.lookups.hooks.pad(model, [text.tokens for text in texts])
 generator, every = np.random.default_rng(0), torch.arange(len(texts))
 anywhere = torch.tensor([generator.integers(1, k + 1) for k in last.tolist()])
 alike = torch.full_like(last, int(last.min()))  # the same length for all
@@ -133,7 +133,7 @@ def predicts(layer, neuron, token):
     place, token = strong * ids.shape[1] + end[strong, layer, neuron], token.expand_as(strong)
     P = torch.empty(place.shape)
     for some in cx.texts.progress(place.unique().split(256), "predicting", "batch"):
-        said = cx.adapter.logits(model, leaves.flatten(0, 1)[some]).softmax(-1)
+        said = cx.lookups.layers.logits(model, leaves.flatten(0, 1)[some]).softmax(-1)
         here = torch.isin(place, some)
         P[here] = said[torch.searchsorted(some, place[here]), token[here]]
     return P.mean(0)
@@ -516,7 +516,7 @@ def every_head(reading, place):
         for layer in range(n_layers):
             if of not in cx.adapter.upstream_layers(model, layer):
                 continue
-            W_in, _ = cx.adapter.input_weights(model, layer)
+            W_in, _ = cx.lookups.layers.input_weights(model, layer)
             writes = (model.blocks[of].attn.W_O[head].detach() @ W_in).cpu()
             scale = cx.lookups.attribution(model, layer, 0, reading).scale
             term = reading.z[:, of, head] @ writes / scale[:, None]  # text neuron

@@ -120,7 +120,7 @@ best = fit.argmax(1) == own  # neuron: whether its own domain's weights fit best
 # %% tags=["hide-input"]
 middle = int(np.argsort(fit_own)[len(J) // 2])
 some = (often >= 80).nonzero()[:, 0]
-words = [ascii(word) for word in cx.neurons.decode_tokens(weights, some.tolist())]
+words = [ascii(word) for word in cx.texts.decode_tokens(weights, some.tolist())]
 name = {"textcoords": "offset points", "fontsize": 8, "parse_math": False}
 figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=3.4)
 for axis, k in zip(axes, (int(fit_own.argmax()), middle), strict=True):

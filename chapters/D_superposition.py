@@ -111,7 +111,7 @@ def two_subjects(values, kinds, A, B, names=names):
 
 def show(ids):
     """Tokens in a row; ␣ is a space, ↵ a new line."""
-    return "  ".join(map(cb.figures.visible, cx.neurons.decode_tokens(weights, ids.tolist())))
+    return "  ".join(map(cb.figures.visible, cx.texts.decode_tokens(weights, ids.tolist())))
 
 
 heard = said @ W_in  # text neuron

@@ -330,7 +330,7 @@ def suppressing(of, counts):
     """For each half of the commoner tokens, `head`: how often a token that is looked at makes
     itself likelier than it makes another, on the direct path; and 1000 random pairings.
     """
-    W_U, told = cx.adapter.unembedding(of.model).detach().cpu(), {}
+    W_U, told = cx.lookups.layers.unembedding(of.model).detach().cpu(), {}
     W_V, W_O = of.fixed.exact.W_V, of.fixed.exact.readout.W_O
     usual = counts.argsort(descending=True, stable=True)[: 2 * PAIRS]
     for half, some in zip("AB", (usual[::2], usual[1::2]), strict=True):

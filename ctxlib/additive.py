@@ -27,19 +27,20 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ctxlib.adapter import act_fn, centered, mlp_inputs, upstream_layers
-from ctxlib.checks import as_index, crop, token_id
+from ctxlib.checks import as_index, crop
 from ctxlib.decompose import Decomposition, Entries, Readout, Texts
 from ctxlib.exact import ExactLayer, Residual, Values, Z
-from ctxlib.hooks import PATTERN, at_last_token, exact_rows
 from ctxlib.query import FixedQuery
 from ctxlib.texts.batching import check_texts, prepare
 from ctxlib.texts.text import AnyText, Reader, token_ids
-from ctxlib.weights import AGREES, check_layer, layer_norm, untrained_tokens
+from ctxlib.texts.vocabulary import token_id, untrained_tokens
+from ctxlib.weights import AGREES, check_layer, layer_norm
 
 VOCAB_AT_A_TIME = 4096
 
-SCORES = "blocks.0.attn.hook_attn_scores"
-READ_BY_KEYS, QUERY, Z_HOOK = (f"blocks.0.attn.hook_{name}" for name in ("in", "q", "z"))
+READ_BY_KEYS, QUERY, SCORES, PATTERN, Z_HOOK = (
+    f"blocks.0.attn.hook_{name}" for name in ("in", "q", "attn_scores", "pattern", "z")
+)
 
 # ---------------------------------------------------------------- the exact layer
 
@@ -257,7 +258,7 @@ def fit_additive(
     x = layer_norm(E[one[0]] + offset, model.cfg.eps)
     # after the first layer's attention, or before the second layer of a parallel model
     name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
-    own = at_last_token(model, [one[0]], [name, Z_HOOK], reads + 1)
+    own = at_last_token(model, one, [name, Z_HOOK], reads + 1)
     from_heads = einsum(own[Z_HOOK][0], W_O, "head d, head d d_model -> d_model")
     inputs = {part: (W.cpu(), b.cpu()) for part, (W, b) in mlp_inputs(model, reads).items()}
     rest = centered(model, own[name])[0] - from_heads
@@ -289,13 +290,9 @@ def check(
     outputs = fixed.head_outputs(stack)
     pre = layer_norm(fixed.resid_mid(stack, outputs), readout.eps) @ readout.W_in + readout.b_in
     name = f"blocks.{reads}.mlp.hook_pre"
-    own = at_last_token(model, list(stack), [Z_HOOK, name], reads + 1)
+    own = at_last_token(model, stack, [PATTERN, Z_HOOK, name], reads + 1)
     for fault, ours, theirs in (
-        (
-            "scores are not linear in what its keys read",
-            exact.rows(stack),
-            exact_rows(model, stack),
-        ),
+        ("scores are not linear in what its keys read", exact.rows(stack), own[PATTERN]),
         ("heads write something else than z W_O", outputs, fixed.apply_W_O(own[Z_HOOK])),
         ("MLP reads something else than the sum of what was written", pre, own[name]),
     ):
@@ -348,7 +345,16 @@ def anova(approx: AdditiveDecomposition) -> pd.DataFrame:
     return table
 
 
-# ---------------------------------------------------------------- scores, from the model's hooks
+# ---------------------------------------------------------------- from the model's hooks
+
+
+def at_last_token(
+    model: Any, x: Int[Tensor, "text source"], names: Sequence[str], layers: int
+) -> dict[str, Tensor]:
+    """Return activations at the named hooks of the first layers, at the last token of texts."""
+    _, cache = model.run_with_cache(x, names_filter=[*names], stop_at_layer=layers)
+    # a pattern is `text head dest source`, anything else `text pos ...`
+    return {k: (cache[k][..., -1, :] if k == PATTERN else cache[k][:, -1]).cpu() for k in names}
 
 
 def last_scores(

@@ -70,27 +70,6 @@ def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> Int[Tensor, "*any"]:
     return tokens
 
 
-def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:
-    """Return the id of a token given as text or as an id.
-
-    Raises ValueError for an id outside the vocabulary, for a text that is not exactly one token,
-    and for a text where there is no tokenizer.
-    """
-    if not isinstance(token, str):
-        check_index("token id", token, d_vocab)
-        return as_index("token id", token)
-    if tokenizer is None:
-        raise ValueError(
-            f"these weights came without a tokenizer: give the id of {token!r} instead of its text"
-        )
-    ids = tokenizer.encode(token, add_special_tokens=False)
-    if len(ids) != 1:
-        raise ValueError(
-            f"{token!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one"
-        )
-    return ids[0]
-
-
 def crop(
     tokens: Int[Tensor, "*text pos"], length: int, d_vocab: int, n: int, token: int | None = None
 ) -> Int[Tensor, "*text source"]:

@@ -134,7 +134,7 @@ class ContextualCircuit:
         >>> circuit.contribution.shape
         torch.Size([8192, 1024])
         >>> strongest = circuit.contribution[:, 463].topk(4).indices
-        >>> len(cx.neurons.decode_tokens(weights, strongest.tolist()))
+        >>> len(cx.texts.decode_tokens(weights, strongest.tolist()))
         4
         """
         return einsum(self.weighted_values, self.readout, "t head d_head, head d_head j -> t j")

@@ -28,7 +28,8 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from ctxlib.checks import as_index, check_ids, crop
-from ctxlib.weights import NO_MLP, LayerWeights, layer_norm, untrained_tokens
+from ctxlib.texts.vocabulary import untrained_tokens
+from ctxlib.weights import NO_MLP, LayerWeights, layer_norm
 
 Texts = Int[Tensor, "*text pos"]  # one text or a stack
 Entries = Float[Tensor, "*text head source"]  # attention rows, their scores, or factors of them
@@ -434,7 +435,7 @@ class Decomposition(ABC):
     @property
     @abstractmethod
     def untrained(self) -> Bool[Tensor, " vocab"]:
-        """Mark the glitch tokens: `ctxlib.weights.untrained_tokens`."""
+        """Mark the glitch tokens: `ctxlib.texts.untrained_tokens`."""
 
     @property
     @abstractmethod

@@ -22,10 +22,10 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.accumulate import accumulate
 from ctxlib.checks import check_chosen
 from ctxlib.circuit import ContextualCircuit, SelfNormalizedCircuit, shared_kernel
 from ctxlib.decompose import Entries
+from ctxlib.texts.accumulate import accumulate
 from ctxlib.texts.text import AnyText
 
 Circuit = ContextualCircuit | SelfNormalizedCircuit

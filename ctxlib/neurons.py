@@ -9,7 +9,6 @@ The weights say which tokens move a neuron; labelled texts then say what it is a
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +20,7 @@ from torch import Tensor
 from ctxlib.checks import as_index
 from ctxlib.circuit import ContextualCircuit
 from ctxlib.texts.batching import progress
+from ctxlib.texts.vocabulary import decode_tokens
 
 LARGEST = 20  #: tokens that `top` averages over
 STANDS_OUT = 2.0  #: a neuron whose `top` is this many robust deviations above the median one
@@ -45,7 +45,7 @@ def find_neurons(
     Columns: `top`, in units of the pre-activation; `z`, by how many robust standard deviations
     (1.48 median absolute deviations) it lies above the median neuron; `mean`, the contribution of
     an average token; `top tokens` and `bottom tokens`. All tokens count except glitch tokens
-    (`ctxlib.weights.untrained_tokens`), and `LARGEST` is K of chapter 8.
+    (`ctxlib.texts.untrained_tokens`), and `LARGEST` is K of chapter 8.
 
     The unit of `top` is one model's own, so a threshold does not carry over to another model. The
     default is a rule that does: two robust standard deviations above the median neuron. The
@@ -125,15 +125,6 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     # kept by hand: scipy's median_abs_deviation has more digits than chapter 8 and the engine
     # where most values are alike the spread is zero: the median itself still scores zero
     return torch.where(far == 0, far, far / (1.4826 * far.abs().quantile(0.5)))
-
-
-def decode_tokens(reader: Any, ids: Sequence[int]) -> list[str] | list[int]:
-    """Return tokens as text, or the ids themselves if there is no tokenizer.
-
-    >>> cx.neurons.decode_tokens(weights, [262, 7])
-    [' the', "'"]
-    """
-    return list(ids) if reader.tokenizer is None else [reader.tokenizer.decode([t]) for t in ids]
 
 
 # ---------------------------------------------------------------- what they respond to

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import zstandard
 from einops import einsum
-from gguf import GGMLQuantizationType, GGUFReader, dequantize
+from gguf import GGMLQuantizationType, dequantize
 from jaxtyping import Bool, Float, Int, UInt8
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -40,15 +40,10 @@ from ctxlib.decompose import (
 from ctxlib.files import repository_file
 from ctxlib.models import DATA, real_models
 from ctxlib.query import FixedQuery
-from ctxlib.texts.text import AnyText, Reader
+from ctxlib.texts.text import Reader
 
 FORMAT = "ctxlib stored layer, version 1"
-USUAL = 1024  # tokens: most of what any text consists of
 LEVELS = 63  # on either side of zero: what packs into 6.5 bits; what they cost: book/costs.md
-IN_GGUF = {
-    "W_O": ("blk.0.attn_output.weight", ""),
-    "W_in": ("blk.0.ffn_gate.weight", "blk.0.ffn_norm.weight"),
-}
 COMPRESSION = 19  # zstandard's level
 
 # ---------------------------------------------------------------- a decomposition without its model
@@ -59,8 +54,7 @@ class StoredDecomposition(Decomposition):
     """The decomposition of a stored layer, of whatever kind it was. `tensors` and `facts` are those
     of the file. Make a fixed query with it by `cx.fix_query(file)`.
 
-    >>> from ctxlib import store
-    >>> stored = cx.fix_query(store.save_layer(fixed, "mini.safetensors.zst"))
+    >>> stored = cx.fix_query(circuit.save("mini.safetensors.zst"))
     >>> stored.n, stored.exact is None
     (256, True)
     >>> cx.stable_heads(stored, passages) == cx.stable_heads(fixed, passages)
@@ -114,40 +108,6 @@ class StoredDecomposition(Decomposition):
 # ---------------------------------------------------------------- to a file and back
 
 
-def save_layer(
-    fixed: FixedQuery,
-    file: str | Path,
-    texts: Iterable[AnyText] = (),
-    gguf: Path | None = None,
-    **facts: str,
-) -> Path:
-    """Write a stored layer and return its path: the decomposition of a fixed query, its values in 8
-    bits a number, those of the most usual tokens of `texts` in 16. `facts` say where it comes from:
-    `model`, `source`, `sha256`, `licence`; `gguf` is the file of the model, if it came from one,
-    whose blocks are stored as they are.
-
-    Errors as in `pack`, and ValueError for a GGUF file of another model.
-
-    >>> from ctxlib import store
-    >>> file = store.save_layer(fixed, "mini.safetensors.zst", passages, model="mini")
-    >>> file.stat().st_size < 3_500_000
-    True
-    """
-    tensors, of_layer = pack(fixed)
-    of_token, W_O, W_in = (tensors.pop(name) for name in ("of_token", "W_O", "W_in"))
-    counts = torch.zeros(fixed.d_vocab, dtype=torch.int64)
-    for x in fixed.prepare_batches(texts, "counting tokens"):
-        counts += x.flatten().bincount(minlength=fixed.d_vocab)
-    usual = counts.topk(min(USUAL, int((counts > 0).sum()))).indices
-    tensors |= {"usual": usual, "of_usual": of_token[usual].half()}
-    tensors |= quantized(of_token) | {"content": tensors["content"].half()}
-    if gguf is None:
-        tensors |= {"W_O": W_O.half(), "W_in": W_in.half()}
-    else:
-        tensors |= gguf_blocks(gguf, "W_O", W_O) | gguf_blocks(gguf, "W_in", W_in)
-    return write(Path(file), tensors, of_layer | facts)
-
-
 def stored_layer(name: str) -> Path:
     """Return the file of a stored layer of the repository, fetched if need be.
 
@@ -178,10 +138,9 @@ def load_layer(file: str | os.PathLike) -> FixedQuery:
     Raises OSError for a file that is not there, ValueError for one that is something else.
 
     >>> from ctxlib import store
-    >>> stored = store.load_layer(store.save_layer(fixed, "mini.safetensors", model="mini"))
-    >>> approx = stored.decomposition
-    >>> approx.facts["model"], torch.equal(approx.kernels, fixed.decomposition.kernels)
-    ('mini', True)
+    >>> stored = store.load_layer(circuit.save("mini.safetensors"))
+    >>> torch.equal(stored.decomposition.kernels, fixed.decomposition.kernels)
+    True
     """
     path = Path(file)
     if not path.exists():
@@ -295,27 +254,6 @@ def dequantized(tensors: Mapping[str, Tensor]) -> Float[Tensor, "vocab value"]:
 def in_float32(stored: Tensor) -> Tensor:
     """Return a half-precision tensor in single precision, and any other as it is."""
     return stored.float() if stored.dtype == torch.float16 else stored
-
-
-def gguf_blocks(gguf: Path, name: str, W: Float[Tensor, "row column"]) -> dict[str, Tensor]:
-    """Return the blocks of a matrix in a GGUF file, and the gain that is folded into it. Raises
-    ValueError if they are not this matrix.
-    """
-    tensor, norm = IN_GGUF[name]
-    there = {t.name: t for t in GGUFReader(gguf).tensors if t.name in (tensor, norm)}
-    foreign = f"{tensor} of {gguf} is not this model's: give the file that it came from"
-    if tensor not in there or (norm and norm not in there):
-        raise ValueError(foreign)
-    ones = torch.ones(int(there[tensor].shape[0]))
-    blocks = {
-        f"{name}_blocks": torch.tensor(there[tensor].data),
-        f"{name}_kind": torch.tensor(there[tensor].tensor_type),
-        f"{name}_gain": torch.tensor(there[norm].data).float() if norm else ones,
-    }
-    own = stored_matrix(blocks, name)
-    if own.shape != W.shape or not torch.allclose(own, W, atol=1e-5 * float(W.abs().max())):
-        raise ValueError(foreign)
-    return blocks
 
 
 def stored_matrix(tensors: Mapping[str, Tensor], name: str) -> Float[Tensor, "row column"]:

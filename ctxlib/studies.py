@@ -24,10 +24,10 @@ from ctxlib.denominators import (
     stable_heads,
 )
 from ctxlib.fix import fix_query
-from ctxlib.neurons import decode_tokens
 from ctxlib.query import FixedQuery
 from ctxlib.texts.sources import collection, passages
 from ctxlib.texts.text import Text
+from ctxlib.texts.vocabulary import decode_tokens
 
 PROSE = ("american", "british", "travel")  #: the passages' domains that count as plain prose
 

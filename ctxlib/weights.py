@@ -15,17 +15,16 @@ from typing import Any
 
 import torch
 from einops import einsum, rearrange, repeat
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.checks import as_index, check_index, crop, token_id
+from ctxlib.checks import as_index, check_index, crop
 from ctxlib.models import Encoder
+from ctxlib.texts.vocabulary import token_id
 
 NO_MLP = "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
 PROBED = 8  # tokens on which weights are compared with their model
 AGREES = 1e-3  # by how much they, or sums of terms, may differ from it, relative to its size
-NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains: they print, and
-# byte-level vocabularies write what prints as itself
 OF_A_LAYER = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")
 
 
@@ -506,35 +505,6 @@ class LayerWeights:
         """
         W_in, b_in = self.mlp_input()
         return layer_norm(resid_mid, self.eps) @ W_in + b_in
-
-
-# ---------------------------------------------------------------- tokens that were never trained
-
-
-def untrained_tokens(W_E: Float[Tensor, "vocab d_model"], tokenizer: Any) -> Bool[Tensor, " vocab"]:
-    """Mark the glitch tokens: those whose embeddings lie where only never-trained ones do.
-
-    A byte-level vocabulary holds thirteen bytes that no UTF-8 text contains, so no training text
-    did either. A token counts as untrained if its embedding is at least as close (by cosine) to
-    their mean as the farthest of them is to the mean of the other twelve, and at least 0.5 close.
-    The thirteen themselves always count. If the vocabulary does not hold them, or there is no
-    tokenizer, no token counts.
-
-    >>> from ctxlib.weights import untrained_tokens
-    >>> flags = untrained_tokens(weights.W_E, weights.tokenizer)
-    >>> flags.shape, bool(flags[weights.token_id(" the")])
-    (torch.Size([8192]), False)
-    """
-    vocabulary = tokenizer.get_vocab() if tokenizer else {}
-    never = [vocabulary[chr(byte)] for byte in NEVER if chr(byte) in vocabulary]
-    flags = torch.zeros(len(W_E), dtype=torch.bool, device=W_E.device)
-    flags[never] = True
-    if len(never) < 2:
-        return flags
-    unit = torch.nn.functional.normalize(W_E, dim=-1)
-    total = unit[never].sum(0)
-    own = torch.cosine_similarity(unit[never], total - unit[never], dim=-1)
-    return flags | (torch.cosine_similarity(unit, total[None], dim=-1) >= own.min().clamp(min=0.5))
 
 
 # ---------------------------------------------------------------- bad input

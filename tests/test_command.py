@@ -4,9 +4,9 @@ import re
 
 import pandas as pd
 import pytest
+from store_layers import save_layer
 
 import ctxlib as cx
-from ctxlib import store
 from ctxlib.__main__ import main, neurons
 
 
@@ -35,7 +35,7 @@ def test_ones_own_folders_are_the_labels(tmp_path, capsys, of_kind, tiny_weights
         for k in range(12):
             (folder / f"{k}.txt").write_text(f"{text} {k} " * 60)
     if alone := kind == "stored layer":
-        model = store.save_layer(cx.fix_query(tiny_weights), tmp_path / "kept.safetensors.zst")
+        model = save_layer(cx.fix_query(tiny_weights), tmp_path / "kept.safetensors.zst")
     else:
         model = of_kind(kind).folder
     asked = [str(model), "--texts", str(tmp_path / "texts"), "--out", str(tmp_path / "out")]
@@ -93,5 +93,5 @@ def test_a_damaged_file_or_another_version_is_refused(end, damage, says, circuit
 
 def test_a_file_comes_before_what_the_repository_has_by_that_name(here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    store.save_layer(here, tmp_path / "qwen")
+    save_layer(here, tmp_path / "qwen")
     assert cx.fix_query("qwen").n == here.n

@@ -212,7 +212,7 @@ def of_empirical_kernels(m, texts):
     return [
         fixed.decomposition.kernels,
         fixed.denominators(stack),
-        cx.hooks.exact_rows(m, stack),
+        fixed.exact.rows(stack),
         circuit.summary(stack),
     ]
 

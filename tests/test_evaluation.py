@@ -28,9 +28,9 @@ from scipy import stats
 from sklearn.metrics import r2_score
 
 import ctxlib as cx
-from ctxlib import accumulate
 from ctxlib.evaluation import Moments
 from ctxlib.query import FixedQuery
+from ctxlib.texts import accumulate
 
 calibrate, approx_summary = cx.ContextualCircuit.calibrate, cx.evaluation.approx_summary
 same = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-9)  # float64

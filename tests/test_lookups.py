@@ -15,8 +15,7 @@ from kinds import GROUPED, KINDS, PARALLEL, Case, drawn, matrix
 from torch.nn.functional import cross_entropy
 
 import ctxlib as cx
-from ctxlib import adapter, hooks
-from ctxlib.lookups import causal
+from ctxlib.lookups import causal, hooks
 
 near = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4, check_dtype=False)  # float32
 
@@ -248,6 +247,6 @@ def test_logits_are_scaled_and_capped_as_the_model_does(of_kind, gemma2, kind):
     n_layers = case.model.cfg.n_layers
     end = f"blocks.{n_layers - 1}.hook_resid_post"
     stream = hooks.at_last_token(case.model, PROMPTS, [end], n_layers)[end]
-    said = adapter.logits(case.model, stream).log_softmax(-1)  # folding centres them
+    said = cx.lookups.layers.logits(case.model, stream).log_softmax(-1)  # folding centres them
     for p, tokens in enumerate(PROMPTS):
         near(said[p], case.plain(tokens[None]).logits[0, -1].log_softmax(-1))

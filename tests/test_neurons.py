@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 import ctxlib as cx
 from ctxlib.neurons import LARGEST, NoNeuron, robust_z
-from ctxlib.weights import untrained_tokens
+from ctxlib.texts import untrained_tokens
 
 
 @pytest.fixture

@@ -131,8 +131,8 @@ def test_chapters_that_change_with_equation_1_are_named():
 
 MAY_IMPORT = {"ctxlib": {"ctxlib"}, "ctxviews": {"ctxlib", "ctxviews"}, "ctxbook": {*PACKAGES}}
 # of imports within ctxlib
-ORDER = """checks files models weights texts decompose exact hooks adapter query additive store
-fix heads denominators circuit neurons accumulate evaluation studies lookups"""
+ORDER = """checks files models texts weights decompose exact adapter query additive store
+fix heads denominators circuit neurons evaluation studies lookups"""
 LATE = {"dask", "datasets", "openai", "pydantic"}  # optional, or slow to import
 
 SOURCES = {

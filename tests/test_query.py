@@ -13,6 +13,7 @@ from kinds import KINDS, VARIANTS, drawn, matrix
 from test_lookups import near
 
 import ctxlib as cx
+from ctxlib.additive import PATTERN, at_last_token
 from ctxlib.decompose import LayerNormDecomposition
 from ctxlib.exact import ExactFromWeights
 
@@ -118,7 +119,7 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
             sources = weights.n_sources(n, fixed.length)
             near(cx.attention_rows(weights, x, n), rows[:, :, n, :sources], atol=1e-5)
     else:
-        near(cx.hooks.exact_rows(case.model, x), rows[:, :, fixed.n], atol=1e-5)
+        near(at_last_token(case.model, x, [PATTERN], 1)[PATTERN], rows[:, :, fixed.n], atol=1e-5)
     z = held["out_of_heads", 0][0][:, fixed.n].unflatten(-1, (fixed.n_heads, -1))
     near(fixed.exact.z(x), z)
     W_O = matrix(case.parts(0).out_of_heads).unflatten(0, (fixed.n_heads, -1))

@@ -20,12 +20,12 @@ import torch
 from command import ROOT
 from kinds import Case
 from safetensors.torch import load_file
+from store_layers import save_layer
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 import ctxbook as cb
 import ctxlib as cx
 from ctxbook.kept import EVIDENCE
-from ctxlib import store
 from ctxlib.files import kept_folder
 from ctxlib.models import locate, read
 
@@ -163,9 +163,7 @@ def test_a_real_model_has_neurons(query_of, name):
 def test_a_stored_layer_is_its_model_in_8_bits(query_of, name, tmp_path):
     fixed, texts = query_of(name)
     study = cx.study(fixed, texts, or_all=True)
-    kept = cx.fix_query(
-        store.save_layer(fixed, tmp_path / f"{name}.safetensors", texts, model=name)
-    )
+    kept = cx.fix_query(save_layer(fixed, tmp_path / f"{name}.safetensors", texts, model=name))
     assert torch.equal(kept.decomposition.kernels, fixed.decomposition.kernels)
     again = cx.ContextualCircuit.calibrate(kept, study.calibration_text, study.heads)
     x = fixed.prepare(texts)

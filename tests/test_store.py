@@ -7,6 +7,7 @@ import pytest
 import torch
 from by_hand import draw_texts
 from kinds import LLAMA, as_gguf
+from store_layers import save_layer
 
 import ctxlib as cx
 from ctxlib import store
@@ -29,7 +30,7 @@ def test_a_number_is_off_by_half_a_step_of_its_own_row_at_most():
 def test_usual_tokens_are_kept_finer_than_others(here, tmp_path):
     """Those of the texts, and the token that asks."""
     text = draw_texts(1, 32, 40, seed=2)
-    kept = cx.fix_query(store.save_layer(here, tmp_path / "layer.safetensors", text))
+    kept = cx.fix_query(save_layer(here, tmp_path / "layer.safetensors", text))
     heads = range(here.n_heads)
     whole, again = (fixed.decomposition.values(heads).flatten(1) for fixed in (here, kept))
     off = (again - whole).abs().amax(1) / whole.abs().max()
@@ -44,7 +45,7 @@ def test_a_circuit_of_a_layer_or_of_a_stored_one_is_the_same_again(of_kind, kind
     """Where positions move values, and where heads share them."""
     texts = draw_texts(9, 32, 300, seed=4)
     own = cx.fix_query(of_kind(kind).model, texts, N, TOKEN)
-    fixed = cx.fix_query(store.save_layer(own, tmp_path / "layer.safetensors"))
+    fixed = cx.fix_query(save_layer(own, tmp_path / "layer.safetensors"))
     assert (fixed.readout.eps, fixed.readout.act_fn) == (own.readout.eps, own.readout.act_fn)
     for of, name in ((own, "circuit.safetensors"), (fixed, "circuit.safetensors.zst")):
         circuit, x = cx.ContextualCircuit.calibrate(of, texts[0], [2, 0]), of.prepare(texts)
@@ -66,7 +67,7 @@ def test_heads_share_values_where_all_of_them_are_the_same(tiny_weights):
 
 
 def test_a_kill_while_a_layer_is_written_leaves_the_old_one(here, tmp_path, monkeypatch):
-    file = store.save_layer(here, tmp_path / "layer.safetensors")
+    file = save_layer(here, tmp_path / "layer.safetensors")
     before = file.read_bytes()
 
     def torn(path, data):
@@ -75,17 +76,17 @@ def test_a_kill_while_a_layer_is_written_leaves_the_old_one(here, tmp_path, monk
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("pathlib.Path.write_bytes", torn)
-        store.save_layer(here, file, model="another")
+        save_layer(here, file, model="another")
     assert file.read_bytes() == before
 
 
 def test_what_a_file_does_not_hold_is_refused(here, circuit, tiny, drawn, tmp_path):
     with pytest.raises(ValueError, match="without a circuit"):
-        cx.ContextualCircuit.load(store.save_layer(here, tmp_path / "a.safetensors"))
+        cx.ContextualCircuit.load(save_layer(here, tmp_path / "a.safetensors"))
     with pytest.raises(ValueError, match="is a folder: name a file"):
         circuit.save(tmp_path)
     with pytest.raises(ValueError, match="what learned positions add, which no file keeps"):
-        store.save_layer(cx.fit_additive(tiny, drawn, N), tmp_path / "b.safetensors")
+        save_layer(cx.fit_additive(tiny, drawn, N), tmp_path / "b.safetensors")
 
 
 # ---------------------------------------------------------------- from a GGUF file
@@ -94,7 +95,7 @@ def test_what_a_file_does_not_hold_is_refused(here, circuit, tiny, drawn, tmp_pa
 def test_a_gguf_files_own_blocks_are_the_models_weights(llama, make_folder, tmp_path):
     _, file = llama()
     fixed = cx.fix_query(cx.load(file, layers=1), draw_texts(9, 32, 300, seed=4), N, TOKEN)
-    keep = partial(store.save_layer, fixed, tmp_path / "layer.safetensors")
+    keep = partial(save_layer, fixed, tmp_path / "layer.safetensors")
     again = cx.fix_query(keep(gguf=file)).readout
     torch.testing.assert_close(again.W_in, fixed.readout.W_in)
     torch.testing.assert_close(again.W_O, fixed.readout.W_O)

@@ -7,11 +7,11 @@ import packing
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
+from store_layers import save_layer
 
 import ctxbook as cb
 import ctxlib as cx
 from ctxlib.denominators import NoStableHead
-from ctxlib.store import save_layer
 from ctxlib.studies import PROSE
 
 
@@ -102,5 +102,5 @@ def test_labels_of_one_half_are_judged_on_the_other(mini):
         gap = often[inside[A]].mean(0) - often[~inside[A]].mean(0)
         column = study.circuit.contribution_to([neuron])[0].numpy()
         drive = (column - often.mean(0) @ column) * gap
-        words = cx.neurons.decode_tokens(study.fixed, np.argsort(-drive)[:5].tolist())
+        words = cx.texts.decode_tokens(study.fixed, np.argsort(-drive)[:5].tolist())
         assert table.loc[neuron, "by_drive"] == " ".join(map(cb.figures.visible, words))

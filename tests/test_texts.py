@@ -20,7 +20,7 @@ import zstandard
 
 import ctxlib as cx
 from ctxlib import texts
-from ctxlib.texts.text import vocab_fingerprint
+from ctxlib.texts.vocabulary import vocab_fingerprint
 
 WATER = "the colour of the water at the harbour is the colour of the sky; "
 NURSE = "the nurse took the temperature of the patient and the doctor gave the tablets; "

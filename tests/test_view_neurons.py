@@ -75,7 +75,7 @@ def test_a_neuron_shows_its_tokens_its_domains_and_its_best_passage(
     page = visit(f"#neuron={neuron}", "neurons")
     assert page.input_value(f"{ROWS} input:checked") == str(neuron)
     column = circuit.contribution[:, neuron]
-    spelt = cx.neurons.decode_tokens(mini_weights, range(mini_weights.d_vocab))
+    spelt = cx.texts.decode_tokens(mini_weights, range(mini_weights.d_vocab))
     ids = {named(token): i for i, token in enumerate(spelt)}
     near = WIDEST * float(column.max() - column.min())
     for i, ends in enumerate(("top tokens", "bottom tokens"), 1):

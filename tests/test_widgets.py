@@ -11,6 +11,7 @@ import pytest
 import traitlets
 from bs4 import BeautifulSoup
 from py_mini_racer import MiniRacer
+from store_layers import save_layer
 from viewing import MODULES, VIEWS, header, opened, tensors, whole
 
 import ctxlib as cx
@@ -155,7 +156,7 @@ def asked(of_kind):
 @pytest.mark.parametrize("kind", ["NeuronExplorer", "LiveReader"])
 def test_a_view_of_anything_knows_what_is_there(asked, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(in_python, "study", partial(cx.study, texts=20))  # of what is no study yet
-    stored = cx.store.save_layer(asked.fixed, tmp_path / "layer.safetensors")
+    stored = save_layer(asked.fixed, tmp_path / "layer.safetensors")
     for of in (asked, asked.fixed, stored, str(stored)):
         view = getattr(cv, kind)(of, heads=[3], neuron=39)
         said = header(view.prepared.data)

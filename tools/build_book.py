@@ -439,7 +439,8 @@ def lead_on(pages: Path) -> None:
     leads to it; with a script, the query and the fragment of the address go along.
     """
     for old, new in tomllib.loads((TOOLS / "moved.toml").read_text(encoding="utf-8")).items():
-        replace(pages / f"{old}.html", filled_in("moved.html", to=f"{new}.html"))
+        root = "../" * (1 + old.count("/"))
+        replace(pages / f"{old}.html", filled_in("moved.html", to=f"{new}.html", root=root))
 
 
 def packed(model: str, what: str) -> Path:

@@ -99,7 +99,7 @@ def labeled(study: Study) -> pd.DataFrame:
 
 
 def shown(fixed: FixedQuery, ids: list[int]) -> list[str]:
-    return [cb.figures.visible(str(token)) for token in cx.neurons.decode_tokens(fixed, ids)]
+    return [cb.figures.visible(str(token)) for token in cx.texts.decode_tokens(fixed, ids)]
 
 
 def driving(

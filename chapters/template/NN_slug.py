@@ -67,7 +67,8 @@ share = (score / weights.attn_scale).softmax(-1)[..., 0]  # text head
 even = 1 / (n + 1)
 
 # %% tags=["nbval-check-output"]
-true_share = cx.hooks.exact_rows(model, tokens)[..., 0]  # off the model's own hooks
+_, cache = model.run_with_cache(tokens, names_filter="blocks.0.attn.hook_pattern")
+true_share = cache["blocks.0.attn.hook_pattern"][:, :, n, 0].cpu()  # off the model's own hook
 print(f"same as the model's: {torch.allclose(share, true_share, rtol=1e-2)}")
 
 # %% tags=["hide-input"]

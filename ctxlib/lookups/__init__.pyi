@@ -1,6 +1,8 @@
 from . import (
     chat,
     explain,
+    hooks,
+    layers,
 )
 from .attribution import (
     Attribution,
@@ -34,6 +36,8 @@ __all__ = [
     "congruence",
     "denominators_along",
     "explain",
+    "hooks",
+    "layers",
     "mean_z",
     "next_token_neurons",
     "queries_along",

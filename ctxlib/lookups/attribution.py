@@ -20,9 +20,9 @@ from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib import adapter
 from ctxlib.checks import as_index, check_index
-from ctxlib.hooks import at_last_token
+from ctxlib.lookups import layers
+from ctxlib.lookups.hooks import at_last_token
 from ctxlib.texts.text import AnyText
 from ctxlib.weights import AGREES, check_layer
 
@@ -144,13 +144,13 @@ def attribution(
         raise ValueError(
             f"layer {layer} was not read: the reading ends behind layer {read.z.shape[1] - 1}"
         )
-    W_in, b_in = adapter.input_weights(model, layer)
-    W_O, b_O = adapter.output_weights(model, layer)
+    W_in, b_in = layers.input_weights(model, layer)
+    W_O, b_O = layers.output_weights(model, layer)
     e, b = W_in[:, neuron].cpu(), float(b_in[neuron])
     z, mlp_out = read.z[:, : len(W_O)], read.mlp_out[:, :layer]
 
     heads_out = einsum(z, W_O, "prompt layer head d, layer head d d_model -> prompt d_model")
-    scale = adapter.norm_scale(model, read.embedding + mlp_out.sum(1) + heads_out + b_O)
+    scale = layers.norm_scale(model, read.embedding + mlp_out.sum(1) + heads_out + b_O)
     reading = einsum(W_O, e, "layer head d d_model, d_model -> layer head d")
     heads = einsum(z, reading, "prompt layer head d, layer head d -> prompt layer head")
     terms = Attribution(
@@ -180,4 +180,4 @@ def check_sum(terms: Attribution) -> None:
 
 def check_neuron(model: Any, layer: int, neuron: int) -> None:
     """Raise ValueError if the model has no such neuron."""
-    check_index("neuron", neuron, adapter.n_neurons(model, layer))
+    check_index("neuron", neuron, layers.n_neurons(model, layer))

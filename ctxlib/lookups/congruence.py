@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib import adapter
+from ctxlib.lookups.layers import n_neurons, unembedding
 from ctxlib.weights import check_layer
 
 NEURONS_AT_A_TIME = 512
@@ -35,7 +35,7 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
     True
     """
     check_layer(model, layer)
-    return (model.blocks[layer].mlp.W_out.detach() @ adapter.unembedding(model)).cpu()
+    return (model.blocks[layer].mlp.W_out.detach() @ unembedding(model)).cpu()
 
 
 def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
         raise ValueError("no layers: name at least one")
     for layer in searched:
         check_layer(model, layer)
-    W_U = adapter.unembedding(model)
+    W_U = unembedding(model)
     of_token = torch.full((2, W_U.shape[1]), -torch.inf)  # each token's two largest congruences
     parts = []
     for layer in searched:
@@ -97,7 +97,7 @@ def random_neurons(
     >>> cx.lookups.random_neurons(model, count=3, layers=[2, 3])
     [(3, 279), (3, 22), (3, 716)]
     """
-    pool = [(k, j) for k in sorted(set(layers)) for j in range(adapter.n_neurons(model, k))]
+    pool = [(k, j) for k in sorted(set(layers)) for j in range(n_neurons(model, k))]
     out = set(exclude)
     pool = [pair for pair in pool if pair not in out]
     if not 1 <= count <= len(pool):

@@ -26,6 +26,11 @@ from .text import (
     token_ids,
     windows,
 )
+from .vocabulary import (
+    decode_tokens,
+    token_id,
+    untrained_tokens,
+)
 
 __all__ = [
     "PASSAGES",
@@ -35,6 +40,7 @@ __all__ = [
     "Text",
     "all_tokens",
     "collection",
+    "decode_tokens",
     "document_hash",
     "encode",
     "held_out_stream",
@@ -44,6 +50,8 @@ __all__ = [
     "prepare_batches",
     "progress",
     "stream",
+    "token_id",
     "token_ids",
+    "untrained_tokens",
     "windows",
 ]

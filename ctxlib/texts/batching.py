@@ -12,8 +12,9 @@ from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
-from ctxlib.checks import check_ids, check_index, token_id
+from ctxlib.checks import check_ids, check_index
 from ctxlib.texts.text import AnyText, Reader, Text, token_ids
+from ctxlib.texts.vocabulary import token_id
 
 T = TypeVar("T")
 BATCH = 64  # texts at a time: bounds the memory, changes no result

@@ -19,7 +19,8 @@ import torch
 from ctxlib.models import DATA
 from ctxlib.texts.documents import PLAIN, Documents, document_hash, file_documents, in_files, on_hub
 from ctxlib.texts.streams import START, Spot, Spotted, Stream
-from ctxlib.texts.text import Reader, Text, all_tokens, vocab_fingerprint, windows
+from ctxlib.texts.text import Reader, Text, all_tokens, windows
+from ctxlib.texts.vocabulary import vocab_fingerprint
 
 PASSAGES = DATA / "passages"
 HELD_OUT = DATA / "texts"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-SPELT = "The colour of a theatre's 1,984 seats; naïve, größer, 北京.\n"
+from ctxlib.texts.vocabulary import vocab_fingerprint
 
 
 @dataclass(frozen=True, eq=False)  # a text is itself; tensors have no truth value
@@ -117,19 +115,12 @@ def token_ids(text: AnyText, reader: Any) -> Int[Tensor, " pos"]:
     )
 
 
-@lru_cache(maxsize=8)
-def vocab_fingerprint(tokenizer: Any) -> str:
-    """Return a fingerprint of a tokenizer's vocabulary: a digest of how it encodes a line."""
-    ids = tokenizer.encode(SPELT, add_special_tokens=False)
-    return hashlib.sha256(f"{len(tokenizer)} {ids}".encode()).hexdigest()[:16]
-
-
 def encode(reader: Any, source: str) -> Int[Tensor, " pos"]:
     """Encode a plain text: BOS and then its tokens, as many as fit the context. A longer text is
     cut, with a warning. Raises ValueError for an empty text.
 
     >>> ids = cx.texts.encode(weights, "The moon is far away.")
-    >>> cx.neurons.decode_tokens(weights, ids.tolist())
+    >>> cx.texts.decode_tokens(weights, ids.tolist())
     ['<|endoftext|>', 'The', ' moon', ' is', ' far', ' away', '.']
     """
     if not source.strip():

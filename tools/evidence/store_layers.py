@@ -21,16 +21,26 @@ import pandas as pd
 import torch
 from command import ROOT, command
 from files import digest, replace
+from gguf import GGUFReader
+from jaxtyping import Float
+from torch import Tensor
 
 import ctxlib as cx
 from ctxlib import store
 from ctxlib.evaluation import Moments
 from ctxlib.files import kept_folder
 from ctxlib.models import DATA, Encoder, real_models
+from ctxlib.query import FixedQuery
 from ctxlib.studies import Study
+from ctxlib.texts.text import AnyText
 
 STORED = ROOT / "data" / "stored"
 N, TEXTS, FIRST = 256, 250, 100
+USUAL = 1024  # tokens: most of what any text consists of
+IN_GGUF = {
+    "W_O": ("blk.0.attn_output.weight", ""),
+    "W_in": ("blk.0.ffn_gate.weight", "blk.0.ffn_norm.weight"),
+}
 TIE = 0.01  # of `top`: neurons that are nearer than this may change places
 
 
@@ -62,7 +72,7 @@ def store_model(name: str) -> tuple[Path, dict[str, float]]:
     n = N // 2 if isinstance(model, Encoder) else N  # the middle of as many tokens
     fixed = cx.fix_query(model, texts, n)
     study = cx.study(fixed, texts, or_all=True)
-    file = store.save_layer(
+    file = save_layer(
         fixed,
         STORED / f"{name}.safetensors.zst",
         texts,
@@ -100,7 +110,7 @@ def costs(study: Study, file: Path) -> dict[str, float]:
     return {name: round(float(value), 5) for name, value in measured.items()}
 
 
-def alike(pair: Iterable[torch.Tensor]) -> pd.Series:
+def alike(pair: Iterable[Tensor]) -> pd.Series:
     """The correlation of what two circuits say, neuron by neuron."""
     full, kept = pair
     return Moments.of(kept, full).table(range(full.shape[1]))["r"]
@@ -110,6 +120,58 @@ def add(file: Path, name: str, fact: Any) -> None:
     """What a file says of every stored layer, with this one's."""
     facts = json.loads(file.read_text()) | {name: fact}
     replace(file, json.dumps(facts, indent=1) + "\n")
+
+
+# ---------------------------------------------------------------- the file
+
+
+def save_layer(
+    fixed: FixedQuery,
+    file: Path,
+    texts: Iterable[AnyText] = (),
+    gguf: Path | None = None,
+    **facts: str,
+) -> Path:
+    """Write a stored layer and return its path: the decomposition of a fixed query, its values in 8
+    bits a number, those of the most usual tokens of `texts` in 16. `facts` say where it comes from;
+    `gguf` is the file of the model, if it came from one, whose blocks are stored as they are.
+
+    Raises ValueError for a GGUF file of another model, and as `store.pack` and `store.write` do.
+    """
+    tensors, of_layer = store.pack(fixed)
+    of_token, W_O, W_in = (tensors.pop(name) for name in ("of_token", "W_O", "W_in"))
+    counts = torch.zeros(fixed.d_vocab, dtype=torch.int64)
+    for x in fixed.prepare_batches(texts, "counting tokens"):
+        counts += x.flatten().bincount(minlength=fixed.d_vocab)
+    usual = counts.topk(min(USUAL, int((counts > 0).sum()))).indices
+    tensors |= {"usual": usual, "of_usual": of_token[usual].half()}
+    tensors |= store.quantized(of_token) | {"content": tensors["content"].half()}
+    if gguf is None:
+        tensors |= {"W_O": W_O.half(), "W_in": W_in.half()}
+    else:
+        tensors |= gguf_blocks(gguf, "W_O", W_O) | gguf_blocks(gguf, "W_in", W_in)
+    return store.write(file, tensors, of_layer | facts)
+
+
+def gguf_blocks(gguf: Path, name: str, W: Float[Tensor, "row column"]) -> dict[str, Tensor]:
+    """Return the blocks of a matrix in a GGUF file, and the gain that is folded into it. Raises
+    ValueError if they are not this matrix.
+    """
+    tensor, norm = IN_GGUF[name]
+    there = {t.name: t for t in GGUFReader(gguf).tensors if t.name in (tensor, norm)}
+    foreign = f"{tensor} of {gguf} is not this model's: give the file that it came from"
+    if tensor not in there or (norm and norm not in there):
+        raise ValueError(foreign)
+    ones = torch.ones(int(there[tensor].shape[0]))
+    blocks = {
+        f"{name}_blocks": torch.tensor(there[tensor].data),
+        f"{name}_kind": torch.tensor(there[tensor].tensor_type),
+        f"{name}_gain": torch.tensor(there[norm].data).float() if norm else ones,
+    }
+    own = store.stored_matrix(blocks, name)
+    if own.shape != W.shape or not torch.allclose(own, W, atol=1e-5 * float(W.abs().max())):
+        raise ValueError(foreign)
+    return blocks
 
 
 if __name__ == "__main__":

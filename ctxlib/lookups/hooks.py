@@ -1,4 +1,4 @@
-"""Read a model's hooks at the last token of texts: activations and attention rows."""
+"""Read activations off a model's hooks at the last token of texts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from itertools import chain, groupby
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from ctxlib.checks import check_ids
-from ctxlib.texts.batching import batched, check_texts, progress
+from ctxlib.texts.batching import batched, check_texts
 from ctxlib.texts.text import AnyText, Reader, token_ids
 
 TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
-PATTERN = "blocks.0.attn.hook_pattern"
 
 
 def at_last_token(
@@ -30,7 +29,7 @@ def at_last_token(
     Raises ValueError for no prompts, and as `pad` does.
 
     >>> name, prompts = "blocks.1.mlp.hook_pre", [tokens[:20], tokens[:30]]
-    >>> cx.hooks.at_last_token(model, prompts, [name], stop_at_layer=2)[name].shape
+    >>> cx.lookups.hooks.at_last_token(model, prompts, [name], stop_at_layer=2)[name].shape
     torch.Size([2, 1024])
     """
     check_texts(prompts)
@@ -59,7 +58,7 @@ def pad(
 
     Raises ValueError for an empty text, one longer than the model's context, and unknown ids.
 
-    >>> ids, last = cx.hooks.pad(model, [tokens[:30], tokens[:20]])
+    >>> ids, last = cx.lookups.hooks.pad(model, [tokens[:30], tokens[:20]])
     >>> ids.shape, last
     (torch.Size([2, 30]), tensor([29, 19]))
     """
@@ -72,17 +71,3 @@ def pad(
         check_ids(ids, model.cfg.d_vocab)
     padded = torch.nn.utils.rnn.pad_sequence(list(texts), batch_first=True)
     return padded, torch.tensor([len(ids) - 1 for ids in texts])
-
-
-def exact_rows(model: Any, stack: Int[Tensor, "text source"]) -> Float[Tensor, "text head source"]:
-    """Return the first layer's attention rows at the last token of each text.
-
-    >>> rows = cx.hooks.exact_rows(model, tokens[None, :100])
-    >>> torch.allclose(rows[0], cx.attention_rows(weights, tokens, n=99), atol=1e-3)
-    True
-    """
-    parts = []
-    for batch in progress(stack.split(TEXTS_AT_A_TIME), "reading attention", "batch"):
-        _, cache = model.run_with_cache(batch, names_filter=PATTERN, stop_at_layer=1)
-        parts.append(cache[PATTERN][..., -1, :].cpu())
-    return torch.cat(parts)
