@@ -18,8 +18,9 @@ ROOT = Path(__file__).parent
 PAGE = ROOT / "book" / "api.md"
 COMPUTE = {  # where, and in which modules
     "ctxlib": "weights decompose exact additive query store fix heads denominators circuit neurons "
-    "evaluation hooks adapter",
-    "ctxlib.lookups": "causal attribution congruence",
+    "evaluation adapter",
+    "ctxlib.texts": "vocabulary",
+    "ctxlib.lookups": "causal attribution congruence hooks layers",
 }
 checker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int will do for a float
 checked = cache(partial(jaxtyped, typechecker=checker))

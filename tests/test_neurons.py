@@ -149,10 +149,18 @@ def test_which_tokens_count_as_untrained_is_the_loops(precise, never, seed, spre
     assert sum(by_hand) > 13 or spread > 0.1, "those that lie with the impossible count as well"
 
 
-def test_without_a_vocabulary_of_bytes_no_token_counts_as_untrained(precise):
-    words = SimpleNamespace(get_vocab=lambda: {"the": 0, "of": 1})
-    for tokenizer in (None, words):
-        assert not untrained_tokens(precise.W_E, tokenizer).any()
+LETTERS = {"the": 0, "÷": 5, "ø": 6, "þ": 7, "ÿ": 8}  # they stand for bytes in GPT-2's way alone
+BYTES = {f"<0x{byte:02X}>": byte for byte in range(256)}
+
+
+@pytest.mark.parametrize(("vocabulary", "count"), [(LETTERS, 0), (BYTES, 13), ({"the": 0}, 0)])
+def test_letters_are_no_bytes_and_rows_without_a_token_never_count(precise, vocabulary, count):
+    words = SimpleNamespace(get_vocab=lambda: vocabulary)
+    flags = untrained_tokens(precise.W_E, words)
+    there = torch.zeros(len(flags), dtype=torch.bool)
+    there[[*vocabulary.values()]] = True
+    assert flags[~there].all() and count <= flags[there].sum() <= 2 * count
+    assert not untrained_tokens(precise.W_E, None).any()
 
 
 def test_untrained_tokens_of_mini_are_few_and_in_no_passage(mini_weights):

@@ -62,7 +62,7 @@ def test_windows_are_bos_and_the_next_tokens_and_a_text_is_the_first(tiny_weight
 @pytest.mark.parametrize("marks", [(0, 5, 7), (None, 5, 7), (None, None, 7), (None, None, None)])
 def test_where_there_is_no_bos_a_text_starts_with_cls_or_eos(marks):
     names = ("bos_token_id", "cls_token_id", "eos_token_id")
-    words = {"encode.return_value": [1, 2]}
+    words = {"encode.return_value": [1, 2], "get_vocab.return_value": {}}
     reader = texts.Reader(Mock(**dict(zip(names, marks, strict=True)), **words), 32, 300)
     if any(marks):
         first = next(mark for mark in marks if mark is not None)

@@ -27,9 +27,13 @@ from .text import (
     windows,
 )
 from .vocabulary import (
+    begin_token,
     decode_tokens,
+    is_byte_level,
+    text_tokens,
     token_id,
     untrained_tokens,
+    without_token,
 )
 
 __all__ = [
@@ -39,19 +43,23 @@ __all__ = [
     "StreamReading",
     "Text",
     "all_tokens",
+    "begin_token",
     "collection",
     "decode_tokens",
     "document_hash",
     "encode",
     "held_out_stream",
+    "is_byte_level",
     "labeled",
     "passages",
     "prepare",
     "prepare_batches",
     "progress",
     "stream",
+    "text_tokens",
     "token_id",
     "token_ids",
     "untrained_tokens",
     "windows",
+    "without_token",
 ]

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from ctxlib.texts.vocabulary import vocab_fingerprint
+from ctxlib.texts.vocabulary import begin_token, text_tokens, vocab_fingerprint
 
 
 @dataclass(frozen=True, eq=False)  # a text is itself; tensors have no truth value
@@ -167,9 +167,7 @@ def all_tokens(reader: Any, source: str) -> list[int]:
             "a text, and no tokenizer to read it with: load the model with cx.load, "
             "or give token ids, such as those of cx.texts.encode(weights, text)"
         )
-    marks = (tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id)
-    bos = next((mark for mark in marks if mark is not None), None)
-    if bos is None:
+    begin, _ = begin_token(tokenizer)
+    if begin is None:
         raise ValueError("the tokenizer has no BOS, CLS or EOS token to start a text with")
-    # more than the model reads, on purpose: the cut is made, and reported, in `encode`
-    return [bos, *tokenizer.encode(source, add_special_tokens=False, verbose=False)]
+    return [begin, *text_tokens(tokenizer, source)]

@@ -1,5 +1,9 @@
-"""The vocabulary of a tokenizer: one token by its text or id, tokens as text, which vocabulary it
-is, and which of its tokens were never trained.
+"""The vocabulary of a tokenizer: how its tokens are spelled, which of them begins a text, which
+embeddings have no token, and which tokens were never trained.
+
+A byte-level vocabulary (GPT-2, Llama 3, Qwen) writes each byte as a letter. Others (Llama 2, Gemma)
+spell words, mark a space by "\u2581", and fall back to bytes written "<0x0A>"; WordPiece (BERT)
+marks what continues a word by "##".
 """
 
 from __future__ import annotations
@@ -7,17 +11,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
+from tokenizers import Tokenizer
 from torch import Tensor
+from torch.nn.functional import cosine_similarity, normalize
 
 from ctxlib.checks import as_index, check_index
 
-NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains: they print, and
-# byte-level vocabularies write what prints as itself
+NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains
+SPACE = "\u2581"  # how SentencePiece spells it
+SEPARATORS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")  # what parts documents
 SPELT = "The colour of a theatre's 1,984 seats; naïve, größer, 北京.\n"
+PROBES = (
+    *(SPELT, " the  The THE", "\tdef f(x):\n    return x\n\n"),
+    "e\u0301 \ufb01 \u200d \U0001f600",
+)
+
+
+# ---------------------------------------------------------------- one token
 
 
 def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:
@@ -42,12 +57,24 @@ def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:
 
 
 def decode_tokens(reader: Any, ids: Sequence[int]) -> list[str] | list[int]:
-    """Return tokens as text, or the ids themselves if there is no tokenizer.
+    """Return tokens as text, each as it stands inside a text: " the" and "the" differ, and so do
+    "##ing" and "ing". Return the ids themselves if there is no tokenizer.
 
     >>> cx.texts.decode_tokens(weights, [262, 7])
     [' the', "'"]
     """
-    return list(ids) if reader.tokenizer is None else [reader.tokenizer.decode([t]) for t in ids]
+    tokenizer = reader.tokenizer
+    if tokenizer is None:
+        return list(ids)
+    # decoded alone, a token of SentencePiece would lose the space in front of it
+    pieces = [str(tokenizer.convert_ids_to_tokens(t)) for t in ids]
+    return [
+        p.replace(SPACE, " ") if p.startswith(SPACE) else tokenizer.decode([t])
+        for p, t in zip(pieces, ids, strict=True)
+    ]
+
+
+# ---------------------------------------------------------------- the whole vocabulary
 
 
 @lru_cache(maxsize=8)
@@ -57,26 +84,100 @@ def vocab_fingerprint(tokenizer: Any) -> str:
     return hashlib.sha256(f"{len(tokenizer)} {ids}".encode()).hexdigest()[:16]
 
 
-def untrained_tokens(W_E: Float[Tensor, "vocab d_model"], tokenizer: Any) -> Bool[Tensor, " vocab"]:
-    """Mark the glitch tokens: those whose embeddings lie where only never-trained ones do.
+def is_byte_level(tokenizer: Any) -> bool:
+    """Return whether a vocabulary writes each byte as a letter, as GPT-2's does.
 
-    A byte-level vocabulary holds thirteen bytes that no UTF-8 text contains, so no training text
-    did either. A token counts as untrained if its embedding is at least as close (by cosine) to
-    their mean as the farthest of them is to the mean of the other twelve, and at least 0.5 close.
-    The thirteen themselves always count. If the vocabulary does not hold them, or there is no
-    tokenizer, no token counts.
+    >>> cx.texts.is_byte_level(weights.tokenizer)
+    True
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return hasattr(tokenizer, "byte_encoder") or "ByteLevel" in str(getattr(backend, "decoder", ""))
+
+
+def without_token(tokenizer: Any, d_vocab: int) -> Bool[Tensor, " vocab"]:
+    """Mark the rows of the embeddings that no token has: models pad their vocabulary.
+
+    >>> cx.texts.without_token(weights.tokenizer, d_vocab=8200).sum()
+    tensor(8)
+    """
+    ids = torch.tensor([t for t in tokenizer.get_vocab().values() if t < d_vocab], device="cpu")
+    return torch.ones(d_vocab, dtype=torch.bool, device="cpu").index_fill_(0, ids, False)
+
+
+def untrained_tokens(W_E: Float[Tensor, "vocab d_model"], tokenizer: Any) -> Bool[Tensor, " vocab"]:
+    """Mark the glitch tokens: rows without a token, and tokens whose embeddings lie where only
+    never-trained ones do.
+
+    A vocabulary of bytes holds thirteen that no UTF-8 text contains, so no training text did
+    either. A token counts as untrained if its embedding is at least as close (by cosine) to their
+    mean as the farthest of them is to the mean of the other twelve, and at least 0.5 close. The
+    thirteen themselves always count. If the vocabulary does not hold them, no token counts; if
+    there is no tokenizer, no row either.
 
     >>> flags = cx.texts.untrained_tokens(weights.W_E, weights.tokenizer)
     >>> flags.shape, bool(flags[weights.token_id(" the")])
     (torch.Size([8192]), False)
     """
-    vocabulary = tokenizer.get_vocab() if tokenizer else {}
-    never = [vocabulary[chr(byte)] for byte in NEVER if chr(byte) in vocabulary]
-    flags = torch.zeros(len(W_E), dtype=torch.bool, device=W_E.device)
+    if tokenizer is None:
+        return torch.zeros(len(W_E), dtype=torch.bool, device=W_E.device)
+    flags = without_token(tokenizer, len(W_E)).to(W_E.device)
+    # only where letters are bytes is the letter \u00f7 a byte that no text contains
+    spelled = chr if is_byte_level(tokenizer) else "<0x{:02X}>".format
+    vocabulary = tokenizer.get_vocab()
+    never = [vocabulary[spelled(byte)] for byte in NEVER if spelled(byte) in vocabulary]
     flags[never] = True
     if len(never) < 2:
         return flags
-    unit = torch.nn.functional.normalize(W_E, dim=-1)
+    unit = normalize(W_E, dim=-1)
     total = unit[never].sum(0)
-    own = torch.cosine_similarity(unit[never], total - unit[never], dim=-1)
-    return flags | (torch.cosine_similarity(unit, total[None], dim=-1) >= own.min().clamp(min=0.5))
+    own = cosine_similarity(unit[never], total - unit[never], dim=-1)
+    return flags | (cosine_similarity(unit, total[None], dim=-1) >= own.min().clamp(min=0.5))
+
+
+# ---------------------------------------------------------------- from a text to its tokens
+
+
+def begin_token(tokenizer: Any, config: Any = None) -> tuple[int | None, str]:
+    """Return the id of the token that begins a text, and where that is said: in the model's
+    configuration, in the tokenizer (BOS, an encoder's CLS), or by what parts documents where
+    neither says it. The id is None if the vocabulary has no such token.
+
+    An instruct model's EOS ends a turn of a chat, and begins no document; a configuration's id
+    counts only if it is a special token, for classes have defaults of their own.
+
+    >>> cx.texts.begin_token(weights.tokenizer)
+    (0, "the tokenizer's BOS")
+    """
+    named = getattr(config, "bos_token_id", None)
+    if isinstance(named, int) and named in tokenizer.all_special_ids:
+        return named, "the configuration's BOS"
+    for kind in ("bos", "cls"):
+        if (mark := getattr(tokenizer, f"{kind}_token_id")) is not None:
+            return mark, f"the tokenizer's {kind.upper()}"
+    vocabulary = tokenizer.get_vocab()
+    for mark in SEPARATORS:
+        if mark in vocabulary:
+            return vocabulary[mark], "what parts documents"
+    return tokenizer.eos_token_id, "the tokenizer's EOS"
+
+
+def text_tokens(tokenizer: Any, source: str) -> list[int]:
+    """Return the tokens of a text, however many, without a token in front. A text that quotes a
+    special token ("<|endoftext|>") is read as it is written, letter by letter.
+
+    >>> len(cx.texts.text_tokens(weights.tokenizer, "<|endoftext|>")) > 1
+    True
+    """
+    options = {"add_special_tokens": False, "split_special_tokens": True}
+    # more than the model reads, on purpose: `encode` cuts, and says so
+    return tokenizer.encode(source, verbose=False, **options)
+
+
+def reads_as(tokenizer: Any, file: Path) -> bool:
+    """Return whether a tokenizer gives the tokens that its own tokenizer.json gives."""
+    own = Tokenizer.from_file(str(file))
+    return all(
+        tokenizer.encode(text, add_special_tokens=False)
+        == own.encode(text, add_special_tokens=False).ids
+        for text in PROBES
+    )
