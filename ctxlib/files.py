@@ -1,4 +1,4 @@
-"""Fetch files of the repository that are not in the wheel, and compare their checksums."""
+"""Find the package's own files, and fetch those of the repository that are not in the wheel."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+DATA = Path(__file__).parent / "data"  #: what comes with the package: `mini`, texts, checksums
 CLONE = Path(__file__).parents[1]  # what lies there beside the package is not part of it
 ADDRESS = "https://github.com/context-from-weights/context-from-weights/raw/main"
 

@@ -9,6 +9,7 @@ import os
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,13 +23,23 @@ import transformers
 from huggingface_hub import constants, try_to_load_from_cache
 from IPython.utils.capture import capture_output
 from transformer_lens.model_bridge import TransformerBridge
+from transformer_lens.model_bridge.sources import detect_tokenizer_bos_eos
 from transformer_lens.weight_processing import ProcessWeights
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
-from ctxlib.files import kept_folder, repository_file
+from ctxlib.files import DATA, kept_folder, repository_file
+from ctxlib.receipt import (
+    Receipt,
+    check_alone,
+    check_unread,
+    files_of,
+    positions_of,
+    unread_gguf,
+    vocabulary_of,
+)
+from ctxlib.texts.vocabulary import begin_token, reads_as
 
-DATA = Path(__file__).parent / "data"  #: what comes with the package: `mini`, texts, checksums
 MINI = DATA / "mini"
 
 WITHIN_NATS = 1e-2  # folding changes log probabilities by its rounding only
@@ -53,6 +64,7 @@ class Encoder:
     original_model: Any
     tokenizer: Any
     cfg: SimpleNamespace
+    receipt: Receipt | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raises TypeError: there is nothing that could be predicted."""
@@ -65,7 +77,10 @@ class Encoder:
 
 
 def load(
-    name: str | os.PathLike, device: str | torch.device | None = None, layers: int | None = None
+    name: str | os.PathLike | transformers.PreTrainedModel,
+    device: str | torch.device | None = None,
+    layers: int | None = None,
+    tokenizer: Any = None,
 ) -> TransformerBridge | Encoder:
     """Load a model in TransformerLens's compatibility mode: LayerNorm folded, residual stream
     centred.
@@ -75,7 +90,12 @@ def load(
     model that `make models` has fetched (`cx.models.real_models()`). Value biases stay with their
     heads, so that a head's output is all its own. Only safetensors and GGUF are read, in float32,
     and no code that comes with a model is run. Before anything is downloaded, a line says what and
-    whereto. An encoder of BERT's kind comes as an `Encoder`, as transformers runs it.
+    whereto. An encoder of BERT's kind comes as an `Encoder`, as transformers runs it. A model of
+    transformers in memory is copied, and needs its `tokenizer` beside it.
+
+    `model.receipt` says what was read of which files, what was left, and which token begins a text
+    (`ctxlib.receipt`). The model is folded: the hidden states of `model.original_model` are no
+    longer the checkpoint's, though its logits are.
 
     With `layers` only the first so many are kept: a large model's first layer takes the memory of
     one layer, and seconds (in GGUF half a minute, for transformers reads such a file whole).
@@ -86,8 +106,10 @@ def load(
 
     What comes out is compared with the model's own code on a few tokens. Raises ValueError for a
     name that is none of these, for a device that is not there, for layers that the model lacks, for
-    damaged or incomplete weights, and for a model that TransformerLens computes wrongly; OSError
-    for a hub that is out of reach.
+    damaged or incomplete weights, for tensors that nobody takes in layers that are read, for an
+    adapter beside the model, for a tokenizer that is not its file's, and for a model that
+    TransformerLens computes wrongly; OSError for a hub that is out of reach; TypeError for a model
+    in memory without its tokenizer.
 
     >>> model = cx.load("mini")
     >>> model.cfg.n_layers, model.cfg.n_heads, model.cfg.d_model, model.cfg.n_ctx
@@ -95,21 +117,34 @@ def load(
     >>> cx.load("mini", layers=1).cfg.n_layers
     1
     """
-    place, source = device_for(device), locate(str(name))
-    words = str(MINI) if str(name) in twins() else source  # a twin has mini's tokens
+    place = device_for(device)
     # TransformerLens reads a tokenizer again, a GGUF file's from this folder; draws leave no trace.
-    with TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
-        hf_model, tokenizer = read(source, words, layers, Path(folder))
-        return checked(source, hf_model, tokenizer, place)
+    with TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]), in_float32():
+        if isinstance(name, torch.nn.Module):
+            return checked(in_memory(name, tokenizer, layers), place)
+        source = locate(str(name))
+        words = str(MINI) if str(name) in twins() else source  # a twin has mini's tokens
+        return checked(read(source, words, layers, Path(folder)), place)
 
 
-def checked(
-    source: str, hf_model: Any, tokenizer: Any, place: torch.device
-) -> TransformerBridge | Encoder:
-    """Return what `load` gives of a model that transformers has read.
+@dataclass(frozen=True)
+class Read:
+    """A model as transformers has read it, its file's kind of numbers, and what it left unread."""
+
+    source: str
+    hf_model: Any
+    tokenizer: Any
+    dtype: str
+    left: tuple[str, ...] = ()
+
+
+def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
+    """Return what `load` gives of a model that transformers has read, with its receipt.
 
     Raises ValueError if it does not compute what that does on a few tokens, or cannot be read.
     """
+    source, hf_model, tokenizer = found.source, found.hf_model, found.tokenizer
+    begin, why = begin_token(tokenizer, hf_model.config)
     probe = torch.arange(min(8, len(tokenizer)))[None]
     with torch.inference_mode():
         expected = hf_model.eval()(probe)[0].log_softmax(-1)
@@ -120,13 +155,24 @@ def checked(
         )
     hf_model.register_forward_pre_hook(bring_tokens, with_kwargs=True)
     hf_model.requires_grad_(False).to(place)  # the bridge leaves a model where it is
+    first = "no token: give ids" if begin is None else f"{tokenizer.decode([begin])!r} ({why})"
+    receipt = Receipt(
+        source, files_of(source), found.dtype, len([*hf_model.parameters()]), found.left,
+        positions_of(hf_model.config), first, vocabulary_of(tokenizer, hf_model.config.vocab_size),
+    )  # fmt: skip
     if is_encoder(hf_model.config, source):
-        return Encoder(hf_model, tokenizer, sizes(hf_model.config, source, place))
+        return Encoder(hf_model, tokenizer, sizes(hf_model.config, source, place), receipt)
+    if begin not in (None, tokenizer.bos_token_id):
+        tokenizer.bos_token = tokenizer.convert_ids_to_tokens(begin)
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
     try:
         model = TransformerBridge.boot_transformers(
-            source, hf_model=hf_model, tokenizer=tokenizer, device=place
+            source, hf_model=hf_model, tokenizer=deepcopy(tokenizer), device=place
         )
         fold(model)
+        # its own property would read the tokenizer again, and add a token where none begins a text
+        model._tokenizer, model.cfg.default_prepend_bos = tokenizer, begin is not None
+        model.cfg.tokenizer_prepends_bos, _ = detect_tokenizer_bos_eos(tokenizer)
         computed = model(probe).log_softmax(-1).cpu()
     except (RuntimeError, ValueError) as error:  # also of a kind that it does not know
         said = shorten(first_line(error), 300, placeholder=" ...")  # it may list all that it knows
@@ -145,7 +191,29 @@ def checked(
             f"a layer of {source} is not heads and one MLP, with weights of their own (a mixture "
             "of experts, a state space, latent attention): this kind of model cannot be read here"
         )
+    model.receipt = receipt
     return model.requires_grad_(False)
+
+
+def in_memory(hf_model: Any, tokenizer: Any, layers: int | None) -> Read:
+    """Return a copy of a model of transformers in single precision.
+
+    Raises TypeError for another kind of model, or if there is no tokenizer; ValueError for
+    `layers`.
+    """
+    if not isinstance(hf_model, transformers.PreTrainedModel) or tokenizer is None:
+        raise TypeError(
+            f"a {type(hf_model).__name__} in memory: give a model of transformers and its "
+            "tokenizer, cx.load(model, tokenizer=tokenizer)"
+        )
+    if layers is not None:
+        raise ValueError("layers is for files: a model in memory is taken whole")
+    copied = deepcopy(hf_model).float()
+    copied.set_attn_implementation("eager")
+    dtype = str(hf_model.dtype).removeprefix("torch.")
+    return Read(
+        hf_model.config.name_or_path or "a model in memory", copied, deepcopy(tokenizer), dtype
+    )
 
 
 def fold(model: TransformerBridge) -> None:
@@ -183,12 +251,14 @@ def sizes(config: Any, source: str, place: torch.device) -> SimpleNamespace:
     )  # fmt: skip
 
 
-def read(source: str, words: str, layers: int | None, folder: Path) -> tuple[Any, Any]:
+def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
     """Return a model as transformers runs it, its first `layers` or all, and the tokenizer that
     lies in `words`; a GGUF file's is written to `folder` first.
 
-    Raises ValueError for what is damaged, incomplete or of a kind that cannot be read.
+    Raises ValueError for what is damaged, incomplete, not read to its end, or of a kind that cannot
+    be read.
     """
+    check_alone(source)
     options: dict[str, Any] = {"trust_remote_code": False}
     where = source
     if gguf := source.endswith(".gguf"):
@@ -213,7 +283,11 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> tuple[Any
         if gguf:  # AutoTokenizer would read all of the file's words twice
             fast = transformers.PreTrainedTokenizerFast
             fast.from_pretrained(where, gguf_file=options["gguf_file"]).save_pretrained(folder)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(words, trust_remote_code=False)
+        tokenizer = tokenizer_in(words)
+        dtype = str(config.dtype or torch.float32).removeprefix("torch.")
+        unread = report["unexpected_keys"]
+        if gguf:
+            dtype, unread = unread_gguf(source, hf_model.state_dict(), config.num_hidden_layers)
     absent = sorted(report["missing_keys"])
     wrong = sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
     if absent or wrong:
@@ -228,7 +302,35 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> tuple[Any
         raise ValueError(
             f"{source} does not scale its attention scores, which TransformerLens cannot do"
         )
-    return hf_model, tokenizer
+    left = check_unread(source, unread, config.num_hidden_layers)
+    return Read(source, hf_model, tokenizer, dtype, left)
+
+
+def tokenizer_in(words: str) -> Any:
+    """Return the tokenizer that lies in a folder or under a hub's name, as its tokenizer.json has
+    it: a class of transformers may build another one of the same words.
+
+    Raises ValueError if there is none that gives the tokens of the file.
+    """
+    tokenizer = transformers.AutoTokenizer.from_pretrained(words, trust_remote_code=False)
+    file = next((f for f in files_of(words) if f.name == "tokenizer.json"), None)
+    if file is None or reads_as(tokenizer, file):
+        return tokenizer
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(words)
+    if not reads_as(tokenizer, file):
+        raise ValueError("transformers does not give the tokens that its tokenizer.json gives")
+    return tokenizer
+
+
+@contextmanager
+def in_float32() -> Iterator[None]:
+    """Let new tensors be in single precision, whatever the session's default is."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 @contextmanager

@@ -170,8 +170,8 @@ WIDE = {"hidden_size": 32, "intermediate_size": 64}  # as wide as a block
 LLAMA = partial(drawn, "llama", **GROUPED | WIDE, tie_word_embeddings=False)
 
 
-def as_gguf(folder, file):
-    """What llama.cpp makes of a Llama's folder; the MLP in blocks of 8 bits."""
+def as_gguf(folder, file, more=lambda writer: None):
+    """What llama.cpp makes of a Llama's folder; the MLP in blocks of 8 bits. `more` adds to it."""
     config = AutoConfig.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     words = json.loads((folder / "tokenizer.json").read_text())["model"]
@@ -203,6 +203,7 @@ def as_gguf(folder, file):
             )
         else:
             writer.add_tensor(ours, data)
+    more(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -83,6 +83,15 @@ def test_vocabularies_of_one_size_are_told_apart():
     assert len({vocab_fingerprint(MagicMock(**words)) for words in said}) == 2
 
 
+@pytest.mark.parametrize("length", [3, 8, 31])
+def test_no_window_begins_or_ends_inside_a_character(tiny_weights, length):
+    """Each of these is two to four tokens in a vocabulary that does not know it."""
+    source = "l’été 北京 \U0001f600 " * 40
+    found = texts.windows(texts.Reader.of(tiny_weights, length), source)
+    words = [tiny_weights.tokenizer.decode(window[1:]) for window in found]
+    assert len(words) > 3 and not any("\ufffd" in text or text not in source for text in words)
+
+
 # ---------------------------------------------------------------- the door for texts
 
 

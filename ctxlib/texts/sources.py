@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ctxlib.models import DATA
+from ctxlib.files import DATA
 from ctxlib.texts.documents import PLAIN, Documents, document_hash, file_documents, in_files, on_hub
 from ctxlib.texts.streams import START, Spot, Spotted, Stream
 from ctxlib.texts.text import Reader, Text, all_tokens, windows

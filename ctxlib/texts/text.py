@@ -12,6 +12,8 @@ from torch import Tensor
 
 from ctxlib.texts.vocabulary import begin_token, text_tokens, vocab_fingerprint
 
+CUT = "\ufffd"  # how part of a character is decoded
+
 
 @dataclass(frozen=True, eq=False)  # a text is itself; tensors have no truth value
 class Text:
@@ -138,7 +140,8 @@ def encode(reader: Any, source: str) -> Int[Tensor, " pos"]:
 
 def windows(reader: Any, source: str) -> list[Int[Tensor, " pos"]]:
     """Encode all of a long text in pieces as long as the reader's context, each with BOS in front;
-    the rest at the end is dropped.
+    the rest at the end is dropped. A piece begins a token later where it would begin or end inside
+    a character.
 
     >>> reader = cx.texts.Reader.of(model, 64)
     >>> pieces = cx.texts.windows(reader, passages[0].source)
@@ -147,9 +150,15 @@ def windows(reader: Any, source: str) -> list[Int[Tensor, " pos"]]:
     """
     reader = Reader.of(reader)
     bos, *ids = all_tokens(reader, source)
-    filled = reader.n_ctx - 1
-    begins = range(0, len(ids) - filled + 1, filled)
-    return [torch.tensor([bos, *ids[k : k + filled]]) for k in begins]
+    filled, k = reader.n_ctx - 1, 0
+    pieces: list[Tensor] = []
+    while k + filled <= len(ids):
+        piece = ids[k : k + filled]
+        words = reader.tokenizer.decode(piece)
+        whole = not (words.startswith(CUT) or words.endswith(CUT))
+        k += filled if whole else 1
+        pieces += [torch.tensor([bos, *piece])] if whole else []
+    return pieces
 
 
 def all_tokens(reader: Any, source: str) -> list[int]:

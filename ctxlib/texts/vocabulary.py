@@ -142,14 +142,14 @@ def begin_token(tokenizer: Any, config: Any = None) -> tuple[int | None, str]:
     configuration, in the tokenizer (BOS, an encoder's CLS), or by what parts documents where
     neither says it. The id is None if the vocabulary has no such token.
 
-    An instruct model's EOS ends a turn of a chat, and begins no document; a configuration's id
-    counts only if it is a special token, for classes have defaults of their own.
+    An instruct model's EOS ends a turn of a chat, and begins no document. A configuration's id
+    counts only if the tokenizer adds it to its words, for classes have defaults of their own.
 
     >>> cx.texts.begin_token(weights.tokenizer)
     (0, "the tokenizer's BOS")
     """
     named = getattr(config, "bos_token_id", None)
-    if isinstance(named, int) and named in tokenizer.all_special_ids:
+    if isinstance(named, int) and named in getattr(tokenizer, "added_tokens_decoder", {}):
         return named, "the configuration's BOS"
     for kind in ("bos", "cls"):
         if (mark := getattr(tokenizer, f"{kind}_token_id")) is not None:
@@ -176,6 +176,8 @@ def text_tokens(tokenizer: Any, source: str) -> list[int]:
 def reads_as(tokenizer: Any, file: Path) -> bool:
     """Return whether a tokenizer gives the tokens that its own tokenizer.json gives."""
     own = Tokenizer.from_file(str(file))
+    own.no_padding()
+    own.no_truncation()
     return all(
         tokenizer.encode(text, add_special_tokens=False)
         == own.encode(text, add_special_tokens=False).ids
