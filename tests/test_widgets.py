@@ -165,7 +165,7 @@ def test_a_view_of_anything_knows_what_is_there(asked, kind, tmp_path, monkeypat
                 setattr(view, trait, wrong)
         assert (view.heads, view.neuron) == ([3], 39)
     assert cv.NeuronExplorer(asked).token == -1
-    with pytest.raises(traitlets.TraitError, match=f"that can ask are {asked.fixed.token}, and -1"):
+    with pytest.raises(traitlets.TraitError, match=f"query tokens are {asked.fixed.token}, and -1"):
         cv.NeuronExplorer(asked, token=asked.fixed.token + 1)
     assert header(cv.NeuronExplorer(asked).prepared.data)["stable"] == list(asked.heads)
 
