@@ -5,7 +5,7 @@ the end says what it says of the whole file.
 import numpy as np
 import pytest
 from playwright.sync_api import expect
-from shown import asking, titles
+from shown import fragment, titles
 from viewing import OF_LAYERS, Gate, header, opened, settled, tensors, view_page, whole
 
 import ctxlib as cx
@@ -76,7 +76,7 @@ EARLY = {
 def test_a_view_answers_before_the_rest_has_come_and_ends_with_the_same_numbers(
     browser, address, in_parts, name
 ):
-    asked = f"{name}.html" + (asking(passage=OPENS[name]) if name in OPENS else "")
+    asked = f"{name}.html" + (fragment(passage=OPENS[name]) if name in OPENS else "")
     with opened(browser) as page, opened(browser) as other:
         gate = Gate(page, "**/layer-*/*.bin")
         page.goto(f"{in_parts}/{asked}")
@@ -102,7 +102,7 @@ def test_a_view_answers_before_the_rest_has_come_and_ends_with_the_same_numbers(
 def test_a_turn_waits_for_the_part_that_it_needs(browser, address, in_parts):
     with opened(browser) as page, opened(browser) as other:
         gate = Gate(page, "**/layer-*/tokens.bin")
-        page.goto(f"{in_parts}/rows.html{asking(passage=OPENS['rows'])}")
+        page.goto(f"{in_parts}/rows.html{fragment(passage=OPENS['rows'])}")
         page.locator(".ctx-tokens").wait_for()
         page.get_by_label("Passage").select_option("30")
         page.get_by_text("Fetching").wait_for()
@@ -124,7 +124,7 @@ def test_what_is_typed_before_the_weights_have_come_is_read_when_they_have(
         settled(other)
         for where in (page, other):
             where.get_by_role("textbox", name="First text").fill("a zebra in the harbour")
-        page.get_by_text("What it says follows with the weights.").first.wait_for()
+        page.get_by_text("Its summary follows with the weights.").first.wait_for()
         assert len(gate.held) == 1  # the keys have asked for nothing anew
         gate.open()
         said = [titles(settled(where).locator(".ctx-reader-text").first) for where in (page, other)]

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import asking, cells, each, number, titles
-from viewing import DESK, PHONE, in_firefox_too, retold, settled
+from shown import cells, each, fragment, number, titles
+from viewing import DESK, PHONE, in_firefox_too, repacked, settled
 
 import ctxlib as cx
 
@@ -197,7 +197,7 @@ def test_two_models_read_the_same_texts_side_by_side(visit):
     assert beside(page, SMOLLM2)[1] == texts
     said, _, kept = page.url.partition("#")[2].partition("&beside.")
     both = [reads(smollm2), reads(mini)]
-    given = asking(text=texts[0], other=texts[1])
+    given = fragment(text=texts[0], other=texts[1])
     for alone, found in zip((f"&{said}", f"&neuron={neuron}"), both, strict=True):
         assert reads(visit(given + alone, "reader", fresh=True)) == found
     # an address brings both
@@ -219,7 +219,7 @@ def test_two_models_read_the_same_texts_side_by_side(visit):
 
 def test_a_model_that_fails_leaves_the_one_beside_it(visit, html):
     (layer,) = html.glob("_static/at-*/data/smollm2.bin")
-    damaged = retold(layer.read_bytes(), families=[None] * 9)  # of a form that nobody expects
+    damaged = repacked(layer.read_bytes(), families=[None] * 9)  # of a form that nobody expects
     page = visit("", "reader", fresh=True)
     page.route("**/data/smollm2.bin", lambda route: route.fulfill(body=damaged))
     for models in (("mini", SMOLLM2), (SMOLLM2, "mini")):

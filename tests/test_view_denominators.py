@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 from scipy.stats import norm
-from shown import asking, cells, readings
+from shown import cells, fragment, readings
 
 import ctxlib as cx
 
@@ -69,7 +69,7 @@ def table(page):
     [(0, 0.5, 3), (2, 0.9, 1), (2, 0.95, 3), (4, 0.95, 0), (6, 0.999, 2)],
 )
 def test_bands_and_shares_are_those_of_ctxlib(visit, record, drawn, head, level, bound):
-    page = visit(asking(head=head, level=level, bound=BOUNDS[bound]), "denominators")
+    page = visit(fragment(head=head, level=level, bound=BOUNDS[bound]), "denominators")
     shown = table(page)
     assert tuple(shown) == BOUNDS
     own = (drawn[3][head] - 1).abs()

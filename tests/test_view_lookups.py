@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from shown import adds, asking, cells, check, each, named, readings
+from shown import adds, cells, check, each, fragment, named, readings
 from viewing import PHONE, settled, view_page, whole
 
 from ctxviews import looked_up, record
@@ -64,7 +64,7 @@ def ticked(page):
     ],
 )
 def test_account_and_tokens_are_ctxlibs(visit, attributed, look_ups, x, p, heads, name):
-    page = visit(asking(neuron=x, prompt=p, heads=heads), "lookups")
+    page = visit(fragment(neuron=x, prompt=p, heads=heads), "lookups")
     terms, usually, sources = attributed[1][x]
     all_heads, means = terms.heads[p].flatten(), usually.heads.mean(0).flatten()
     others = [h for h in range(len(means)) if h not in heads]

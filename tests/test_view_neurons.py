@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import asking, cells, check, each, explained, named, number
+from shown import cells, check, each, explained, fragment, named, number
 from viewing import added, header
 
 import ctxlib as cx
@@ -49,7 +49,7 @@ def test_list_and_threshold_are_find_neurons(
     here = circuit_of(heads or said["stable"], token=token)
     found, every = cx.find_neurons(here), cx.find_neurons(here, threshold=0)
     of_ones_own = {"threshold": threshold} if threshold else {}
-    page = visit(asking(token=token, heads=heads, **of_ones_own), "neurons")
+    page = visit(fragment(token=token, heads=heads, **of_ones_own), "neurons")
     ranks, neurons, tops, z = zip(*(row[:4] for row in cells(page, ROWS)), strict=True)
     assert ranks == tuple(map(str, range(1, 13)))
     usual = every.loc[[*map(int, neurons)]]
@@ -226,7 +226,7 @@ def test_a_word_of_several_tokens_offers_them(visit):
     first = offered.first.inner_text().replace("␣", " ")
     offered.first.click()
     expect(page.locator(SEARCH)).to_have_value(first)
-    page.wait_for_url(f"**{asking(search=first)}")
+    page.wait_for_url(f"**{fragment(search=first)}")
 
 
 def test_where_no_neuron_passes_one_sentence_says_so(visit):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import asking, check, each, named, number, readings, titles
+from shown import check, each, fragment, named, number, readings, titles
 
 import ctxlib as cx
 
@@ -21,7 +21,7 @@ import ctxlib as cx
     ],
 )
 def test_the_rows_and_their_distances_are_ctxlibs(visit, mini_weights, asked):
-    page = visit(asking(**asked), "rows")
+    page = visit(fragment(**asked), "rows")
     state = {"passage": 0, "n": mini_weights.n_ctx // 2, "head": 0, "octaves": 0} | asked
     passage, n, head, octaves = (state[trait] for trait in ("passage", "n", "head", "octaves"))
     tokens = cx.texts.passages(mini_weights)[passage].tokens

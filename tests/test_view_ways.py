@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import adds, asking, cells, check, loads, readings, titles
+from shown import adds, cells, check, fragment, loads, readings, titles
 from viewing import added, settled, view_page
 
 import ctxlib as cx
@@ -75,7 +75,7 @@ def test_a_ranking_and_a_column_are_files(visit, circuit_of):
 
 
 def test_terms_are_a_file_that_starts_no_formula(visit):
-    page = visit(asking(heads=[3, 4], neuron=648, text=f"=1+1 café {TEXT[:81]}"), "reader")
+    page = visit(fragment(heads=[3, 4], neuron=648, text=f"=1+1 café {TEXT[:81]}"), "reader")
     name, rows = saved_table(page, "Terms as CSV")
     assert name == "mini-neuron-648-heads-3-4.csv"
     assert "'=" in [*rows["token"]]
@@ -163,7 +163,7 @@ def test_links_carry_heads_neuron_and_text(visit, mini_weights):
 
 
 def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
-    page = visit(asking(heads=[3, 4], neuron=648, text=TEXT), "reader")
+    page = visit(fragment(heads=[3, 4], neuron=648, text=TEXT), "reader")
     page.get_by_role("checkbox", name="Shades follow the cursor").check()
     page.wait_for_url("**shades=cursor**")
     tokens = cx.texts.encode(mini_weights, TEXT)
@@ -186,7 +186,7 @@ def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
 
 def test_a_window_moves_over_a_long_text(visit, mini_weights, circuit_of):
     words = " ".join(map(str, range(400)))
-    page = visit(asking(heads=[3, 4], neuron=648, text=words, cursor=7), "reader")
+    page = visit(fragment(heads=[3, 4], neuron=648, text=words, cursor=7), "reader")
     bos, *tokens = cx.texts.all_tokens(mini_weights, words)
     window = page.get_by_label("The window begins behind token").first
     page.get_by_text(f"The first 511 of {len(tokens):,} tokens are read").wait_for()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from shown import asking, each, loads
+from shown import each, fragment, loads
 from test_pages import contrast
 from viewing import (
     DESK,
@@ -24,7 +24,7 @@ from viewing import (
     header,
     in_firefox_too,
     opened,
-    retold,
+    repacked,
     serious,
     settled,
     turned,
@@ -75,9 +75,9 @@ def layers(make_folder):
     hostile = spoilt({name: said[name] for name in ("passages", "families", "vocab")})
     return {
         "many-heads": toy(32),
-        "few": retold(some, **few),
-        "no-tokenizer": retold(some, byte_level=False),
-        "hostile": retold(some, byte_level=False, **hostile),
+        "few": repacked(some, **few),
+        "no-tokenizer": repacked(some, byte_level=False),
+        "hostile": repacked(some, byte_level=False, **hostile),
         "cut": some[:-2000],
     }
 
@@ -389,7 +389,7 @@ def test_an_update_that_fails_leaves_one_line_and_no_number(browser, address, vi
         page.goto(f"{address}/{view}.html")
         assert settled(page).locator(".ctx-failed").count() == 0
         page.evaluate("globalThis.faulty = true")
-        turned(page, asking(**TURNED[view]))
+        turned(page, fragment(**TURNED[view]))
         said = "This view could not be drawn. Reload the page to try again."
         expect(page.locator(".ctx-view")).to_have_text(said)
         expect(page.locator(".ctx-failed[role=alert]")).to_have_count(1)
@@ -541,7 +541,7 @@ def hosted(page, *views, **how):
 @every_view
 def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone(host, small, view):
     page = settled(hosted(host, small[view], small[view]))
-    assert page.evaluate("window.asked ?? 0") == (view in OF_LAYERS)  # once for both
+    assert page.evaluate("window.requests ?? 0") == (view in OF_LAYERS)  # once for both
     ids = page.evaluate(IDS)
     assert len(set(ids)) == len(ids)
 

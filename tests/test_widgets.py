@@ -182,7 +182,7 @@ def test_views_that_move_the_destination_want_learned_positions(asked, kind):
 def test_the_tokens_of_a_large_vocabulary_that_a_page_knows(asked, monkeypatch):
     monkeypatch.setattr(fixedfile, "ROOM", 150 * asked.fixed.readout.W_O.shape[1] * 2)
     monkeypatch.setattr(layerfile, "RANKED", 0)
-    known = tensors(fixedfile.packed_destination(asked))["known"]
+    known = tensors(fixedfile.packed_destination(asked))["token_ids"]
     read = asked.fixed.prepare(asked.passages).unique().numpy()
     assert set(read) <= set(known) and len(known) == max(150, len(read))
     assert (known[1:] > known[:-1]).all()
@@ -209,12 +209,12 @@ def test_the_parts_of_a_layer_hold_what_the_whole_does(asked, monkeypatch):
         levels, *of = (readouts[f"readout_{head}{p}"] for p in ("", "_step", "_spread", "_mean"))
         again, said = levels * of[0][:, None] * of[1] + of[2], W_O @ asked.fixed.readout.W_in
         np.testing.assert_allclose(again, said.T, atol=0.02 * float(said.abs().max()))
-    known = [part for part in held if "known" in part]
-    ids = np.concatenate([part["known"] for part in known])
+    known = [part for part in held if "token_ids" in part]
+    ids = np.concatenate([part["token_ids"] for part in known])
     assert sorted(ids) == [*range(asked.fixed.d_vocab)] and len(known) > 1
     content = np.concatenate([part["content"] for part in known], axis=1)
     in_order = content[:, ids.argsort()]
-    np.testing.assert_array_equal(in_order[:, whole["known"]], whole["content"])
+    np.testing.assert_array_equal(in_order[:, whole["token_ids"]], whole["content"])
 
 
 # ---------------------------------------------------------------- a page that is one file

@@ -408,7 +408,7 @@ def tensors(layer: bytes) -> dict[str, np.ndarray]:
     return {name: widened(held) for name, held in load(gzip.decompress(layer)).items()}
 
 
-def retold(layer: bytes, **changes: Any) -> bytes:
+def repacked(layer: bytes, **changes: Any) -> bytes:
     """The same layer with another header."""
     said = json.dumps(header(layer) | changes)
     return gzip.compress(save(load(gzip.decompress(layer)), {"header": said}), 1, mtime=0)
