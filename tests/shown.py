@@ -58,7 +58,7 @@ def loads(page: Page, ending: str) -> int:
 
 
 def each(found: Locator, what: str) -> list[Any]:
-    """Of every element that is found what an expression says of it, as `e`."""
+    """The value of an expression for every element that is found, as `e`."""
     return found.evaluate_all(f"all => all.map((e) => {what})")
 
 
@@ -67,9 +67,9 @@ def titles(text: Locator) -> list[str]:
     return each(text.locator("[data-place]"), "e.title")
 
 
-def adds(said: Iterable[str]) -> list[str]:
+def adds(labels: Iterable[str]) -> list[str]:
     """What these tokens add, as it is printed."""
-    return [title.rpartition(" ")[2] for title in said]
+    return [title.rpartition(" ")[2] for title in labels]
 
 
 def named(token: str) -> str:

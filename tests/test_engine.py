@@ -156,18 +156,18 @@ def agree(page, layer, circuit_of, texts, groups, per_group, draw, close):
 
 
 def test_200_random_triples_are_as_in_python(page, mini_weights, circuit_of, texts):
-    draw, ask = random.Random(0), [mini_weights.token_id(token) for token in (" the", " of")]
+    draw, tokens = random.Random(0), [mini_weights.token_id(token) for token in (" the", " of")]
     cases = itertools.product(HEADS, LENGTHS)
-    groups = [(length, heads, ask[i % 5 == 4]) for i, (heads, length) in enumerate(cases)]
+    groups = [(length, heads, tokens[i % 5 == 4]) for i, (heads, length) in enumerate(cases)]
     draw.shuffle(groups)
     agree(page, "layer", circuit_of, texts, groups[:25], 8, draw, CLOSE)
 
 
 def test_the_header_has_the_stable_heads_and_families_of_ctxlib(mini_weights, packed_mini):
-    said, read = header(packed_mini), cx.texts.collection(mini_weights, 1000)
-    assert said["stable"] == list(cx.stable_heads(cx.fix_query(mini_weights), read))
+    head, read = header(packed_mini), cx.texts.collection(mini_weights, 1000)
+    assert head["stable"] == list(cx.stable_heads(cx.fix_query(mini_weights), read))
     table = cx.families(cx.fix_query(mini_weights)).reset_index(drop=True)
-    packed = pd.DataFrame(said["families"]).set_axis(table.columns, axis=1)
+    packed = pd.DataFrame(head["families"]).set_axis(table.columns, axis=1)
     pd.testing.assert_frame_equal(packed, table, check_dtype=False)
 
 
@@ -211,9 +211,9 @@ def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(page, packed_m
     """
     neurons, token = [0, 7, 300, 1023], header(packed_mini)["destinations"][0]["id"]
     counted = np.array(page.evaluate("[...layer.counted]"))
-    ask = "([heads, js]) => js.map((j) => [...layer.circuit().contribution(j, heads)])"
+    script = "([heads, js]) => js.map((j) => [...layer.circuit().contribution(j, heads)])"
     for heads in ([3, 4], [3], [0, 3, 4], [0, 1], [5, 2, 7, 1], [5, 2, 1], [3, 4]):
-        every = np.array(computed(page, ask, [heads, neurons]))[:, counted]
+        every = np.array(computed(page, script, [heads, neurons]))[:, counted]
         largest = np.argsort(-every, kind="stable")[:, :20]
         mean, wide = every.mean(1), np.ptp(every, axis=1)
         top = np.take_along_axis(every, largest, axis=1).mean(1) - mean
@@ -307,8 +307,8 @@ def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy, circuit_of_toy):
     cases = itertools.product((21, 40, 8, 2), ([0], [1, 2], [0, 1, 2]))
     groups = [(*of, circuit_of_toy([0]).fixed.token) for of in cases]
     agree(page, "toy", circuit_of_toy, texts, groups, 4, random.Random(1), 20 * ROUNDED)
-    ask = "ids => [0, 1, 2].map((head) => [...toy.attentionRows(ids)[head]])"
-    rows = torch.tensor(page.evaluate(ask, texts[0].tolist()))
+    script = "ids => [0, 1, 2].map((head) => [...toy.attentionRows(ids)[head]])"
+    rows = torch.tensor(page.evaluate(script, texts[0].tolist()))
     assert cx.total_variation(rows, cx.attention_rows(toy, texts[0], 39)).max() < 20 * ROUNDED
 
 
@@ -485,8 +485,8 @@ def complaint(page, call):
     """What is wrong, according to the one line that a reader sees."""
     with pytest.raises(Error) as error:
         page.evaluate(f"() => engine.{call}")
-    said = error.value.message.splitlines()[0].partition("Error: ")[2]
-    return re.fullmatch(r"This view's data \((.*)\) cannot be used: (.*)\.", said).groups()
+    message = error.value.message.splitlines()[0].partition("Error: ")[2]
+    return re.fullmatch(r"This view's data \((.*)\) cannot be used: (.*)\.", message).groups()
 
 
 def relisted(layer, change):
@@ -501,7 +501,7 @@ def relisted(layer, change):
 
 
 def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy):
-    whole, said = packed_toy, header(packed_toy)
+    whole, head = packed_toy, header(packed_toy)
     damaged, another = "it is damaged or cut off", "it is another kind of file"
     cases = [
         (whole[:-99] + bytes([whole[-99] ^ 4]) + whole[-98:], damaged),
@@ -515,7 +515,7 @@ def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy):
     ]
     for place, change in (
         ("vocab", {"vocab": 3}),
-        ("families", {"families": said["families"][:-1]}),
+        ("families", {"families": head["families"][:-1]}),
         ("calibration", {"calibration": {}}),
     ):
         cases.append((repacked(whole, **change), f"its header is damaged ({place})"))
@@ -527,8 +527,8 @@ def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy):
         cases.append((relisted(whole, change), f"its header is damaged ({place})"))
     for k, (content, reason) in enumerate(cases):
         (view_folder / "broken.bin").write_bytes(content)
-        said = complaint(page, f"loadLayer('/broken.bin?{k}')")
-        assert said == ("broken.bin", reason), k
+        error = complaint(page, f"loadLayer('/broken.bin?{k}')")
+        assert error == ("broken.bin", reason), k
 
 
 def test_a_missing_file_is_one_readable_error(page):
@@ -538,7 +538,7 @@ def test_a_missing_file_is_one_readable_error(page):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         ("circuit().summary([0, 1, 2], [])", "no heads: choose at least one"),
         ("circuit().summary([0, 1, 2], [8])", "head 8: there are 0 to 7"),
@@ -552,8 +552,8 @@ def test_a_missing_file_is_one_readable_error(page):
         ("rebuiltRows([0, 1], 1, 0)", "C = 0: the norm of an embedding is a positive number"),
     ],
 )
-def test_what_does_not_exist_is_refused(page, call, said):
-    with pytest.raises(Error, match=f"RangeError: {re.escape(said)}"):
+def test_what_does_not_exist_is_refused(page, call, message):
+    with pytest.raises(Error, match=f"RangeError: {re.escape(message)}"):
         page.evaluate(f"async () => {{ await layer.{call}; }}")
 
 

@@ -1,4 +1,4 @@
-"""The view of a text in two spellings says what Python says, of any words, and loads on touch."""
+"""The view of a text in two spellings shows what Python computes, and loads on touch."""
 
 import json
 import re

@@ -49,7 +49,7 @@ def saved(page, label):
 
 
 def saved_table(page, label):
-    """A table's name and itself, of a file that says itself in what it is written."""
+    """A table's name and itself, of a file that states itself how it is written."""
     name, text = saved(page, label)
     assert text.startswith("\ufeff")
     return name, pd.read_csv(io.StringIO(text.removeprefix("\ufeff")), keep_default_na=False)
@@ -95,11 +95,11 @@ def test_a_chart_is_a_file_that_needs_no_page(visit):
     shown = page.locator(".ctx-neurons-histogram [role=img]")
     assert description.text == shown.get_attribute("aria-label")
     assert ground.attrib["fill"] == "#ffffff"
-    said = [part.text for part in drawing.iter() if part.tag.endswith("text")]
+    texts = [part.text for part in drawing.iter() if part.tag.endswith("text")]
     here = page.locator(".ctx-neurons-histogram svg line:not(.ctx-cursor)").count()
     lines = sum(part.tag.endswith("}line") for part in drawing.iter())
     assert lines == here, "no cursor; what lines mean stands in both"
-    assert said[-3:] == ["mean of all", "mean of the 20 largest", "mean of all + θ"]
+    assert texts[-3:] == ["mean of all", "mean of the 20 largest", "mean of all + θ"]
     assert not re.search(r"var\(|class=|currentColor", markup)
     colours = {part.attrib["fill"] for part in drawing.iter() if part.tag.endswith("text")}
     assert colours == {"rgb(34, 40, 50)"}
@@ -108,7 +108,7 @@ def test_a_chart_is_a_file_that_needs_no_page(visit):
 # ---------------------------------------------------------------- addresses and links
 
 
-def test_on_paper_a_view_begins_where_it_stands_and_says_what_is_set(visit):
+def test_on_paper_a_view_begins_where_it_stands_and_shows_what_is_set(visit):
     page = visit(name="reader")
     page.emulate_media(media="print")
     whole = page.locator(".ctx-view").evaluate("(e) => getComputedStyle(e).breakInside")
@@ -172,10 +172,10 @@ def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
         *_, _ = readings(slider, *keys)
         settled(page)
         n = int(slider.get_attribute("aria-valuenow"))
-        said = titles(text)
+        labels = titles(text)
         truth = added(circuit_of([3, 4], n), tokens, 648)
-        check(adds(said[: n + 1]), truth, 0.01)
-        assert all(title.endswith(", not read") for title in said[n + 1 :])
+        check(adds(labels[: n + 1]), truth, 0.01)
+        assert all(title.endswith(", not read") for title in labels[n + 1 :])
     page.locator("textarea").first.press("Control+Home")
     for _ in "The colour":
         page.keyboard.press("ArrowRight")
