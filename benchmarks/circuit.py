@@ -236,8 +236,8 @@ def opening(table: pd.DataFrame) -> str:
     )
 
 
-def said(table: pd.DataFrame) -> str:
-    """What the table says of making a circuit, and of the self-normalised one."""
+def sentence_of(table: pd.DataFrame) -> str:
+    """The table's sentence on making a circuit, and of the self-normalised one."""
 
     def times(line: str) -> str:
         return f"{between(table.loc[line])} times"
@@ -289,7 +289,12 @@ def main() -> None:
         )
         rows = [["", *table.columns], *([name, *cells] for name, cells in table.iterrows())]
         lines = as_lines(rows)
-        words = {"shape": shape, "table": lines, "sentence": said(table), "machine": machine()}
+        words = {
+            "shape": shape,
+            "table": lines,
+            "sentence": sentence_of(table),
+            "machine": machine(),
+        }
         put(page, PAGE.format(**words), opening(table))
 
 

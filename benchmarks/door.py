@@ -125,23 +125,23 @@ def main() -> None:
         rows.append([str(name), *times, f"{row['GiB']:.1f}{limit}", f"{row['page, MB']:.1f}"])
         if row["seconds"] > most or (memory and row["GiB"] > memory):
             missed.append(f"`{name}`")
-    said = (
+    limits = (
         f"Over its limit: {', '.join(missed)}."
         if missed
         else "All commands are within their limits."
     )
     found, stored = kept()
-    told = {
+    words = {
         "runs": RUNS,
         "commands": as_lines(rows),
-        "missed": said,
+        "missed": limits,
         "ratio": ratio,
         "over_bridge": over_bridge,
         "times": TIMES,
         "found": found,
         "stored": stored,
     }
-    text = PAGE.format(machine=machine(), **told)
+    text = PAGE.format(machine=machine(), **words)
     print(text)
     if page:
         real = sorted(table["seconds"].drop("mini"))

@@ -111,7 +111,7 @@ def calibrated(weights: cx.LayerWeights, texts: cx.texts.Stream) -> cx.Contextua
 
 def growing(folder: Path, weights: cx.LayerWeights) -> tuple[pd.DataFrame, float]:
     """Peak memory over the bytes of the texts, and seconds a text, by number and measure; the share
-    of the time that asking again takes.
+    of the time that a second evaluation takes.
     """
     write(folder, COUNTS[-1])
     circuit = calibrated(weights, cx.texts.stream(weights, 1, folder))
@@ -127,11 +127,11 @@ def growing(folder: Path, weights: cx.LayerWeights) -> tuple[pd.DataFrame, float
             start = time.process_time()
             rows[count][f"{name}, peak memory"] = peak_bytes(way) / (count * N_CTX * 8)
             rows[count][f"{name}, time per text"] = (time.process_time() - start) / count
-    asked, file = cx.texts.stream(weights, COUNTS[1], folder), folder / "sums"
+    texts, file = cx.texts.stream(weights, COUNTS[1], folder), folder / "sums"
     spent = []
     for _ in range(2):
         start = time.process_time()
-        cx.evaluate(circuit, asked, checkpoint=file)
+        cx.evaluate(circuit, texts, checkpoint=file)
         spent.append(time.process_time() - start)
     return pd.DataFrame(rows).T, spent[1] / spent[0]
 
@@ -198,23 +198,23 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="add the table to this page as well")
     parser.add_argument("--count", type=int, help="one run with so many texts, killed half-way")
     parser.add_argument("--workers", type=int, default=2, help="of the cluster; 0 leaves it out")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_grad_enabled(False)
     with tempfile.TemporaryDirectory() as name:
-        if asked.count:
-            long(Path(name), asked.count, asked.workers)
+        if arguments.count:
+            long(Path(name), arguments.count, arguments.workers)
             return
         table, again = growing(Path(name), toy())
     spent = [column for column in table if column.endswith("time per text")]
     table[spent] /= table[spent].iloc[0]
     print(table.round(2).to_string(), f"\nasked again: {again:.1%} of the time")
-    if asked.page:
+    if arguments.page:
         rows = [["texts", *spent]]
         rows += [[f"{n:,}", *(f"{x:.2f}" for x in row)] for n, row in table[spent].iterrows()]
         lines = as_lines(rows)
         words = {"n_ctx": N_CTX, "table": lines, "machine": machine()}
-        put(asked.page, PAGE.format(**words, again=f"{again:.1%}"))
+        put(arguments.page, PAGE.format(**words, again=f"{again:.1%}"))
 
 
 if __name__ == "__main__":

@@ -231,7 +231,7 @@ def repaints(page: Page, turn: Callable[[int], None]) -> float:
         turn(number)
         page.wait_for_timeout(1000)  # a hand that looks before it turns again
     seen = page.evaluate("[...window.turns.values()]")
-    quickest = [LEAST_TURN] * (TURNS - len(seen))  # these are not told
+    quickest = [LEAST_TURN] * (TURNS - len(seen))  # these are not listed
     return statistics.median([*seen, *quickest])
 
 
@@ -345,7 +345,9 @@ def written(found: Found, described: str) -> str:
             lines.append([what, decode_tokens(limit), *cells])
     return TEXT.format(
         table=as_lines(lines),
-        sentences=" ".join([read_in_time(found), *(said(found, k) for k in range(len(DEVICES)))]),
+        sentences=" ".join(
+            [read_in_time(found), *(sentence_of(found, k) for k in range(len(DEVICES)))]
+        ),
         tokens=TOKENS,
         visits=VISITS,
         turns=TURNS,
@@ -359,11 +361,11 @@ def read_in_time(found: Found) -> str:
     shares = [shares for (_, limit), shares in found.items() if limit == READABLE]
     late = sum(max(share) > 1 for share in shares)
     most = [f"a {of.name} {max(s[k] for s in shares):.2f}" for k, of in enumerate(DEVICES)]
-    told = f"Readable too late: {late} of {len(shares)} pages"
-    return f"{told}; of the limit, {' and '.join(most)} at most."
+    first = f"Readable too late: {late} of {len(shares)} pages"
+    return f"{first}; of the limit, {' and '.join(most)} at most."
 
 
-def said(found: Found, k: int) -> str:
+def sentence_of(found: Found, k: int) -> str:
     """Where a device misses its limits."""
     missed = {what: shares[k] for (what, _), shares in found.items() if shares[k] > 1}
     name = f"A {DEVICES[k].name}"

@@ -1,6 +1,6 @@
 /** A page that is one file: its views, and the layer that they share, are all in it (pagefile.py).
  *
- *  The page plays Python's part: it holds the traits, and answers a view that asks for the layer. */
+ *  The page plays Python's part: it holds the traits, and sends the layer to a view that requests it. */
 
 import neurons from "./views/neurons.js";
 import reader from "./views/reader.js";
@@ -38,10 +38,10 @@ class Traits {
   set(name, value) {
     if (JSON.stringify(this.values[name]) === JSON.stringify(value)) return;
     this.values[name] = value;
-    this.#tell(`change:${name}`);
+    this.#emit(`change:${name}`);
   }
 
-  save_changes() {} // there is nobody to tell
+  save_changes() {} // there is nothing to save to
 
   /** @param {string} event @param {Function} callback */
   on(event, callback) {
@@ -53,14 +53,14 @@ class Traits {
     this.#listeners.get(event)?.delete(callback);
   }
 
-  /** A view asks for the layer, and nothing else. */
+  /** A view requests the layer, and nothing else. */
   send() {
-    this.#tell("msg:custom", { layer: this.values.layer }, [packedLayer()]);
+    this.#emit("msg:custom", { layer: this.values.layer }, [packedLayer()]);
   }
 
-  /** @param {string} event @param {...any} said */
-  #tell(event, ...said) {
-    for (const callback of [...(this.#listeners.get(event) ?? [])]) callback(...said);
+  /** @param {string} event @param {...any} values */
+  #emit(event, ...values) {
+    for (const callback of [...(this.#listeners.get(event) ?? [])]) callback(...values);
   }
 }
 

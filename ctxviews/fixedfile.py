@@ -1,4 +1,4 @@
-"""One destination of any model as one file, with which a page computes the contextual circuit
+"""One query of any model as one file, with which a page computes the contextual circuit
 there: kernels, content, values, and how what heads write reaches the neurons.
 
 The file is one of `layerfile.packed`. Values, W_O and each head's readout W_O W_in are kept as a
@@ -6,8 +6,8 @@ stored layer keeps values (`ctxlib.store.in_levels`), in all of 8 bits; heads th
 share a table. Of a large vocabulary the values of some tokens are left out, so that a page stays
 small: it keeps those of the passages, usual ones, and those that move the residual stream farthest
 (`ROOM`). Means over the vocabulary are taken here, over all of it. A site has the same in several
-files (`parts_of_destination`): one that a page opens with, and those that it asks for when a reader
-does, the readouts of other heads and the tokens left out. `engine/fixedQuery.js` reads them.
+files (`parts_of_destination`): one that a page opens with, and those that it fetches when a reader
+needs them: the readouts of other heads and the tokens left out. `engine/fixedQuery.js` reads them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ctxviews.layerfile import (
     spelling,
 )
 
-FORMAT = "ctxlib asked layer"
+FORMAT = "ctxlib fixed-query layer"
 SHARED = 256  # tokens in a file of those that are left out
 ROOM = 5_300_000  # numbers in the table of values
 LEVELS = {"of_token": 127, "W_O": 127, "readout": 127}  # of a number, on either side of zero
@@ -49,10 +49,10 @@ NATS = 1024  # log content is kept in so many parts of a nat, which pack better 
 
 
 def packed_destination(study: Study, name: str = "") -> bytes:
-    """The file's bytes; the same ones on every call.
+    """Return the file's bytes, the same ones on every call.
 
     Heads, texts, passages and calibration text are the study's; `name` is what a page calls the
-    model. Raises ValueError for a destination whose tokenizer is none of the fast ones.
+    model. Raises ValueError for a query whose tokenizer is none of the fast ones.
 
     >>> from ctxviews.fixedfile import packed_destination
     >>> len(packed_destination(cx.study(model, texts=20))) < 3e6
@@ -65,10 +65,10 @@ def packed_destination(study: Study, name: str = "") -> bytes:
 
 
 def parts_of_destination(study: Study, name: str) -> dict[str, bytes]:
-    """The same as files by their names: `name`.bin, with which a page opens and which has the
-    readouts of the study's heads; those of each other head; and the tokens that the first leaves
-    out, `SHARED` of them in a file, in the order of their ids. The folder of these has a digest of
-    the first in its name, so that no page puts together what does not belong together.
+    """Return the same as files by their names: `name`.bin, with which a page opens and which has
+    the readouts of the study's heads; those of each other head; and the tokens that the first
+    leaves out, `SHARED` of them in a file, in the order of their ids. The folder of these has a
+    digest of the first in its name, so that no page puts together what does not belong together.
 
     >>> from ctxviews.fixedfile import parts_of_destination
     >>> one_out = cx.study(model, texts=20, heads=[0, 2, 3, 4, 5, 6, 7])
@@ -85,7 +85,7 @@ def parts_of_destination(study: Study, name: str) -> dict[str, bytes]:
         files[f"{folder}/head-{head}.bin"] = packed({"format": PART}, readout(fixed, head), GZIP)
     tensors, _ = pack(fixed)
     left = torch.ones(fixed.d_vocab, dtype=torch.bool)
-    left[arrays["known"].astype(np.int64)] = False
+    left[arrays["token_ids"].astype(np.int64)] = False
     for k, few in enumerate(left.nonzero()[:, 0].split(SHARED)):
         files[f"{folder}/tokens-{k}.bin"] = packed(
             {"format": PART}, of_tokens(fixed, tensors, few), GZIP
@@ -94,7 +94,7 @@ def parts_of_destination(study: Study, name: str) -> dict[str, bytes]:
 
 
 def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header, and all tensors but the readouts."""
+    """Return the header, and all tensors but the readouts."""
     fixed = study.fixed
     tensors, _ = pack(fixed)
     circuit = calibrated(fixed, study.calibration_text)
@@ -103,8 +103,8 @@ def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarr
     means, places = rank_tokens([circuit], counted, lambda h: of_token[:, tensors["value_of"][h]])
     spelt, joins = spelling(fixed.tokenizer, fixed.d_vocab)
     order = best_ranked(places, counted, fixed.d_vocab)
-    known = kept(study, order, max(ROOM // tensors["of_token"].shape[1], 1))
-    ranked = order[torch.isin(order, known)][: RANKED // fixed.n_neurons]
+    available = kept(study, order, max(ROOM // tensors["of_token"].shape[1], 1))
+    ranked = order[torch.isin(order, available)][: RANKED // fixed.n_neurons]
     header = {
         "format": FORMAT,
         "model": name,
@@ -135,7 +135,11 @@ def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarr
         **leveled("W_O", tensors["W_O"]),
         "means": means[0],
         **ranking(
-            circuit, tensors, study.heads, known[~fixed.decomposition.untrained[known]], means[0]
+            circuit,
+            tensors,
+            study.heads,
+            available[~fixed.decomposition.untrained[available]],
+            means[0],
         ),
         "passage_ids": read.flatten(),
         "passage_ends": torch.full((len(read),), fixed.length).cumsum(0),
@@ -143,23 +147,23 @@ def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarr
     packs = {name: small(tensor.numpy()) for name, tensor in arrays.items()}
     packs["ranked"] = flags(fixed.d_vocab, ranked)
     packs["merges"] = small(joins)
-    return header, of_tokens(fixed, tensors, known) | packs
+    return header, of_tokens(fixed, tensors, available) | packs
 
 
 def of_tokens(
-    fixed: FixedQuery, tensors: dict[str, Tensor], known: Int[Tensor, " token"]
+    fixed: FixedQuery, tensors: dict[str, Tensor], ids: Int[Tensor, " token"]
 ) -> dict[str, np.ndarray]:
-    """What a page knows of some tokens: log content a head, and their values."""
+    """Return the data of some tokens: their log content for each head, and their values."""
     arrays = {
-        "known": known.to(torch.int64),
-        "content": (fixed.decomposition.log_content[:, known] * NATS).round() / NATS,
-        **leveled("of_token", tensors["of_token"][known]),
+        "token_ids": ids.to(torch.int64),
+        "content": (fixed.decomposition.log_content[:, ids] * NATS).round() / NATS,
+        **leveled("of_token", tensors["of_token"][ids]),
     }
     return {name: small(tensor.numpy()) for name, tensor in arrays.items()}
 
 
 def readout(fixed: FixedQuery, head: int) -> dict[str, np.ndarray]:
-    """W_O W_in of a head, neuron after neuron."""
+    """Return W_O W_in of a head, neuron after neuron."""
     whole = (fixed.readout.W_O[head] @ fixed.readout.W_in).T.contiguous()
     tables = leveled("readout", whole)
     named = {name.replace("readout", f"readout_{head}"): t for name, t in tables.items()}
@@ -167,7 +171,7 @@ def readout(fixed: FixedQuery, head: int) -> dict[str, np.ndarray]:
 
 
 def leveled(name: str, whole: Float[Tensor, "row column"]) -> dict[str, Tensor]:
-    """A table in 8 bits, row after row, with its step, spread and mean by their names."""
+    """Return a table in 8 bits, row after row, with its step, spread and mean by their names."""
     of = quantized(whole, LEVELS[name])
     return {name: of.pop("of_token").T, **{f"{name}_{part}": t for part, t in of.items()}}
 
@@ -188,7 +192,7 @@ def sizes(fixed: FixedQuery) -> dict[str, Any]:
 
 
 def small(array: np.ndarray) -> np.ndarray:
-    """Numbers of the width that pages read."""
+    """Return numbers of the width that pages read."""
     if array.dtype in (np.int8, np.float16):
         return array
     if np.issubdtype(array.dtype, np.floating):
@@ -197,8 +201,8 @@ def small(array: np.ndarray) -> np.ndarray:
 
 
 def kept(study: Study, order: Int[Tensor, " token"], most: int) -> Int[Tensor, " token"]:
-    """The tokens that a page knows, `most` or all of the passages', in the order of their ids:
-    three quarters of them usual ones of the texts, the others first in `order`.
+    """Return the tokens that a page has data for, `most` or all of the passages', in the order of
+    their ids: three quarters of them usual ones of the texts, the others first in `order`.
     """
     fixed = study.fixed
     here = torch.cat(
@@ -224,8 +228,8 @@ def ranking(
     tokens: Int[Tensor, " token"],
     means: Float[Tensor, "head d_head"],
 ) -> dict[str, Tensor]:
-    """What `cx.find_neurons` says of every neuron through the study's heads, with the largest of
-    these tokens, of which the first are named: a page that opens with them need not wait.
+    """Return the ranking of `cx.find_neurons` for the study's heads, with the largest of these
+    tokens, of which the first are named: a page that opens with it need not wait.
     """
     fixed, chosen = circuit.fixed, list(heads)
     W_O = fixed.readout.W_O[chosen]
@@ -241,4 +245,4 @@ def ranking(
         mean = through @ means[chosen].flatten()
         parts.append((largest.values.mean(1) - mean, mean, tokens[largest.indices[:, :NAMED]]))
     top, mean, ids = map(torch.cat, zip(*parts, strict=True))
-    return {"told_top": top, "told_mean": mean, "told_tokens": ids}
+    return {"ranking_top": top, "ranking_mean": mean, "ranking_tokens": ids}

@@ -1,15 +1,15 @@
 """Pack a model's first layer into a file with which a page computes the contextual circuit.
 
-The file is a safetensors file under gzip, whose checksum and length tell whether all of it arrived;
+The file is a safetensors file under gzip, whose checksum and length show whether all of it arrived;
 what is not a tensor is JSON in its metadata. Token embeddings are int8 with one float32 step a row,
 rounded so that the error lies where the heads hardly look (`levels`), and less the middle of their
 column, modulo 256: small numbers compress better. For the most frequent tokens a second int8 holds
 what the rounding left, in 16ths of a step. (The stored layers' codec, a step for each row and a
-spread for each column, gives larger errors here: it knows nothing of the heads.) The other matrices
-are float16 where that is close enough (`compact`), those on the values' path rounded for their
-inputs (`value_path`); the biases are float32. All positions of the model are kept, so that a page
-can put the query wherever a typed text ends. The ranking of the neurons at the usual query comes
-from full weights, so that a page that opens with it need not compute it.
+spread for each column, gives larger errors here: it takes no account of the heads.) The other
+matrices are float16 where that is close enough (`compact`), those on the values' path rounded for
+their inputs (`value_path`); the biases are float32. All positions of the model are kept, so that a
+page can put the query wherever a typed text ends. The ranking of the neurons at the usual query
+comes from full weights, so that a page that opens with it need not compute it.
 
 A site has the same in several files (`parts_of_layer`): one that a page opens with, which draws
 kernels, and rows of a few tokens; all other tokens; and what neurons are computed with.
@@ -44,7 +44,7 @@ from ctxlib.texts.sources import collection, passages
 from ctxlib.texts.text import Text
 from ctxlib.weights import LayerWeights, layer_norm
 
-FORMAT, PART, VERSION = "ctxlib layer", "ctxlib layer part", 2
+FORMAT, PART, VERSION = "ctxlib layer", "ctxlib layer part", 3
 QUERY_TOKENS = (" the", " of", " and", " to", " a", " in", ",", ".", " ", "the")
 DAMPING = 0.05  # of the metric of rounding errors: no direction may be free
 BLOCK = 64  # columns that are rounded before later ones compensate
@@ -57,7 +57,7 @@ QWEN2 = (
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )  # the words that its tokenizer.json splits
 BIASES = ("b_Q", "b_V", "b_O")  # b_K drops out of the softmax
-RANKING = ("told_top", "told_mean", "told_tokens")  # from `extreme_tokens`
+RANKING = ("ranking_top", "ranking_mean", "ranking_tokens")  # from `extreme_tokens`
 OF_NEURONS = (
     "W_V",
     "W_O",
@@ -74,7 +74,7 @@ def packed_layer(
 ) -> bytes:
     """Return the file's bytes, the same ones on every call.
 
-    `texts` say which heads are stable and which tokens are frequent, by default the thousand of
+    `texts` decide which heads are stable and which tokens are frequent, by default the thousand of
     `cx.texts.collection`; `name` is what a page calls the model. Raises ValueError for weights
     without token embeddings, MLP or tokenizer, for layers other than the first, and for a
     vocabulary that holds none of `QUERY_TOKENS`.
@@ -192,7 +192,7 @@ def of_layer(
     return header, arrays
 
 
-# ---------------------------------------------------------------- what the header says
+# ---------------------------------------------------------------- the header
 
 
 def sizes(weights: LayerWeights) -> dict[str, Any]:
@@ -218,8 +218,8 @@ def described(table: pd.DataFrame) -> list[dict[str, Any]]:
         "TV to uniform": "unevenness",
         "nats for a copy": "copyPreference",
     }
-    known = table.astype(object).where(table.notna(), None)  # JSON has no NaN
-    return known.rename(columns=names).to_dict("records")
+    defined = table.astype(object).where(table.notna(), None)  # JSON has no NaN
+    return defined.rename(columns=names).to_dict("records")
 
 
 def query_tokens(weights: LayerWeights) -> list[int]:
@@ -258,8 +258,8 @@ def spelling(tokenizer: Any, d_vocab: int) -> tuple[dict[str, Any], np.ndarray]:
         spec = json.loads(tokenizer.backend_tokenizer.to_str())
     words = byte_level(spec)
     other = {"words": words} if words not in (None, "gpt2") else {}
-    said = {"bos": bos, "vocab": vocab, "byte_level": words is not None} | other
-    return said, merges(spec["model"]) if spec and words else np.zeros((0, 2), dtype=np.int64)
+    facts = {"bos": bos, "vocab": vocab, "byte_level": words is not None} | other
+    return facts, merges(spec["model"]) if spec and words else np.zeros((0, 2), dtype=np.int64)
 
 
 def byte_level(spec: dict[str, Any] | None) -> str | None:
@@ -284,7 +284,7 @@ def byte_level(spec: dict[str, Any] | None) -> str | None:
 
 
 def words_of(before: dict[str, Any]) -> str | None:
-    """Return the kind of words that a pre-tokenizer makes, if pages know it."""
+    """Return the kind of words that a pre-tokenizer makes, if pages can split texts that way."""
     *first, last = before.get("pretokenizers", [before])
     if last.get("type") != "ByteLevel" or last["add_prefix_space"]:
         return None

@@ -1,8 +1,8 @@
-"""What a page needs to say of any text what some heads tell one neuron (chapter 0).
+"""Pack what a page needs to predict, on any text, what some heads add to one neuron (chapter 0).
 
 The file is one of `layerfile.packed`: kernels of the heads, and of every token its content and what
 it adds to the neuron, in 8 bits each. A tokenizer's merges are kept as the length of their left
-half, which is all that is left to say where merges make the tokens in order. `engine/neuron.js`
+half, which is enough where merges make the tokens in order. `engine/neuron.js`
 reads it.
 """
 
@@ -22,7 +22,7 @@ LEVELS = 127  # of a number, on either side of the middle
 
 
 def packed_neuron(fixed: FixedQuery, neuron: int, heads: Sequence[int], scale: float) -> bytes:
-    """The file's bytes; the same ones on every call. `scale` is that of LayerNorm 2, from a
+    """Return the file's bytes, the same ones on every call. `scale` is that of LayerNorm 2, from a
     calibration text. Raises ValueError for a tokenizer whose merges do not make its tokens in
     order: byte-level BPE trained in one go has such.
 

@@ -2,7 +2,7 @@
  *
  *  A page holds `<div data-view="rows" data-state="{...}">` with a picture inside. When it comes
  *  near the screen, the view's module is loaded and takes the picture's place. If anything fails,
- *  a line says so above the picture, and the rest of the page goes on. */
+ *  a line above the picture explains it, and the rest of the page goes on. */
 
 const PLAIN = 500; // characters of a text that an address carries as they are; longer ones are packed
 const LONGEST = 6000; // characters of a packed text
@@ -20,17 +20,17 @@ const CALLED = { threshold: "theta" };
 /** Long texts as an address has them. @type {Map<string, Promise<string>>} */
 const packed = new Map();
 
-/** A state as an address says it, trait by trait; a text that is too long even when it is packed is
+/** A state as it stands in an address, trait by trait; a text that is too long even when it is packed is
  *  left out. @param {Record<string, any>} values @param {string} prefix of the names
  *  @returns {Promise<string[]>} */
 async function written(values, prefix) {
   const parts = Object.entries(values).map(async ([name, value]) => {
-    const [called, said] = [prefix + (CALLED[name] ?? name), String(value).toWellFormed()];
-    if (said.length <= PLAIN) return `${called}=${encodeURIComponent(said).replaceAll("%2C", ",")}`;
-    const known = packed.get(said) ?? packedText(said);
+    const [called, text] = [prefix + (CALLED[name] ?? name), String(value).toWellFormed()];
+    if (text.length <= PLAIN) return `${called}=${encodeURIComponent(text).replaceAll("%2C", ",")}`;
+    const packing = packed.get(text) ?? packedText(text);
     if (packed.size > 8) packed.clear();
-    packed.set(said, known);
-    const short = await known;
+    packed.set(text, packing);
+    const short = await packing;
     return short.length <= LONGEST ? `${called}${PACKED}=${short}` : "";
   });
   return (await Promise.all(parts)).filter((part) => part);
@@ -38,7 +38,7 @@ async function written(values, prefix) {
 
 /** A view's state: what a notebook's model is to a widget, kept in the page and in its address. */
 class PageModel {
-  /** @param {Record<string, any>} state @param {Record<string, any>} found what the address says
+  /** @param {Record<string, any>} state @param {Record<string, any>} found what the address holds
    *  @param {string} prefix of its names in the address; none where the page is the view's own
    *  @param {DOMStringMap} page what else the page has: `labels`, a table of neurons, and `models`,
    *    the names of several */
@@ -52,7 +52,7 @@ class PageModel {
     this.prefix = prefix;
     this.events = new EventTarget();
     addEventListener("hashchange", async () => {
-      const { hash } = location; // of a heading, it says nothing about the view
+      const { hash } = location; // that of a heading has nothing to do with the view
       if (hash && !hash.includes("=")) return;
       const followed = await addressedState(state, hash, prefix);
       if (hash !== location.hash) return;
@@ -98,7 +98,7 @@ class PageModel {
     const stays = this.prefix.endsWith(BESIDE) ? { model: this.values.model } : {};
     this.values = { ...this.first, ...stays };
     for (const name of Object.keys(this.first))
-      this.events.dispatchEvent(new Event(`change:${name}`)); // also of what nobody was told
+      this.events.dispatchEvent(new Event(`change:${name}`)); // also where a value came without an event
     this.beside?.reset();
     this.beside?.set("model", "");
     this.save_changes();
@@ -126,24 +126,24 @@ class PageModel {
     const there = new URL(`${page}.html`, location.href); // all of them lie side by side
     if (there.pathname === location.pathname) return null;
     const { model } = this.values;
-    const said = model === this.first.model ? state : { model, ...state };
-    return `${there.href}#${(await written(said, "")).join("&")}`;
+    const values = model === this.first.model ? state : { model, ...state };
+    return `${there.href}#${(await written(values, "")).join("&")}`;
   }
 }
 
-/** What the page's address says, which all its views share. */
+/** The page's address, which all its views share. */
 const address = {
   /** Views that have begun. @type {PageModel[]} */
   models: [],
-  asked: 0, // times that it was to be written
+  requests: 0, // times that it was to be written
   /** When it was written. @type {number[]} */
   writes: [],
   later: 0,
 
   /** @returns {Promise<string>} */
   async hash() {
-    const said = (await Promise.all(this.models.map((model) => model.parts()))).flat();
-    return said.length ? `#${said.join("&")}` : "";
+    const parts = (await Promise.all(this.models.map((model) => model.parts()))).flat();
+    return parts.length ? `#${parts.join("&")}` : "";
   },
 
   /** Browsers refuse a page that writes its address all the time: after WRITES in half a minute it is
@@ -160,9 +160,9 @@ const address = {
       return;
     }
     this.writes.push(now);
-    const mine = (this.asked += 1);
+    const mine = (this.requests += 1);
     this.hash().then((hash) => {
-      if (mine !== this.asked || hash === location.hash) return;
+      if (mine !== this.requests || hash === location.hash) return;
       const step = stepwise && now - last > GESTURE ? "pushState" : "replaceState";
       history[step](null, "", hash || location.pathname + location.search);
     });
@@ -198,7 +198,7 @@ async function unpackedText(packed) {
   }
 }
 
-/** The part of an address that this state knows; whatever cannot be read is left out.
+/** The part of an address that belongs to this state; whatever cannot be read is left out.
  *  @param {Record<string, any>} state @param {string} hash @param {string} prefix
  *  @returns {Promise<Record<string, any>>} */
 async function addressedState(state, hash, prefix) {
@@ -237,13 +237,13 @@ function readAs(like, written) {
 }
 
 /** The view's module that the page's head names, read while the page still arrives; one that fails is
- *  asked for again. */
+ *  loaded again. */
 const named = /** @type {HTMLLinkElement | null} */ (
   document.querySelector("link[rel=modulepreload]")
 );
 const early = named && import(named.href).catch(() => undefined);
 
-// So is the layer that it asks for; which is let go where the address is about another model's.
+// So is the layer that it needs; which is let go where the address is about another model's.
 const layer = /** @type {HTMLLinkElement | null} */ (document.querySelector("link[as=fetch]"));
 if (layer && /[#&]model=/.test(location.hash))
   fetch(layer.href).then(

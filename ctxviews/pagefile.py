@@ -57,7 +57,7 @@ body {{
 
 def page(of: Viewed | NeuronExplorer, file: str | os.PathLike, title: str = "") -> Path:
     """Write one HTML file with the neuron explorer, in the state of a view if one is given, and the
-    live reader; it opens in any browser, and asks nobody for anything. Gives the file.
+    live reader; it opens in any browser, and requests nothing from any server. Returns the path.
 
     `of` is what `NeuronExplorer` takes, or one; `title` is what the page calls the model. Raises
     as `NeuronExplorer` does.

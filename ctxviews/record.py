@@ -25,9 +25,11 @@ from ctxlib.texts.text import Text
 from ctxlib.weights import layer_norm
 
 LISTED = 32  # heads of a neuron; the sum of all others is one more term
-FAINTEST = 1e-7  # weight of a kernel that is told apart from none
-LIKED = 8  # tokens at either end of a head's content
-USUAL = 300  # most frequent tokens: of them one is told that is liked, one that is not, one between
+FAINTEST = 1e-7  # smallest weight of a kernel that is kept
+ENDS = 8  # tokens at either end of a head's content
+USUAL = (
+    300  # most frequent tokens: of them the ones with the most, least and median content are kept
+)
 SPAN, STEP = 16.0, 0.0625  # of the activation function's table: both exact in binary
 
 
@@ -35,8 +37,8 @@ SPAN, STEP = 16.0, 0.0625  # of the activation function's table: both exact in b
 
 
 def look_up_record(model: Any, neurons: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The record behind `LookUps`: neurons as `looked_up` gives them, and the activation function
-    as a table.
+    """Return the record behind `LookUps`: neurons as `looked_up` gives them, and the activation
+    function as a table.
     """
     name = act_fn(model)
     x = torch.arange(-SPAN, SPAN + STEP, STEP)
@@ -59,12 +61,13 @@ def looked_up(
     sources: Float[Tensor, "prompt layer head source"],
     probability: Float[Tensor, " prompt"],
 ) -> dict[str, Any]:
-    """One neuron of a record: its token, its terms at the end of each of `prompts` and usually
-    (means over other prompts), what each head gets from each token, and its token's probability.
+    """Return one neuron of a record: its token, its terms at the end of each of `prompts` and
+    usually (means over other prompts), what each head gets from each token, and its token's
+    probability.
 
     `terms`, `sources` and `probability` may be of more prompts than are given here; theirs come
     first. Of a model with many heads the `LISTED` with the largest rise or fall on one of the
-    prompts are told apart.
+    prompts are kept one by one.
     """
     count = len(prompts)
     if not 1 <= count <= min(len(terms.heads), len(sources), len(probability)):
@@ -74,11 +77,11 @@ def looked_up(
     heads = largest[:LISTED].sort().values
 
     def one(p: int) -> dict[str, Any]:
-        told = sources[p].flatten(0, 1)[heads, : len(prompts[p])]
+        of_listed = sources[p].flatten(0, 1)[heads, : len(prompts[p])]
         parts = (terms.bias[p], terms.embedding[p], terms.mlps[p].sum())
         return {
             "tokens": [model.tokenizer.decode([t]) for t in prompts[p].tolist()],
-            "sources": (1000 * told).round().int().flatten().tolist(),
+            "sources": (1000 * of_listed).round().int().flatten().tolist(),
             "probability": round(float(probability[p]), 5),
             **as_record(*parts, here[p], heads),
         }
@@ -97,10 +100,10 @@ def looked_up(
 def as_record(
     bias: Tensor, embedding: Tensor, mlps: Tensor, of_heads: Tensor, listed: Tensor
 ) -> dict[str, Any]:
-    """The terms of one pre-activation; they still add up when rounded, but for the rounding."""
+    """Return the terms of one pre-activation; rounded, they add up to within the rounding."""
     [b, e, m, rest] = rounded([bias, embedding, mlps, of_heads.sum() - of_heads[listed].sum()])
-    told = rounded(of_heads[listed])
-    return {"bias": b, "embedding": e, "mlps": m, "heads": told, "rest": rest}
+    terms = rounded(of_heads[listed])
+    return {"bias": b, "embedding": e, "mlps": m, "heads": terms, "rest": rest}
 
 
 def rounded(values: Iterable[Any]) -> list[float]:
@@ -169,7 +172,7 @@ def position_record(splits: Mapping[str, AdditiveDecomposition]) -> dict[str, An
 
 
 def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> list[dict[str, Any]]:
-    """Return the heads of one first exact. A token's score beyond that of the average token at
+    """Return the heads of one first layer. A token's score beyond that of the average token at
     source i is `g_i . (x_t - mean x)`: its log content, and the interaction, if it depends on i.
     """
     exact, sources = split.exact, split.n - torch.tensor(distances)
@@ -182,10 +185,10 @@ def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> lis
 
     def one(h: int) -> dict[str, Any]:
         content = split.log_content[h]
-        liked = usual[content[usual].argsort(descending=True)]
+        falling = usual[content[usual].argsort(descending=True)]
         ends = occurring[content[occurring].argsort(descending=True)]
-        told = liked[[0, len(liked) // 2, -1]]
-        x = layer_norm(exact.E[told, None] + exact.position_offset[sources], exact.readout.eps)
+        some = falling[[0, len(falling) // 2, -1]]
+        x = layer_norm(exact.E[some, None] + exact.position_offset[sources], exact.readout.eps)
         more = ((x - split.mean[sources]) * exact.qk_direction[h, sources]).sum(-1)  # token source
         spread = {name: round(account.loc[h, name], 4) for name in ("where", "what", "interaction")}
         return {
@@ -193,15 +196,15 @@ def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> lis
             **spread,
             "kernel": significant(split.kernels[h, sources].clamp(min=FAINTEST).log(), 3),
             "most": [
-                {"token": token(t), "content": significant(content[t], 3)} for t in ends[:LIKED]
+                {"token": token(t), "content": significant(content[t], 3)} for t in ends[:ENDS]
             ],
             "least": [
                 {"token": token(t), "content": significant(content[t], 3)}
-                for t in ends.flip(0)[:LIKED]
+                for t in ends.flip(0)[:ENDS]
             ],
             "tokens": [
                 {"token": token(t), "more": significant(m, 3)}
-                for t, m in zip(told, more, strict=True)
+                for t, m in zip(some, more, strict=True)
             ],
         }
 
@@ -209,7 +212,7 @@ def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> lis
 
 
 def significant(values: Tensor, digits: int) -> Any:
-    """A tensor as plain numbers with this many significant digits."""
+    """Return a tensor as plain numbers with this many significant digits."""
     if values.ndim:
         return [significant(value, digits) for value in values.unbind()]
     return float(f"{values:.{digits}g}")

@@ -1,9 +1,9 @@
-/** What modules speak of, by the names that all of them have for it: types, and nothing that runs.
+/** The types that the modules share; nothing here runs.
  *
  *  @typedef {import("./engine/circuit.js").Circuit} Circuit
- *  @typedef {import("./engine/fixedQuery.js").AskedLayer | LearnedLayer} Layer
+ *  @typedef {import("./engine/fixedQuery.js").FixedQueryLayer | LearnedLayer} Layer
  *  @typedef {import("./engine/absolutePositions.js").LearnedLayer} LearnedLayer
- *  @typedef {import("./engine/neuron.js").HeardNeuron} HeardNeuron
+ *  @typedef {import("./engine/neuron.js").NeuronPredictor} NeuronPredictor
  *  @typedef {import("./engine/reading.js").LayerReader} LayerReader
  *  @typedef {import("./engine/reading.js").Reading} Reading
  *  @typedef {import("./ui/plot.js").Chart} Chart
@@ -18,7 +18,7 @@
  *    adds: number}} Part what a source gives a neuron through one head: `value` is what the token would add
  *    if the head attended to nothing else
  *  @typedef {{top: Float64Array, mean: Float64Array, tokens: Int32Array}} Ranked
- *    `top` and `mean` neuron by neuron; of tokens as many a neuron as are known, the largest first
+ *    `top` and `mean` neuron by neuron; `tokens` has the same number for each neuron, the largest first
  *
  *  @typedef Seen a text, as the heads at a destination read it
  *  @property {(heads: number[]) => Float64Array[]} contents content_h of every source, a row a head
@@ -40,7 +40,7 @@
  *
  *  @typedef {{id: number, denominators: number[], scale: number}} Destination
  *  @typedef {{family: string, because: string, effectiveTokens: number, halfMass: number,
- *    unevenness: number, copyPreference: number | null}} Family a head's, and what it was told from
+ *    unevenness: number, copyPreference: number | null}} Family a head's, and the numbers that it follows from
  *  @typedef {{name: string, type: string, shape: number[], offset: number}} TensorEntry
  *  @typedef {{
  *    format: string, version: number, tensors: TensorEntry[], model: string, vocab_size: number,
@@ -51,16 +51,16 @@
  *    vocab: string[], bos: number, byte_level: boolean, words?: string, folder?: string}} CommonHeader
  *    its further parts, where it has some, lie in a folder beside it, named for what it holds
  *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number}} LayerHeader of weights
- *  @typedef {CommonHeader & {length: number, shared?: number}} AskedHeader of one destination, the
+ *  @typedef {CommonHeader & {length: number, shared?: number}} FixedQueryHeader of one destination, the
  *    rarer tokens `shared` a file
  *  @typedef {(name: string, onProgress: (share: number) => void, signal?: AbortSignal) =>
  *    Promise<Record<string, any>>} FetchPart gives the tensors of such a part
  *  @typedef {{onProgress?: (share: number) => void, signal?: AbortSignal}} Bringing
  *
  *  @typedef {{heads: number[], n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
- *  @typedef {{text: string, asked: number, pieces: {id: number, text: string}[], spare: number,
+ *  @typedef {{text: string, start: number, pieces: {id: number, text: string}[], spare: number,
  *    from: number, stretches: string[], reading: Reading}} Taken a text, its tokens with their stretches of
- *    it, and the window that is read: where it was asked to begin, how far it may move, where it begins,
+ *    it, and the window that is read: where it was to begin (`start`), how far it may move, where it begins,
  *    its tokens as the text has them
  *
  *  @typedef {Pick<import("@anywidget/types").AnyModel, "set" | "on" | "off" | "save_changes" | "send"> & {

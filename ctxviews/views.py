@@ -52,7 +52,7 @@ class View(anywidget.AnyWidget):
         super().__init__(**state)
 
     def state(self) -> dict[str, Any]:
-        """What a reader can turn, by name."""
+        """Return what a reader can turn, by name."""
         return {name: getattr(self, name) for name in sorted(self.trait_names(turned=True))}
 
     def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict] | None:
@@ -61,8 +61,8 @@ class View(anywidget.AnyWidget):
         return data | {"text/html": self.place(), "text/plain": repr(self)}, metadata
 
     def place(self) -> str:
-        """Where a built page puts the view, with the picture in it; what the view cannot compute
-        there goes along.
+        """Return the element in which a built page puts the view, with the picture in it;
+        what the view cannot compute there goes along.
         """
         along = {name: getattr(self, name) for name in self.trait_names(along=True)}
         everything = self.state() | along
@@ -91,22 +91,22 @@ class Prepared:
     heads: int
     neurons: int
     positions: int
-    asking: list[int]
+    query_tokens: list[int]
 
 
 PREPARED: WeakKeyDictionary[LayerWeights | FixedQuery | Study, Prepared] = WeakKeyDictionary()
 
 
 def prepared(of: LayerWeights | FixedQuery | Study) -> Prepared:
-    """Made once for weights, a destination or a study, and let go with it."""
+    """Return what is packed once for weights, a query or a study, and released with it."""
     if of not in PREPARED:
         PREPARED[of] = packed_once(of)
     return PREPARED[of]
 
 
 def packed_once(of: LayerWeights | FixedQuery | Study, name: str = "") -> Prepared:
-    """Weights know every destination; anything else is asked at its own, with a study's heads, or
-    with the stable ones, and all where none is.
+    """Return the packed layer of weights, for any query; of anything else for its own query, with a
+    study's heads, or with the stable ones, and all where none is.
     """
     if isinstance(of, LayerWeights) and not of.both_sides:
         count, sizes = len(passages(of)), (of.n_heads, of.n_neurons, of.n_ctx)
@@ -127,7 +127,7 @@ class LayerView(View):
     """A view that computes with a first layer: of weights, or where `any_layer` of a destination, a
     study or a stored layer's file.
 
-    What is kept in sync is the packed layer's name; a notebook asks for the layer itself when it
+    What is kept in sync is the packed layer's name; a notebook requests the layer itself when it
     has none of that name, so that it is sent once for all views of the same thing.
     """
 
@@ -138,17 +138,17 @@ class LayerView(View):
         self.of = viewed(of, type(self))
         self.prepared = prepared(self.of)
         super().__init__(picture, layer=self.prepared.digest, **state)
-        self.on_msg(LayerView.answer)
+        self.on_msg(LayerView.send_layer)
 
-    def answer(self, message: Any, buffers: Sequence[bytes]) -> None:
-        """Sends the packed layer to a notebook that asks for it."""
+    def send_layer(self, message: Any, buffers: Sequence[bytes]) -> None:
+        """Send the packed layer to a notebook that requests it."""
         if message == {"wanted": "layer"}:
             self.send({"layer": self.prepared.digest}, buffers=[self.prepared.data])
 
 
 def viewed(of: Viewed, view: type[LayerView]) -> LayerWeights | FixedQuery | Study:
-    """What a kind of view is given, opened where it is a stored layer's file, or a ValueError where
-    that view cannot show it.
+    """Return what a kind of view is given, opened where it is a stored layer's file. Raises
+    ValueError where that view cannot show it.
     """
     learned = isinstance(of, LayerWeights) and not of.both_sides
     if learned or (view.any_layer and isinstance(of, Viewed)):
@@ -161,7 +161,7 @@ def viewed(of: Viewed, view: type[LayerView]) -> LayerWeights | FixedQuery | Stu
 
 
 def whole(value: int, size: int, name: str) -> int:
-    """The number, if it is one of 0 ... size - 1; traitlets.TraitError otherwise."""
+    """Return the number, if it is one of 0 ... size - 1; raises traitlets.TraitError otherwise."""
     if 0 <= value < size:
         return value
     raise traitlets.TraitError(f"{name} {value}: there are 0 to {size - 1}")
@@ -172,14 +172,14 @@ class Whole(Int):
     view.
     """
 
-    def __init__(self, default: int, size: Callable[[Any], int], said: str):
+    def __init__(self, default: int, size: Callable[[Any], int], noun: str):
         super().__init__(default)
-        self.size, self.said = size, said
+        self.size, self.noun = size, noun
 
     def validate(self, obj: Any, value: Any) -> int:
         value = super().validate(obj, value)
         left = value == self.default_value == -1
-        return value if left else whole(value, self.size(obj), self.said)
+        return value if left else whole(value, self.size(obj), self.noun)
 
 
 class Heads(List):
@@ -193,15 +193,15 @@ class Heads(List):
         return sorted({whole(head, obj.prepared.heads, "head") for head in heads})
 
 
-class Asking(Int):
-    """The id of a token for which the packed layer knows a circuit; -1 for the usual one."""
+class QueryToken(Int):
+    """The id of a query token whose circuit the packed layer has; -1 for the usual one."""
 
     def validate(self, obj: Any, value: Any) -> int:
-        value, known = super().validate(obj, value), obj.prepared.asking
-        if value in (-1, *known):
+        value, ids = super().validate(obj, value), obj.prepared.query_tokens
+        if value in (-1, *ids):
             return value
-        listed = ", ".join(map(str, known))
-        raise traitlets.TraitError(f"token {value}: those that can ask are {listed}, and -1")
+        listed = ", ".join(map(str, ids))
+        raise traitlets.TraitError(f"token {value}: the query tokens are {listed}, and -1")
 
 
 passage_count = attrgetter("prepared.passages")  # of a view of a layer
@@ -211,7 +211,7 @@ position_count = attrgetter("prepared.positions")
 
 
 def character_count(view: LayerView) -> int:
-    """Characters that the live reader keeps of a text; no window begins behind them."""
+    """Return how many characters the live reader keeps of a text; no window begins behind them."""
     return 16 * view.prepared.positions
 
 
@@ -250,8 +250,8 @@ class Kernels(LayerView):
     """The positional kernels of heads over the distance from the destination (chapter 3).
 
     `heads` are drawn, all of them if the list is empty; a `family` other than "all" draws its
-    heads instead. `n` is the destination and `token` the id of the token that asks there; -1 is
-    the place and the token at which the layer's families were told.
+    heads instead. `n` is the position of the query and `token` the id of its token; -1 is the
+    position and the token at which the heads' families were determined.
     """
 
     module = "kernels"
@@ -262,7 +262,7 @@ class Kernels(LayerView):
     family = Enum(
         ("all", "local", "duplicate-token", "uniform", "remote", "slowly decaying"), "all"
     ).tag(sync=True, turned=True)
-    token = Asking(-1).tag(sync=True, turned=True)
+    token = QueryToken(-1).tag(sync=True, turned=True)
 
     @traitlets.validate("n")
     def _n(self, proposal: dict) -> int:
@@ -312,9 +312,9 @@ class NeuronExplorer(LayerView):
     the one destination of a `cx.fix_query`, a study or a stored layer's file, of any model.
 
     No `heads` mean the stable ones, `threshold` 0 the rule's, `token` -1 the usual destination,
-    `neuron` -1 the loudest, `passage` -1 the one with the largest summary. `pinned` is a neuron
-    that stays beside the chosen one, -1 for none. `search` is a token as a reader types it: the
-    view shows the neurons that it drives.
+    `neuron` -1 the one with the largest top, `passage` -1 the one with the largest summary.
+    `pinned` is a neuron that stays beside the chosen one, -1 for none. `search` is a token as a
+    reader types it: the view shows the neurons that it drives.
     """
 
     module = "neurons"
@@ -322,7 +322,7 @@ class NeuronExplorer(LayerView):
     _esm = bundled("views/neurons.js")
     heads = Heads().tag(sync=True, turned=True)
     threshold = Float(0.0).tag(sync=True, turned=True)
-    token = Asking(-1).tag(sync=True, turned=True)
+    token = QueryToken(-1).tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
     pinned = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
     passage = Whole(-1, passage_count, "passage").tag(sync=True, turned=True)
@@ -338,15 +338,15 @@ class NeuronExplorer(LayerView):
 
 
 class LiveReader(LayerView):
-    """What two texts tell the neurons, while they are typed (chapters 5 and 9): of weights, or of a
-    destination, a study or a stored layer's file, where a shorter text is read as if it stood right
-    before the destination.
+    """What the heads add to the neurons on two texts, while they are typed (chapters 5 and 9): of
+    weights, or of a destination, a study or a stored layer's file, where a shorter text is read as
+    if it stood right before the destination.
 
     `text` and `other` are the texts; while both are empty, a paragraph in British and in American
     spelling stands there. `heads` are the circuit's, [] for the stable ones. `neuron` is the one
     that shades the tokens; -1 leaves it to the view, which takes the one in which the texts
     differ most. `shades` are those of the whole texts, or of what stands before the cursor.
-    `window` says how many tokens of a text longer than the context stand before those that are
+    `window` is how many tokens of a text longer than the context stand before those that are
     read, at most as many as do not fit; `cursor` which of those is looked at, -1 the last. Those of
     the second text are `other_window` and `other_cursor`.
     """
@@ -366,8 +366,8 @@ class LiveReader(LayerView):
 
 
 class Spellings(View):
-    """Texts in two spellings, shaded for one neuron: by what the model computes, and by what the
-    weights of `heads` say, which the view computes again of any words (chapter 0).
+    """Texts in two spellings, shaded for one neuron: by what the model computes, and by the
+    prediction from the weights of `heads`, which the view computes again for any words (chapter 0).
 
     `texts` are two, each with its name, its tokens and both lists of numbers, one a token; `full`
     is what has the full shade. `british` and `american` are what a reader typed in their place.
@@ -376,7 +376,7 @@ class Spellings(View):
 
     module = "spellings"
     _esm = bundled("views/spellings.js")
-    layer = Unicode(help="the name of what the neuron's heads say").tag(sync=True)
+    layer = Unicode(help="the name of the packed neuron").tag(sync=True)
     file = Unicode("neuron.bin", help="where a built page has it").tag(along=True)
     record = Dict(help="both texts").tag(sync=True, along=True)
     british = Unicode("").tag(sync=True, turned=True)
@@ -399,27 +399,27 @@ class Spellings(View):
             {"name": name, "words": list(words)}
             | {
                 "model": [round(float(v), 3) for v in model],
-                "told": [round(float(v), 3) for v in told],
+                "told": [round(float(v), 3) for v in predicted],
             }
-            for name, words, model, told in texts
+            for name, words, model, predicted in texts
         ]
         record = {"texts": two, "full": full}
         super().__init__(picture, layer=self.prepared.digest, record=record, **state)
-        self.on_msg(LayerView.answer)
+        self.on_msg(LayerView.send_layer)
 
 
 class Positions(View):
-    """What a head's scores depend on in models that keep positions in different ways: where, what,
-    and both (chapter 11).
+    """What a head's scores depend on in models that keep positions in different ways: position,
+    content, and both (chapter 11).
 
-    `splits` are of first layers asked at one n, by the name of their positions. `kind` counts them,
-    `head` the heads of a layer. Raises ValueError for no layers, and where they are asked at
-    different places.
+    `splits` are of first layers at one n, by the name of their positions. `kind` counts them,
+    `head` the heads of a layer. Raises ValueError for no layers, and for layers at different
+    positions.
     """
 
     module = "positions"
     _esm = bundled("views/positions.js")
-    record = Dict(help="what each first layer is asked for").tag(sync=True, along=True)
+    record = Dict(help="what the view shows of each first layer").tag(sync=True, along=True)
     kind = Whole(0, lambda view: len(view.record["kinds"]), "kind").tag(sync=True, turned=True)
     head = Whole(0, lambda view: view.most_heads(), "head").tag(sync=True, turned=True)
 

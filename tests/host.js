@@ -1,6 +1,6 @@
 /** A host of the plain anywidget protocol: a model has these six functions and nothing else, and an
  *  event is one name. Every view gets a bundle of its own, as in a notebook. With a style sheet it
- *  stands in a shadow; a `silent` host answers nothing, and nobody waits for the view. */
+ *  stands in a shadow; a `silent` host sends nothing, and the view is not awaited. */
 window.host = async ({ source, state, data, css, silent }) => {
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   const module = await import(url);
@@ -8,7 +8,7 @@ window.host = async ({ source, state, data, css, silent }) => {
     data && (await new Blob(["-------", await (await fetch(data)).blob()]).arrayBuffer());
   const values = { ...state };
   const listeners = new Map();
-  const heard = (name) => {
+  const listenersOf = (name) => {
     if (!/^(change(:\w+)?|msg:custom)$/.test(name)) throw new Error(`no event: ${name}`);
     if (!listeners.has(name)) listeners.set(name, new Set());
     return listeners.get(name);
@@ -18,17 +18,17 @@ window.host = async ({ source, state, data, css, silent }) => {
     set(name, value) {
       if (JSON.stringify(values[name]) === JSON.stringify(value)) return;
       values[name] = value;
-      for (const event of [`change:${name}`, "change"]) for (const run of heard(event)) run();
+      for (const event of [`change:${name}`, "change"]) for (const run of listenersOf(event)) run();
     },
     save_changes() {},
-    on: (name, run) => void heard(name).add(run),
-    off: (name, run) => void heard(name).delete(run),
-    async send(said) {
-      window.asked = (window.asked ?? 0) + 1;
+    on: (name, run) => void listenersOf(name).add(run),
+    off: (name, run) => void listenersOf(name).delete(run),
+    async send(message) {
+      window.requests = (window.requests ?? 0) + 1;
       await null; // an answer is never there at once
       const [answer, buffers] = [{ layer: values.layer }, [new DataView(larger, 7)]];
-      if (said.wanted === "layer" && !silent)
-        for (const run of heard("msg:custom")) run(answer, buffers);
+      if (message.wanted === "layer" && !silent)
+        for (const run of listenersOf("msg:custom")) run(answer, buffers);
     },
   };
   const el = document.createElement("div");

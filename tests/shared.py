@@ -8,7 +8,7 @@ from unittest.mock import Mock
 # Before anything imports huggingface_hub: no test may reach a network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.pop("CTX_TEXTS", None)  # nor texts from outside
-# Results are held against each other on the CPU; test_device.py asks for a GPU where one is shown.
+# Results are held against each other on the CPU; test_device.py needs a GPU where one is shown.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
@@ -138,7 +138,7 @@ def drawn():
 
 @pytest.fixture(scope="session")
 def here(precise):
-    """A destination in the midst of those texts, asked by " the"."""
+    """A query in the midst of those texts, its token " the"."""
     return cx.fix_query(precise, n=20)
 
 
@@ -234,14 +234,14 @@ def html():
 
 @pytest.fixture
 def refused(capsys):
-    """A function that calls a tool for what cannot be done, and gives the one line that it says."""
+    """A function that calls a tool for what cannot be done, and returns the line that it prints."""
 
     def called(main, *words, code=2):
         capsys.readouterr()
         assert main([*map(str, words)]) == code
-        *_, said = capsys.readouterr().err.splitlines()  # behind bars of what was done before
-        assert re.match(r"\w+: ", said), "it is the whole of it"
-        return said
+        *_, line = capsys.readouterr().err.splitlines()  # behind bars of what was done before
+        assert re.match(r"\w+: ", line), "it is the whole of it"
+        return line
 
     return called
 

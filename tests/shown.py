@@ -1,7 +1,7 @@
 """What a page shows, as tests read it: numbers as they are printed, tables, texts, sliders, and the
-address that says a state.
+fragment of an address that holds a state.
 
-    from shown import asking, cells, check
+    from shown import fragment, cells, check
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,20 +32,20 @@ def check(texts: Sequence[str], truth: Any, near: Any = 0.0) -> None:
 
 
 def cells(scope: Page | Locator, rows: str = "tbody tr") -> list[list[str]]:
-    """What the cells of a table say, row by row."""
+    """The texts of a table's cells, row by row."""
     return each(scope.locator(rows), "[...e.cells].map((cell) => cell.innerText.trim())")
 
 
-def asking(**state: Any) -> str:
-    """An address that says this of a view's traits."""
-    said = {n: ",".join(map(str, v)) if isinstance(v, list) else v for n, v in state.items()}
-    if "threshold" in said:
-        said["theta"] = said.pop("threshold")
-    return "#" + urlencode(said, safe=",", quote_via=quote)
+def fragment(**state: Any) -> str:
+    """The fragment of an address that gives a view these traits."""
+    values = {n: ",".join(map(str, v)) if isinstance(v, list) else v for n, v in state.items()}
+    if "threshold" in values:
+        values["theta"] = values.pop("threshold")
+    return "#" + urlencode(values, safe=",", quote_via=quote)
 
 
 def readings(slider: Locator, *keys: str) -> Iterator[str]:
-    """What a slider says after each of these keys."""
+    """What a slider shows after each of these keys."""
     for key in keys:
         slider.press(key)
         yield slider.get_attribute("aria-valuetext") or ""
@@ -58,7 +58,7 @@ def loads(page: Page, ending: str) -> int:
 
 
 def each(found: Locator, what: str) -> list[Any]:
-    """Of every element that is found what an expression says of it, as `e`."""
+    """The value of an expression for every element that is found, as `e`."""
     return found.evaluate_all(f"all => all.map((e) => {what})")
 
 
@@ -67,9 +67,9 @@ def titles(text: Locator) -> list[str]:
     return each(text.locator("[data-place]"), "e.title")
 
 
-def adds(said: Iterable[str]) -> list[str]:
+def adds(labels: Iterable[str]) -> list[str]:
     """What these tokens add, as it is printed."""
-    return [title.rpartition(" ")[2] for title in said]
+    return [title.rpartition(" ")[2] for title in labels]
 
 
 def named(token: str) -> str:

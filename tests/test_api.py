@@ -1,4 +1,4 @@
-"""The reference: every public name is there, says what it does, and shows it."""
+"""The reference: every public name is there, states what it does, and shows it."""
 
 import inspect
 import re
@@ -68,7 +68,7 @@ def test_every_name_that_readers_meet_has_an_entry():
 
 
 @pytest.mark.parametrize("name", [n for n in [*NAMES, *MEMBERS] if code_of(n)])
-def test_it_says_what_it_does_and_shows_it(name):
+def test_a_docstring_states_what_it_does_and_shows_it(name):
     text = inspect.getdoc(code_of(name))
     assert text and (text[0].isupper() or text[0] in "`0123456789")
     example = [line for line in text.splitlines() if line.startswith((">>> ", "... "))]
@@ -78,8 +78,8 @@ def test_it_says_what_it_does_and_shows_it(name):
 def test_shapes_read_as_they_are_written(html):
     files = [html / f"{api_reference.PAGES}.html", *(html / api_reference.PAGES).glob("*.html")]
     pages = {f.stem: BeautifulSoup(f.read_text("utf-8"), "html.parser").get_text() for f in files}
-    for said in pages.values():
-        assert not re.search(r"ForwardRef|jaxtyping|<class|0x[0-9a-f]{6}|/home|/work", said)
+    for page in pages.values():
+        assert not re.search(r"ForwardRef|jaxtyping|<class|0x[0-9a-f]{6}|/home|/work", page)
     words = " ".join(pages["decompose"].split())
     assert 'tokens: Int[Tensor, "pos"]' in words
     assert 'Float[Tensor, "head source"]' in words
@@ -90,7 +90,7 @@ README = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_tex
 
 @pytest.mark.parametrize(("code", "shows"), zip(README, (["top tokens"], ["Score("]), strict=True))
 def test_the_examples_of_the_readme_run_as_they_stand(code, shows, capsys, monkeypatch):
-    """On the first hundred texts of those that they ask for."""
+    """On the first hundred of the texts that they use."""
     hundred = partial(cx.texts.collection, count=100)
     monkeypatch.setattr(cx.texts, "collection", lambda reader, *_: hundred(reader))
     exec(code, {})

@@ -50,7 +50,7 @@ def test_a_chapter_has_the_parts_of_the_house_style(chapter):
     first = next(c for c in source.cells if c.cell_type == "code")
     assert tagged(source, "setup") == [first]
     (parameters,) = tagged(source, "parameters")
-    assert 'MODEL = "gpt2"' in parameters.source, "it says how to read GPT-2 itself"
+    assert 'MODEL = "gpt2"' in parameters.source, "it shows how to read GPT-2 itself"
     ledgers = [c for c in tagged(source, "nbval-check-output") if "cb.ledger(" in c.source]
     assert len(ledgers) == 1, "one ledger, and it is compared"
     numbers = re.findall(r"picture\(\s*\w+,\s*f?\"([^\"]+)\"", chapter.read_text("utf-8"))
@@ -103,16 +103,16 @@ def test_an_average_over_heads_in_an_answer_is_weighted_by_variance_share_or_nam
 
 
 def test_the_method_in_six_lines_is_the_same_on_the_first_page_and_in_chapter_5():
-    said = {
+    claims = {
         c.stem: prose(source).partition("## The method in six lines")[2]
         for c, source in SOURCES.items()
     }
-    first, last = (re.findall(r"(?m)^\d\. .*", said[c])[:6] for c in ("00_welcome", "05_circuit"))
+    first, last = (re.findall(r"(?m)^\d\. .*", claims[c])[:6] for c in ("00_welcome", "05_circuit"))
     assert len(first) == 6 and first == last
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.stem)
-def test_the_committed_notebook_is_its_chapter_executed_and_found_the_numbers_it_says(chapter):
+def test_the_committed_notebook_is_its_chapter_executed_and_found_the_numbers_it_states(chapter):
     assert build_book.refusals(chapter) == []
     outputs_of(nbformat.read(build_book.committed(chapter), as_version=4))
 
@@ -191,7 +191,7 @@ FULL = Mock(side_effect=OSError(28, "No space left on device"))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "change", "says"),
+    ("arguments", "change", "message"),
     [
         ([], None, r"01_x.py, code cell 2 \('b = a / 0'\): ZeroDivisionError: division by zero"),
         (["--chapter", "2"], None, "no chapter '2'; there are 01_x"),
@@ -202,24 +202,26 @@ FULL = Mock(side_effect=OSError(28, "No space left on device"))
     ids=["failing", "chapter", "model", "texts", "disk"],
 )
 def test_what_cannot_be_executed_leaves_the_notebook(
-    house, monkeypatch, refused, arguments, change, says
+    house, monkeypatch, refused, arguments, change, message
 ):
     notebook = house("# %%\na = 1\n" + ("" if change else "\n# %%\nb = a / 0\n"))
     with monkeypatch.context() as patch:
         if change:
             change(patch)
-        said = refused(build_book.main, "execute", *arguments, code=1)
-    assert re.search(f"^book: .*{says}", said)
+        output = refused(build_book.main, "execute", *arguments, code=1)
+    assert re.search(f"^book: .*{message}", output)
     assert notebook.read_text() == "as it was"
     assert list(notebook.parent.iterdir()) == [notebook], "nothing half-written is left"
 
 
-@pytest.mark.parametrize("asked", ["check --model gpt2", "site --chapter 1", "pages --chapter 1"])
-def test_what_does_not_go_together_is_no_way_to_ask(repository, capsys, asked):
+@pytest.mark.parametrize(
+    "arguments", ["check --model gpt2", "site --chapter 1", "pages --chapter 1"]
+)
+def test_what_does_not_go_together_is_refused(repository, capsys, arguments):
     with pytest.raises(SystemExit):
-        build_book.main(asked.split())
-    said = capsys.readouterr().err
-    assert re.search("which is mini's, can be checked|--chapter does not go with", said)
+        build_book.main(arguments.split())
+    output = capsys.readouterr().err
+    assert re.search("which is mini's, can be checked|--chapter does not go with", output)
 
 
 def test_a_chapter_is_executed_once_and_alone_when_it_changes(house, tmp_path):
@@ -282,7 +284,7 @@ CHECKED = '# %% tags=["nbval-check-output"]\n'
 @pytest.fixture
 def book(house, tmp_path, capsys):
     """A repository with one chapter and the notebook that `execute` makes of it, and a function
-    that checks it: its exit status, and what it says.
+    that checks it: its exit status, and what it prints.
     """
     body = f"# %%\nfrom ctxlib import read\n\n{CHECKED}a = read.tv()\nprint(f'TV {{a:.2f}}')\n"
     notebook = house(body)
@@ -295,17 +297,17 @@ def book(house, tmp_path, capsys):
         before = notebook.read_bytes()
         status = build_book.main([step, *options])
         assert notebook.read_bytes() == before, "checking writes no notebook"
-        said = capsys.readouterr()
-        return status, said.out + said.err
+        captured = capsys.readouterr()
+        return status, captured.out + captured.err
 
     return SimpleNamespace(root=tmp_path, notebook=notebook, check=check)
 
 
 def test_a_notebook_is_checked_once_and_a_changed_formula_is_found(book):
-    status, said = book.check()
-    assert status == 0 and "01_x.ipynb: checked in" in said
-    status, said = book.check()
-    assert status == 0 and "01_x.ipynb: unchanged" in said
+    status, output = book.check()
+    assert status == 0 and "01_x.ipynb: checked in" in output
+    status, output = book.check()
+    assert status == 0 and "01_x.ipynb: unchanged" in output
     (book.root / "other.py").write_text("# nor this\n")
     (book.root / "book" / "another.md").write_text("a page\n")
     assert "checked in" not in book.check()[1], "what it does not read changes nothing"
@@ -314,14 +316,14 @@ def test_a_notebook_is_checked_once_and_a_changed_formula_is_found(book):
         ("return 0.03", 1, r"'TV 0\.01\\n' == 'TV 0\.03\\n'"),
     ):
         (book.root / "ctxlib" / "read.py").write_text(f"def tv():\n    {formula}\n")
-        status, said = book.check("--chapter", "01_x")
-        assert status == expected and re.search(found, said)
+        status, output = book.check("--chapter", "01_x")
+        assert status == expected and re.search(found, output)
 
 
 def test_a_notebook_that_is_not_its_chapter_run_is_refused(book, monkeypatch):
-    def refused(says, *, step="check"):
-        status, said = book.check(step=step)
-        assert status == 1 and re.search(says, said) and "checked in" not in said
+    def refused(message, *, step="check"):
+        status, output = book.check(step=step)
+        assert status == 1 and re.search(message, output) and "checked in" not in output
 
     def no_site(model):
         raise AssertionError("no site is built of it")
@@ -342,8 +344,8 @@ def test_a_notebook_that_is_not_its_chapter_run_is_refused(book, monkeypatch):
     for step in ("check", "book"):  # a failure is no stamp
         refused(rf"(?s){cell}.*a = read\.tv\(\).*'TV 0\.02\\n' == 'TV 0\.01\\n'", step=step)
     notebook = nbformat.reads(whole, as_version=4)
-    said = {"text/plain": repr(cb.finding("r > 0.9.", holds=False))}
-    notebook.cells[1].outputs.append(nbformat.v4.new_output("display_data", said))
+    data = {"text/plain": repr(cb.finding("r > 0.9.", holds=False))}
+    notebook.cells[1].outputs.append(nbformat.v4.new_output("display_data", data))
     nbformat.write(notebook, book.notebook)
     refused(r"01_x: code cell 2: Here it is otherwise: r > 0\.9\.")  # its prose contradicts it
     notebook.cells[1].outputs[-1] = nbformat.v4.new_output("error", ename="E", traceback=[])

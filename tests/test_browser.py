@@ -1,5 +1,5 @@
-"""The built site in a real browser: it asks nobody else for anything, says nothing on the console,
-shows every equation and picture, and can be used by everyone.
+"""The built site in a real browser: it requests nothing from other hosts, prints nothing on the
+console, shows every equation and picture, and can be used by everyone.
 
 Without Chromium these tests are left out, and say so.
 """
@@ -14,7 +14,7 @@ from viewing import PHONE, blameless, in_firefox_too, opened, serious, settled
 
 DESK = {"width": 1440, "height": 900}
 APART = ("h1", ".bd-sidebar-primary", ".bd-header-article", "footer", ".prev-next-footer")
-SAID = {  # of the controls, of the list or the lines, of the passage
+PHRASES = {  # of the controls, of the list or the lines, of the passage
     "explorer": ("rank every neuron", "a top above θ", "takes its share apart"),
     "reader": ("Swap a word", "The lines are", "takes its share apart"),
 }
@@ -31,7 +31,7 @@ PAGES = [
 
 @pytest.fixture
 def visit(window, site):
-    """A function that opens a page of the site; in the end nothing was asked of another host,
+    """A function that opens a page of the site; in the end nothing was requested from another host,
     missing or complained of.
     """
 
@@ -47,13 +47,13 @@ def visit(window, site):
 
 
 @pytest.mark.parametrize("name", ["book/explorer.html", "book/02_keys.html#turn-it"])
-def test_a_view_comes_as_one_module_and_asks_for_its_layer_once(visit, name):
+def test_a_view_comes_as_one_module_and_fetches_its_layer_once(visit, name):
     page = settled(visit(name))
-    asked = page.evaluate("performance.getEntriesByType('resource').map((e) => e.name)")
-    files = [file.rpartition("/views/")[2] for file in asked if file.endswith((".bin", ".js"))]
+    requested = page.evaluate("performance.getEntriesByType('resource').map((e) => e.name)")
+    files = [file.rpartition("/views/")[2] for file in requested if file.endswith((".bin", ".js"))]
     assert sum(file.endswith("/layer.bin") for file in files) == 1
     assert sum(file in ("neurons.js", "rows.js") for file in files) == 1
-    assert not any("/engine/" in file or "/ui/" in file for file in asked)
+    assert not any("/engine/" in file or "/ui/" in file for file in requested)
 
 
 def test_a_view_that_stands_in_another_page_is_its_tool_alone(visit):
@@ -80,7 +80,7 @@ def test_the_first_screen_of_a_phone_and_of_a_desk_reaches_the_tool(visit, name,
     # what there is to say of it stands in it
     assert page.locator("article p:not(.ctx-view *)").count() == 1
     captions = page.locator(".ctx-view .ctx-quiet:visible").all_inner_texts()
-    assert all(sum(said in text for text in captions) == 1 for said in SAID[name])
+    assert all(sum(phrase in text for text in captions) == 1 for phrase in PHRASES[name])
 
 
 def test_a_search_finds_pages_and_complains_of_none(browser, site):
@@ -112,7 +112,7 @@ def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, nam
     numbers = each(page.locator("td.number"), "[getComputedStyle(e).textAlign, e.textContent]")
     assert not [n for n in numbers if n[0] != "right" or n[1].strip("+−±%.,0123456789 \n")]
     if name == "book/02_keys":
-        assert len(numbers) > 20 and any("−" in said for _, said in numbers), (
+        assert len(numbers) > 20 and any("−" in text for _, text in numbers), (
             "no hyphen for a minus"
         )
     if re.match(r"book/(\d\d|[A-Z])_", name):
@@ -145,7 +145,7 @@ LACKING = """() => [...document.querySelectorAll(
 
 #: What a phone would show in part: formulas in a line that are cut off, drawings that cannot be
 #: scrolled to their end or have letters too small to read, and a page that is wider; and solutions
-#: that nobody has asked for.
+#: that nobody needs yet.
 CUT = """async () => {
     const found = (those) => [...document.querySelectorAll(those)];
     const shown = found('.admonition.dropdown:not(.toggle-hidden)');
@@ -186,10 +186,10 @@ def test_a_line_of_prose_has_about_seventy_characters_and_a_minus_is_one(visit):
     lines = """all => all.map(p => [p.textContent,
         p.offsetHeight / parseFloat(getComputedStyle(p).lineHeight)])"""
     found = prose.evaluate_all(lines)
-    long = [len(said) / (lines - 0.5) for said, lines in found if lines > 2.5]
+    long = [len(text) / (lines - 0.5) for text, lines in found if lines > 2.5]
     assert len(long) > 4
     assert 64 < statistics.median(long) < 76
-    assert not [said for said, _ in found if re.search(r"(^|[\s(\[])-\.?\d", said)]
+    assert not [text for text, _ in found if re.search(r"(^|[\s(\[])-\.?\d", text)]
 
 
 @in_firefox_too

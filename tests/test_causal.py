@@ -72,8 +72,12 @@ def test_the_mean_inside_the_heads_is_that_over_texts(tiny, drawn):
     near(causal.mean_z(tiny, iter(drawn), 9), z[:, :9].mean(0))
     labeled = [cx.texts.Text("a", "war", "en-GB", "", "", x) for x in drawn[:2]]
     near(causal.mean_z(tiny, labeled, 32), z[:2].mean(0))
-    for texts, length, says in (([], 9, "no texts"), (drawn, 0, "1 to 32"), (drawn, 40, "1 to 32")):
-        with pytest.raises(ValueError, match=says):
+    for texts, length, message in (
+        ([], 9, "no texts"),
+        (drawn, 0, "1 to 32"),
+        (drawn, 40, "1 to 32"),
+    ):
+        with pytest.raises(ValueError, match=message):
             causal.mean_z(tiny, texts, length)
 
 

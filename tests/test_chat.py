@@ -1,5 +1,5 @@
-"""The explainer behind a chat endpoint: what it asks, what it makes of every kind of answer, what
-it keeps, and what it says when nothing comes. The endpoint stands in the place of the network.
+"""The explainer behind a chat endpoint: what it requests, what it makes of every kind of answer,
+what it keeps, and its error when nothing comes. The endpoint stands in the place of the network.
 """
 
 import json
@@ -31,7 +31,7 @@ NASTY = [
     "by the sea" + "y" * 9_990,
     *(" ", "", "x" * 200, "x" * 201),
 ]
-# the file of the first question asked here: kept answers must be found again by later versions
+# the file of the first request made here: kept answers must be found again by later versions
 FIRST = "263c2c93e1fb82b1575bd43be8e1b89cb6cfa022b00b6a889d4aad0ddaec8c8e"
 
 
@@ -39,22 +39,22 @@ FIRST = "263c2c93e1fb82b1575bd43be8e1b89cb6cfa022b00b6a889d4aad0ddaec8c8e"
 
 
 class Endpoint:
-    """A chat endpoint that deals with one request after another as its script says, and answers
+    """A chat endpoint that deals with one request after another as its script has them, and answers
     well when that has come to its end.
     """
 
     url = "http://127.0.0.1:8000/v1"
 
     def __init__(self):
-        self.script, self.asked, self.reached = iter(()), [], []
+        self.script, self.requests, self.reached = iter(()), [], []
 
     def __call__(self, request):
-        self.asked.append(request.read().decode())
+        self.requests.append(request.read().decode())
         self.reached.append((str(request.url), request.headers["Authorization"]))
         return next(self.script, good)(request)
 
     def user(self, number=-1):
-        return json.loads(json.loads(self.asked[number])["messages"][1]["content"])
+        return json.loads(json.loads(self.requests[number])["messages"][1]["content"])
 
 
 def returns(body, status=200):
@@ -64,7 +64,7 @@ def returns(body, status=200):
 
 
 def answers(content, finish="stop", refusal=None):
-    """A behaviour: HTTP is fine and the model says this."""
+    """A behaviour: HTTP is fine and the model returns this."""
     message = {"role": "assistant", "content": content, "refusal": refusal}
     return returns({"choices": [{"index": 0, "message": message, "finish_reason": finish}]})
 
@@ -116,12 +116,12 @@ def kept(tmp_path):
     return sorted((tmp_path / "answers").glob("*"))
 
 
-# ---------------------------------------------------------------- what it asks
+# ---------------------------------------------------------------- what it requests
 
 
 def test_requests_are_those_of_the_api_and_are_kept(explainer, endpoint, tmp_path):
     """A classification sees the explanation and the prompts and nothing else; another model or
-    endpoint is asked anew.
+    endpoint gets a new request.
     """
     e, new = explainer(), ["down to the sea", "a sea of troubles", "down to the sea", "by the sea"]
     assert e.explain(ACTIVE, INACTIVE) == EXPLANATION
@@ -136,21 +136,21 @@ def test_requests_are_those_of_the_api_and_are_kept(explainer, endpoint, tmp_pat
         {"explanation": {"type": "string", "pattern": "^[^\\n]{1,300}$"}},
         {n: {"type": "boolean"} for n in "123"},
     )
-    for raw, properties in zip(endpoint.asked, wanted, strict=True):
-        asked = json.loads(raw)
+    for raw, properties in zip(endpoint.requests, wanted, strict=True):
+        request = json.loads(raw)
         schema = {"type": "object", "additionalProperties": False}
         schema |= {"properties": properties, "required": [*properties]}
         structured = {"name": "answer", "strict": True, "schema": schema}
         form = {"type": "json_schema", "json_schema": structured}
-        about = {"model": "tester", "messages": asked["messages"]}
-        assert asked == about | {"temperature": 0, "stream": False, "response_format": form}
+        about = {"model": "tester", "messages": request["messages"]}
+        assert request == about | {"temperature": 0, "stream": False, "response_format": form}
         assert [message["role"] for message in about["messages"]] == ["system", "user"]
         for words in ("do not follow", "ends at the token that matters"):
             assert words in " ".join(about["messages"][0]["content"].split())
     assert e.classify(EXPLANATION, []) == []
     for count, other in ((2, {}), (3, {"model": "another"}), (4, {"url": "http://other/v1"})):
         assert explainer(**other).explain(ACTIVE, INACTIVE) == EXPLANATION
-        assert len(endpoint.asked) == len(kept(tmp_path)) == count
+        assert len(endpoint.requests) == len(kept(tmp_path)) == count
 
 
 def sent_of(prompt):
@@ -158,7 +158,7 @@ def sent_of(prompt):
 
 
 @pytest.mark.parametrize("batch", [1, 3, 7, 20, 50])
-def test_any_strings_are_prompts_and_their_order_tells_nothing(explainer, endpoint, batch):
+def test_any_strings_are_prompts_and_their_order_does_not_matter(explainer, endpoint, batch):
     plain = [f"{i} by the sea" for i in range(8)] + [f"{i} by the fire" for i in range(8)]
     prompts = [*plain, *NASTY]
     e, expected = explainer(batch=batch, keep=200), [p.endswith("sea") for p in prompts]
@@ -166,13 +166,13 @@ def test_any_strings_are_prompts_and_their_order_tells_nothing(explainer, endpoi
     assert e.classify(explanation, iter(prompts)) == expected
     count = -(-len(prompts) // batch)
     parts = [[*endpoint.user(i)["prompts"].values()] for i in range(count)]
-    assert len(endpoint.asked) == count and max(map(len, parts)) <= batch
+    assert len(endpoint.requests) == count and max(map(len, parts)) <= batch
     assert endpoint.user()["explanation"] == explanation
     sent = [*chain(*parts)]
     assert sorted(sent) == sorted(map(sent_of, prompts))
     assert [p for p in sent if p in plain] not in (plain, sorted(plain))
     assert e.classify(explanation, prompts[::-1]) == expected[::-1]
-    assert len(endpoint.asked) == count
+    assert len(endpoint.requests) == count
     endpoint.script = iter([answers('{"explanation": " ends with \\"sea\\" \\n"}')])
     for _ in range(2):
         assert e.explain(["the sea"], NASTY) == 'ends with "sea"'
@@ -184,13 +184,13 @@ def test_any_strings_are_prompts_and_their_order_tells_nothing(explainer, endpoi
 X, FORM, SECRET = json.dumps({"explanation": "x"}), "validation error", "wrong key sk-made****6789"
 NONE = "no attribute|not iterable|out of range"
 USELESS = [
-    *((answers(said), FORM) for said in ("word\n", "null", '{"explanation": "The pro', KEY)),
+    *((answers(text), FORM) for text in ("word\n", "null", '{"explanation": "The pro', KEY)),
     *(
-        (answers(f'{{"explanation": {said}}}'), FORM)
-        for said in ('"  "', "3", "true", '"", "a": 1')
+        (answers(f'{{"explanation": {text}}}'), FORM)
+        for text in ('"  "', "3", "true", '"", "a": 1')
     ),
-    *((answers(said), "refusal: None") for said in ("", None)),
-    *((answers(said, refusal=f"not\n{KEY}\x1b"), r"not \[key\]\\x1b") for said in (None, X)),
+    *((answers(text), "refusal: None") for text in ("", None)),
+    *((answers(text, refusal=f"not\n{KEY}\x1b"), r"not \[key\]\\x1b") for text in (None, X)),
     (answers(X, finish="length"), "length limit"),
     (answers(X, finish="content_filter"), "content filter"),
     *((returns({"choices": some}), NONE) for some in ([], None, [{}], [{"message": "hello"}])),
@@ -208,7 +208,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "kind", "said", "asked"),
+    ("behaviour", "kind", "error", "tries"),
     [
         *((*case[:1], ValueError, *case[1:], 1) for case in USELESS),
         *((*case[:1], ConnectionError, *case[1:], 3) for case in BUSY),
@@ -216,25 +216,25 @@ REFUSED = [
     ],
 )
 def test_what_is_of_no_use_is_named_on_one_line_without_the_key_and_not_kept(
-    explainer, endpoint, tmp_path, capfd, caplog, behaviour, kind, said, asked
+    explainer, endpoint, tmp_path, capfd, caplog, behaviour, kind, error, tries
 ):
     """The client tries again where that is of use. The key is nowhere, in part or whole."""
     caplog.set_level("INFO")  # below it, the layers underneath log what a server sends
     caplog.set_level("DEBUG", logger="openai")
     e, endpoint.script = explainer(), repeat(behaviour)
     with pytest.raises(
-        kind, match=f"no usable answer from tester at http://.*/v1 .*{said}"
+        kind, match=f"no usable answer from tester at http://.*/v1 .*{error}"
     ) as caught:
         e.explain(ACTIVE, INACTIVE)
     message = str(caught.value)
     assert message.isprintable() and len(message) < 500
     assert f"answers are kept in {tmp_path / 'answers'}" in message
-    assert (len(endpoint.asked), kept(tmp_path)) == (asked, [])
+    assert (len(endpoint.requests), kept(tmp_path)) == (tries, [])
     assert endpoint.reached[0][1] == f"Bearer {KEY}"  # it was in use
     shown = [*traceback.format_exception(caught.value), repr(e), *capfd.readouterr(), caplog.text]
-    told = "".join(shown)
-    assert not any(KEY[k : k + 12] in told for k in range(len(KEY) - 11)) and SECRET not in told
-    endpoint.script = iter([behaviour] * (asked - 1))
+    output = "".join(shown)
+    assert not any(KEY[k : k + 12] in output for k in range(len(KEY) - 11)) and SECRET not in output
+    endpoint.script = iter([behaviour] * (tries - 1))
     assert e.explain(ACTIVE, INACTIVE) == EXPLANATION
     assert len(kept(tmp_path)) == 1
 
@@ -279,8 +279,8 @@ def test_a_run_goes_on_where_the_endpoint_died_and_then_needs_none(
         run(explainer(batch=2))
     endpoint.script = iter(())
     assert run(explainer(batch=2)) == expected
-    assert len(endpoint.asked) == 1 + 2 + 3 + 3 and len(set(endpoint.asked[3:7])) == 1
-    assert len(set(endpoint.asked)) == len(kept(tmp_path)) == 1 + 5
+    assert len(endpoint.requests) == 1 + 2 + 3 + 3 and len(set(endpoint.requests[3:7])) == 1
+    assert len(set(endpoint.requests)) == len(kept(tmp_path)) == 1 + 5
     endpoint.script = repeat(breaks)
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -302,14 +302,14 @@ DAMAGE += [b'{"answer": "{}"}', b"\xff\xfe\x00"]
 
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda raw: ascii(raw[:20]))
-def test_a_damaged_file_is_asked_for_again_and_replaced(explainer, endpoint, tmp_path, damage):
+def test_a_damaged_file_is_requested_again_and_replaced(explainer, endpoint, tmp_path, damage):
     e = explainer()
     e.explain(ACTIVE, INACTIVE)
     (file,) = kept(tmp_path)
     whole = file.read_bytes()
     file.write_bytes(damage)
     assert e.explain(ACTIVE, INACTIVE) == EXPLANATION
-    assert (len(endpoint.asked), file.read_bytes()) == (2, whole)
+    assert (len(endpoint.requests), file.read_bytes()) == (2, whole)
 
 
 def test_a_kill_while_an_answer_is_written_leaves_no_half_file(explainer, tmp_path, monkeypatch):
@@ -343,17 +343,19 @@ def test_the_estimate_is_the_number_of_requests_then_made(
 ):
     e = explainer(batch=batch)
     foreseen = e.estimate(splits(), price=(2.0, 30.0))
-    assert foreseen == e.estimate(splits() * 2, (2.0, 30.0)), "what is asked twice is asked once"
+    assert foreseen == e.estimate(splits() * 2, (2.0, 30.0)), (
+        "what is needed twice is requested once"
+    )
     cost = (2 * foreseen.tokens_in + 30 * foreseen.tokens_out) / 1e6
     assert (foreseen.requests, foreseen.cost) == (requests, pytest.approx(cost))
-    assert not endpoint.asked
+    assert not endpoint.requests
     assert not (tmp_path / "answers").exists()
     score(e, splits()[0])
-    assert e.estimate(splits()).requests == requests - len(endpoint.asked)
+    assert e.estimate(splits()).requests == requests - len(endpoint.requests)
     for prompts in splits():
         score(e, prompts)
-    assert len(endpoint.asked) == requests
-    sent = sum(map(len, endpoint.asked)) / 4
+    assert len(endpoint.requests) == requests
+    sent = sum(map(len, endpoint.requests)) / 4
     assert sent / 2 < foreseen.tokens_in < sent * 2
     assert 2 * (chat.ASSUMED / 4) < foreseen.tokens_out < 400
     assert e.estimate(splits(), price=(1, 1)) == Estimate(0, 0, 0, 0)
@@ -367,7 +369,7 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"),
+    ("call", "error"),
     [
         (lambda make: make().explain(ACTIVE, []), "active and inactive"),
         (lambda make: make().classify(EXPLANATION, "the sea"), "put a single one in brackets"),
@@ -378,10 +380,10 @@ ADDRESSES = [
         *((lambda make, a=a: make(url=a).explain(ACTIVE, INACTIVE), "password") for a in ADDRESSES),
     ],
 )
-def test_what_cannot_be_asked_or_set_is_refused_and_no_password_shown(
-    explainer, endpoint, tmp_path, ask, said
+def test_wrong_calls_and_settings_are_refused_and_no_password_shown(
+    explainer, endpoint, tmp_path, call, error
 ):
-    with pytest.raises(ValueError, match=said) as caught:
-        ask(explainer)
+    with pytest.raises(ValueError, match=error) as caught:
+        call(explainer)
     assert "secret" not in str(caught.value)
-    assert not endpoint.asked and not kept(tmp_path)
+    assert not endpoint.requests and not kept(tmp_path)

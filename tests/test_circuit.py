@@ -1,4 +1,4 @@
-"""The contextual circuit: what goes into it, and what it says about a text."""
+"""The contextual circuit: what goes into it, and its summary of a text."""
 
 from dataclasses import replace
 
@@ -11,22 +11,22 @@ import ctxlib as cx
 
 
 @given(cases())
-def test_a_circuit_and_what_it_says_of_texts_are_the_loops(make_weights, case):
+def test_a_circuit_and_its_summaries_of_texts_are_the_loops(make_weights, case):
     """The steps of the method, section 4, one number at a time."""
     circuit = calibrated(make_weights, case)
     w, n, heads = circuit.fixed.decomposition.weights, case.n, case.heads
-    asked = tuple(heads), n, case.token, case.C
+    arguments = tuple(heads), n, case.token, case.C
     assert (
         circuit.heads,
         circuit.fixed.n,
         circuit.fixed.token,
         circuit.fixed.decomposition.C,
-    ) == asked
+    ) == arguments
     placed = by_hand.crop(w, case.texts[0].tolist(), n, case.token)
     assert circuit.calibration.tolist() == placed
     # what stands at the destination and behind it, `b_K` and other texts do not come into it
     of_texts = [
-        [by_hand.denominator(w, h, text, *asked[1:]) for h in range(w.n_heads)]
+        [by_hand.denominator(w, h, text, *arguments[1:]) for h in range(w.n_heads)]
         for text in [placed, *case.texts.tolist()]
     ]
     denominators = [of_texts[0][h] for h in heads]
@@ -82,9 +82,9 @@ def self_normalized_by_hand(w, text, heads, n, C):
 @given(cases())
 def test_the_self_normalised_circuit_is_the_loops(make_weights, case):
     better = calibrated(make_weights, case).self_normalized()
-    asked = case.heads, case.n, case.C
+    arguments = case.heads, case.n, case.C
     hand = [
-        self_normalized_by_hand(better.fixed.decomposition.weights, x.tolist(), *asked)
+        self_normalized_by_hand(better.fixed.decomposition.weights, x.tolist(), *arguments)
         for x in case.texts
     ]
     of = better.fixed

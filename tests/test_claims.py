@@ -34,8 +34,8 @@ def test_a_figure_has_words_a_source_a_bound_and_a_reason(figure):
     assert -math.inf < figure.at_least or figure.at_most < math.inf
     assert figure.at_least <= figure.at_most
     assert figure.reason or figure.value, "a reason, wherever the source sets no tolerance"
-    said = re.findall(r"[\d.]*\d", figure.quotation)
-    assert set(re.findall(r"[\d.]*\d", figure.value)) <= set(said), "it has the source's number"
+    numbers = re.findall(r"[\d.]*\d", figure.quotation)
+    assert set(re.findall(r"[\d.]*\d", figure.value)) <= set(numbers), "it has the source's number"
     if not figure.reason:  # printed digits stand for half a unit of the last
         printed = Decimal(figure.value)
         half = Decimal(5).scaleb(printed.as_tuple().exponent - 1)
@@ -77,7 +77,7 @@ def test_the_number_decides_unless_a_bound_is_in_its_interval(here, interval, bo
 # ---------------------------------------------------------------- claims and ledgers
 
 
-def test_a_row_says_what_was_measured_and_what_is_published(tiny):
+def test_a_row_has_what_was_measured_and_what_is_published(tiny):
     claims = (
         cb.Claim("heads_add", "the sum", 0.00012, digits=4),
         cb.Claim("loss_is_there", "loss", 0.05, (-0.004, 0.1)),
@@ -108,8 +108,8 @@ def test_what_could_not_come_out_otherwise_is_folded_and_called_so(tiny):
     counts = "1 decided by algebra, 1 deciding little, 1 untestable here"
     assert f"<summary>{counts}</summary>" in folded
     for id in ids:
-        told = cb.published(id).statement[:40]  # longer ones are cut
-        assert (told in shown, told in folded) == (id == "orthogonal", id != "orthogonal")
+        statement = cb.published(id).statement[:40]  # longer ones are cut
+        assert (statement in shown, statement in folded) == (id == "orthogonal", id != "orthogonal")
         assert id in repr(table), "the whole table, as text"
     judged = table.loc[[3]]
     assert judged._repr_html_() == pd.DataFrame(judged)._repr_html_(), "nothing to fold"
@@ -127,10 +127,10 @@ def test_a_figure_about_gpt2_small_is_judged_on_gpt2_small_only(tiny, monkeypatc
 
 
 def test_lines_about_real_models_are_kept_beside_those_of_other_chapters(tmp_path, monkeypatch):
-    """And a chapter's own in place of what it said before."""
+    """And a chapter's own in place of what it had before."""
     monkeypatch.setattr("ctxbook.kept.EVIDENCE", tmp_path)
-    for chapter, line, said in (("06", "gone", "0"), ("07", "r", "0.9"), ("06", "TV", "0.1")):
-        lines = pd.DataFrame({"Qwen": [said], "MiniLM": [""]}, index=[line])
+    for chapter, line, value in (("06", "gone", "0"), ("07", "r", "0.9"), ("06", "TV", "0.1")):
+        lines = pd.DataFrame({"Qwen": [value], "MiniLM": [""]}, index=[line])
         cb.keep_rows(chapter, lines)
     kept = cb.on_real("TV", "r")
     assert kept.to_dict("index") == {"TV": {"Qwen": "0.1"}, "r": {"Qwen": "0.9"}}
@@ -145,7 +145,7 @@ marked_up = st.text("<p>&'\" é", min_size=1)
 
 
 @given(marked_up, st.booleans(), st.none() | marked_up)
-def test_a_finding_is_prose_and_says_when_it_is_otherwise(sentence, holds, otherwise):
+def test_a_finding_is_prose_and_marks_when_it_is_otherwise(sentence, holds, otherwise):
     shown = cb.finding(sentence, np.bool_(holds), otherwise)
     instead = "Here it is otherwise: " + (otherwise or sentence)
     assert repr(shown) == (sentence if holds else instead)

@@ -13,11 +13,11 @@ from ctxlib.__main__ import main, neurons
 def test_a_models_neurons_in_one_command(tmp_path, capsys):
     """A table of heads, a table that pandas reads, and a page that loads nothing from elsewhere."""
     assert main(["mini", "--out", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "stable heads [0, 1, 2, 3, 4, 5, 6, 7] of 8" in said
-    assert re.search(r"coefficient of variation\s+stable\s+variance share", said)
-    assert "median r" in said and "one page's amounts carry" in said
-    assert (tmp_path / "neurons.csv").read_bytes().startswith(b"\xef\xbb\xbf"), "as Excel asks"
+    output = capsys.readouterr().out
+    assert "stable heads [0, 1, 2, 3, 4, 5, 6, 7] of 8" in output
+    assert re.search(r"coefficient of variation\s+stable\s+variance share", output)
+    assert "median r" in output and "one page's amounts carry" in output
+    assert (tmp_path / "neurons.csv").read_bytes().startswith(b"\xef\xbb\xbf"), "as Excel needs"
     table = pd.read_csv(tmp_path / "neurons.csv", index_col="neuron")
     assert len(table) >= 100 and table["top"].is_monotonic_decreasing
     assert {"label", "auc", "r", "fvu", "top tokens"} <= set(table)
@@ -38,12 +38,12 @@ def test_ones_own_folders_are_the_labels(tmp_path, capsys, of_kind, tiny_weights
         model = save_layer(cx.fix_query(tiny_weights), tmp_path / "kept.safetensors.zst")
     else:
         model = of_kind(kind).folder
-    asked = [str(model), "--texts", str(tmp_path / "texts"), "--out", str(tmp_path / "out")]
-    assert main(asked) == 0
-    table, said = pd.read_csv(tmp_path / "out" / "neurons.csv"), capsys.readouterr().out
+    arguments = [str(model), "--texts", str(tmp_path / "texts"), "--out", str(tmp_path / "out")]
+    assert main(arguments) == 0
+    table, output = pd.read_csv(tmp_path / "out" / "neurons.csv"), capsys.readouterr().out
     assert set(table["label"]) <= {"sea", "code"}
-    assert ("fvu" not in table) == ("nothing exact" in said) == alone
-    assert "texts of 2 domains" in said and "held-out" not in said, "it may have read them"
+    assert ("fvu" not in table) == ("nothing exact" in output) == alone
+    assert "texts of 2 domains" in output and "held-out" not in output, "it may have read them"
 
 
 def test_neurons_are_judged_on_texts_that_gave_no_label(mini):
@@ -58,7 +58,7 @@ def test_neurons_are_judged_on_texts_that_gave_no_label(mini):
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("arguments", "message"),
     [
         (["nowhere"], "no model called 'nowhere'"),
         (["mini", "--texts", "nowhere"], "'nowhere' is no folder"),
@@ -66,26 +66,26 @@ def test_neurons_are_judged_on_texts_that_gave_no_label(mini):
         (["there.safetensors"], "there.safetensors"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(asked, says, refused, tmp_path, monkeypatch):
+def test_what_cannot_be_done_is_one_line(arguments, message, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert re.search(f"^ctxlib: .*{says}", refused(main, *asked, code=1))
+    assert re.search(f"^ctxlib: .*{message}", refused(main, *arguments, code=1))
 
 
 # ---------------------------------------------------------------- files
 
 
 @pytest.mark.parametrize(
-    ("end", "damage", "says"),
+    ("end", "damage", "message"),
     [
         (".zst", lambda held: held[: len(held) // 2], "no stored layer, or a damaged one"),
         (".zst", lambda held: b"none" + held[4:], "no stored layer, or a damaged one"),
         ("", lambda held: held.replace(b"version 1", b"version 0"), "of another version"),
     ],
 )
-def test_a_damaged_file_or_another_version_is_refused(end, damage, says, circuit, tmp_path):
+def test_a_damaged_file_or_another_version_is_refused(end, damage, message, circuit, tmp_path):
     file = circuit.save(tmp_path / f"circuit.safetensors{end}")
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         cx.fix_query(file)
     with pytest.raises(OSError, match=r"no file '.*nowhere.safetensors': .*use cx\.load"):
         cx.fix_query(tmp_path / "nowhere.safetensors")

@@ -50,16 +50,21 @@ def test_rows_and_patterns_are_the_loops(make_weights, case):
 
 
 @given(cases(), st.booleans())
-def test_queries_scores_and_kernels_are_the_loops(make_weights, case, asked):
+def test_queries_scores_and_kernels_are_the_loops(make_weights, case, with_token):
     """Without a token, LayerNorm's scale at n is that of a token of norm C."""
-    w, n, C, token = block_of(make_weights, case), case.n, case.C, case.token if asked else None
+    w, n, C, token = (
+        block_of(make_weights, case),
+        case.n,
+        case.C,
+        case.token if with_token else None,
+    )
     alone = w.d_model**0.5 * w.W_pos[n] / (w.W_pos[n] @ w.W_pos[n] + C**2) ** 0.5
-    x = by_hand.content_component(w, token, n) if asked else alone
+    x = by_hand.content_component(w, token, n) if with_token else alone
     q = [by_hand.query(w, h, x) for h in range(w.n_heads)]
     same(cx.decompose.fixed_query(w, n, token, C), torch.stack(q))
     kernels = [by_hand.kernel(w, h, q_h, n, C) for h, q_h in enumerate(q)]
     same(cx.positional_kernels(w, n, token, C), kernels)
-    if asked:
+    if with_token:
         content = [
             [by_hand.content(w, h, q[h], n, t) for t in range(len(w.W_E))] for h in range(w.n_heads)
         ]
@@ -76,8 +81,8 @@ def test_the_token_is_the_and_C_the_typical_norm_unless_they_are_given(tiny_weig
     assert torch.equal(by_default, cx.positional_kernels(tiny_weights, 9, the, C))
     assert not torch.equal(by_default, cx.positional_kernels(tiny_weights, 9, " of"))
     for of, fixed in ((cx.approx_rows, [9]), (cx.decompose.approx_pattern, [])):
-        asked = tiny_weights, tiny_tokens, *fixed
-        assert torch.equal(of(*asked), of(*asked, C=C))
+        arguments = tiny_weights, tiny_tokens, *fixed
+        assert torch.equal(of(*arguments), of(*arguments, C=C))
 
 
 @pytest.mark.parametrize("n", [-1, 32, 5])
@@ -190,7 +195,7 @@ def test_the_table_of_families_holds_a_row_for_each_head(tiny_weights, made):
         assert (name, because) == family(*numbers, n=20)
 
 
-def test_a_shape_that_is_not_what_the_annotation_says_is_noticed(annotations_checked, tiny_weights):
+def test_a_shape_that_is_not_the_annotated_one_is_noticed(annotations_checked, tiny_weights):
     kernels = cx.positional_kernels(tiny_weights, 9)
     with pytest.raises(TypeCheckError):
         cx.total_variation(kernels, kernels[:, 1:])

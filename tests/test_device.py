@@ -68,7 +68,7 @@ def assert_same(a, b, on=("cpu",)):
 # ---------------------------------------------------------------- loading
 
 
-def test_the_cpu_can_be_asked_for_and_is_used_where_there_is_no_gpu(tiny, monkeypatch):
+def test_the_cpu_can_be_chosen_and_is_used_where_there_is_no_gpu(tiny, monkeypatch):
     assert {p.device.type for p in tiny.parameters()} == {"cpu"}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert cx.models.device_for() == torch.device("cpu")
@@ -117,7 +117,7 @@ def of_rows(w, texts):
 
 
 def of_texts(w, texts):
-    """What `test_reading` asks of one text, and of many; no head of a random model is stable."""
+    """What `test_reading` checks of one text, and of many; no head of a random model is stable."""
     circuit = circuit_of(w, texts)
     taken = [take(circuit, texts) for name, take in TAKERS.items() if name != "stable heads"]
     return [*taken, *(read(circuit)(circuit.fixed.prepare(texts)) for read in READERS.values())]
@@ -190,8 +190,8 @@ def test_texts_from_anywhere_go_on_with_a_checkpoint(tiny_weights, texts, gpu, t
 def of_neurons(m, texts):
     read = cx.lookups.read_prompts(m, [t[:k] for t, k in zip(texts, range(4, 16), strict=True)])
     terms = cx.lookups.attribution(m, 1, 7, read)
-    said = cx.lookups.congruence(m, 1), cx.lookups.next_token_neurons(m)
-    return read, terms, terms.of(0, 1), terms.total(), *said
+    rest = cx.lookups.congruence(m, 1), cx.lookups.next_token_neurons(m)
+    return read, terms, terms.of(0, 1), terms.total(), *rest
 
 
 def of_ablation(m, texts):
@@ -205,7 +205,7 @@ def of_ablation(m, texts):
 
 
 def of_empirical_kernels(m, texts):
-    """Chapter 11: what is asked of the model's hooks."""
+    """Chapter 11: what the model's hooks are used for."""
     fixed = cx.fit_additive(m, texts, N, TOKEN)
     stack = fixed.prepare(texts)
     circuit = cx.ContextualCircuit.calibrate(fixed, texts[0], HEADS)

@@ -2,7 +2,7 @@
 
 The model has GPT-2's vocabulary, context and number of heads and is small otherwise; one of full
 size takes twenty minutes and is run by `make editions`. Its weights are random, so what
-such an edition finds means nothing. That it says so, and what it cannot show, is what is tested.
+such an edition finds means nothing. That it states this, and what it cannot show, is tested here.
 """
 
 import json
@@ -90,14 +90,14 @@ for process in (os.getppid(), os.getpid()):  # the build, and then the kernel
     first, second = (repository / "chapters" / name for name in ("01_a.py", "02_b.py"))
     first.write_text(harmless)
     second.write_text(deadly)
-    asked = ["execute", "--model", str(tiny_folder)]
-    build = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(repository), *asked]
+    arguments = ["execute", "--model", str(tiny_folder)]
+    build = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(repository), *arguments]
     paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     assert subprocess.run(build, env=os.environ | paths).returncode == -signal.SIGKILL
     home = build_book.home(str(tiny_folder))
     assert [f.name for f in sorted(home.glob("book/*"))] == ["01_a.ipynb"]
 
     second.write_text(harmless)
-    assert build_book.main(asked) == 0
-    said = re.findall(r"(\d\d_\w)\.py: (unchanged|executed)", capsys.readouterr().out)
-    assert said == [("01_a", "unchanged"), ("02_b", "executed")]
+    assert build_book.main(arguments) == 0
+    lines = re.findall(r"(\d\d_\w)\.py: (unchanged|executed)", capsys.readouterr().out)
+    assert lines == [("01_a", "unchanged"), ("02_b", "executed")]

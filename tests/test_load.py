@@ -11,9 +11,11 @@ NAMES |= {"SmolLM2-135M": "you mean HuggingFaceTB/SmolLM2-135M-Instr", "zz": "kn
 NAMES |= dict.fromkeys(("./not", "/not/it", "~/not", "a/b/c", "x/y/", "no.gguf"), "or GGUF file")
 
 
-@pytest.mark.parametrize(("name", "says"), NAMES.items())
-def test_a_name_that_is_not_known_is_not_looked_for_on_the_hub(name, says):
-    with pytest.raises(ValueError, match=f"^no model called '{name}', and no such folder .*{says}"):
+@pytest.mark.parametrize(("name", "message"), NAMES.items())
+def test_an_unknown_name_is_not_looked_for_on_the_hub(name, message):
+    with pytest.raises(
+        ValueError, match=f"^no model called '{name}', and no such folder .*{message}"
+    ):
         cx.load(name)
 
 

@@ -75,8 +75,8 @@ def test_terms_are_those_of_the_untouched_model(of_kind, kind):
     held, n_heads = [run_plain(case, tokens) for tokens in PROMPTS], case.model.cfg.n_heads
     for layer in range(3):
         read = (cx.lookups.read_prompts(case.model, PROMPTS, n) for n in (None, layer + 1))
-        for neuron, asked in zip(NEURONS, (PROMPTS, *read), strict=True):
-            terms = cx.lookups.attribution(case.model, layer, neuron, asked)
+        for neuron, prompts in zip(NEURONS, (PROMPTS, *read), strict=True):
+            terms = cx.lookups.attribution(case.model, layer, neuron, prompts)
             n_feeding = layer if kind in PARALLEL else layer + 1
             assert terms.heads.shape == (len(PROMPTS), n_feeding, n_heads)
             assert terms.mlps.shape == (len(PROMPTS), layer)
@@ -95,9 +95,9 @@ def test_terms_that_do_not_add_up_are_refused(gemma2, tiny):
     """A model that normalises what its heads write, and any number that is more than a thousandth
     of all terms away.
     """
-    said = r"do not add up .* normalises or scales"
+    message = r"do not add up .* normalises or scales"
     for layer, neuron in product(range(3), NEURONS):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             cx.lookups.attribution(gemma2.model, layer, neuron, PROMPTS)
     read = cx.lookups.read_prompts(tiny, PROMPTS)
     terms = cx.lookups.attribution(tiny, 1, 7, read)
@@ -106,12 +106,12 @@ def test_terms_that_do_not_add_up_are_refused(gemma2, tiny):
     for missing in (0.95e-3, -0.95e-3, 1.05e-3, -1.05e-3, 1.0, float("nan")):
         changed = replace(read, pre_activation=read.pre_activation.clone())
         changed.pre_activation[3, 1, 7] += missing * size
-        with nullcontext() if abs(missing) < 1e-3 else pytest.raises(ValueError, match=said):
+        with nullcontext() if abs(missing) < 1e-3 else pytest.raises(ValueError, match=message):
             cx.lookups.attribution(tiny, 1, 7, changed)
 
 
 def test_terms_are_of_what_is_there_and_was_read(tiny):
-    for layer, neuron, prompts, says in (
+    for layer, neuron, prompts, message in (
         (2, 7, PROMPTS, "layer 2: there are layers 0 to 1"),
         (1, -1, PROMPTS, "neuron -1: there are neurons 0 to 39"),
         (1, 7, [], "no prompts: give at least one"),
@@ -119,7 +119,7 @@ def test_terms_are_of_what_is_there_and_was_read(tiny):
         (1, 7, [PROMPTS[0] + 290], "there are token ids 0 to 299"),
         (1, 7, cx.lookups.read_prompts(tiny, PROMPTS, 1), "layer 1 was not read"),
     ):
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises(ValueError, match=message):
             cx.lookups.attribution(tiny, layer, neuron, prompts)
     for layer, head in ((2, 0), (-1, 0), (0, 3), (0, -1)):
         with pytest.raises(ValueError, match=f"head {head} of layer {layer}: 3 heads of 2 layers"):
@@ -133,12 +133,12 @@ def test_an_end_that_is_not_one_folded_norm_and_W_U_is_refused(make_folder, arch
         cx.lookups.congruence(model, 0)
 
 
-# ---------------------------------------------------------------- what a neuron says
+# ---------------------------------------------------------------- what a neuron predicts
 
 
 @every_kind
 def test_congruence_is_that_of_the_unfolded_weights(of_kind, kind):
-    """What all tokens share says nothing about any of them."""
+    """What all tokens share is no evidence about any of them."""
     case = of_kind(kind)
     norm = case.plain.get_submodule(case.places.last_norm)
     for layer in range(3):
@@ -247,6 +247,6 @@ def test_logits_are_scaled_and_capped_as_the_model_does(of_kind, gemma2, kind):
     n_layers = case.model.cfg.n_layers
     end = f"blocks.{n_layers - 1}.hook_resid_post"
     stream = hooks.at_last_token(case.model, PROMPTS, [end], n_layers)[end]
-    said = cx.lookups.layers.logits(case.model, stream).log_softmax(-1)  # folding centres them
+    log_probs = cx.lookups.layers.logits(case.model, stream).log_softmax(-1)  # folding centres them
     for p, tokens in enumerate(PROMPTS):
-        near(said[p], case.plain(tokens[None]).logits[0, -1].log_softmax(-1))
+        near(log_probs[p], case.plain(tokens[None]).logits[0, -1].log_softmax(-1))

@@ -1,4 +1,4 @@
-"""What the embedded model must show, and that what ships is what its card says."""
+"""What the embedded model must show, and that what ships is what its card states."""
 
 import hashlib
 import math
@@ -21,7 +21,7 @@ def test_its_tokens_are_any_text(mini):
     assert mini.tokenizer.decode(mini.tokenizer.encode(text, add_special_tokens=False)) == text
 
 
-def test_the_card_says_what_the_record_of_the_runs_says(tmp_path):
+def test_the_card_states_what_the_record_of_the_runs_has(tmp_path):
     for runs in (tm.TRIALS, ["mini"]):
         assert len(results_of(tmp_path, runs)) == len(runs), "of the recipes as they stand here"
         assert tm.table(results_of(tmp_path, runs)) in CARD
@@ -38,16 +38,16 @@ def test_the_recipe_was_the_trial_of_the_fewest_bits(tmp_path):
     assert tm.TRIALS[best["run"]] == tm.CHOSEN == tm.replace(tm.RUNS["mini"], tokens=10_000_000)
 
 
-def test_the_model_reads_its_held_out_text_as_the_card_says(mini, tmp_path):
+def test_the_model_reads_its_held_out_text_as_the_card_states(mini, tmp_path):
     """Bits per byte of one window, in every other domain: near those of all windows, and in their
     order.
     """
-    seen, (known,) = {}, results_of(tmp_path, ["mini"])
-    for text in cx.texts.collection(cx.texts.Reader.of(mini), len(known["bits"]))[::2]:
+    seen, (record,) = {}, results_of(tmp_path, ["mini"])
+    for text in cx.texts.collection(cx.texts.Reader.of(mini), len(record["bits"]))[::2]:
         nats = mini(text.tokens[None], return_type="loss").item() * (len(text.tokens) - 1)
         content = mini.tokenizer.decode(text.tokens[1:]).encode()
         seen[text.domain] = nats / math.log(2) / len(content)
-    told = [known["bits"][domain] for domain in seen]
-    assert len(told) == len(known["bits"]) / 2
-    assert spearmanr([*seen.values()], told).statistic > 0.6
-    assert fmean(seen.values()) == pytest.approx(fmean(told), rel=0.1)
+    recorded = [record["bits"][domain] for domain in seen]
+    assert len(recorded) == len(record["bits"]) / 2
+    assert spearmanr([*seen.values()], recorded).statistic > 0.6
+    assert fmean(seen.values()) == pytest.approx(fmean(recorded), rel=0.1)

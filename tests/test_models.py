@@ -1,4 +1,4 @@
-"""One door: what it opens, and what it says when it does not."""
+"""One door: what it opens, and its errors."""
 
 import json
 import os
@@ -124,18 +124,18 @@ def test_a_notebook_keeps_no_bars_of_what_was_loaded(llama):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (b"not GGUF at all, but long enough", "GGUF magic"),
         *((first(share), "cannot be read") for share in (0, *SHARES)),
         (lambda held: held.replace(b"llama", b"lemma"), "architecture lemma is not supported"),
     ],
 )
-def test_a_damaged_or_unknown_gguf_file_is_one_clear_line(llama, tmp_path, content, says):
+def test_a_damaged_or_unknown_gguf_file_is_one_clear_line(llama, tmp_path, content, message):
     file = Path(shutil.copy(llama()[1], tmp_path / "bad.gguf"))
     written(file.name, content)(tmp_path)
-    said = rf"the model in .*bad\.gguf cannot be read: .*{says}|{says}"
-    with pytest.raises(ValueError, match=said) as caught:
+    pattern = rf"the model in .*bad\.gguf cannot be read: .*{message}|{message}"
+    with pytest.raises(ValueError, match=pattern) as caught:
         cx.load(file, layers=1)
     assert "\n" not in str(caught.value)
 
@@ -156,9 +156,9 @@ def test_an_encoder_comes_as_transformers_runs_it(make_folder, family):
     assert encoder.tokenizer.bos_token == "<|endoftext|>"
     first = cx.load(folder, layers=1)
     assert len(first.original_model.encoder.layer) == first.cfg.n_layers == 1
-    for ask in (encoder, encoder.run_with_cache, encoder.generate):
+    for call in (encoder, encoder.run_with_cache, encoder.generate):
         with pytest.raises(TypeError, match="is an encoder, which has no next token"):
-            ask(tokens)
+            call(tokens)
 
 
 # ---------------------------------------------------------------- real models
@@ -168,8 +168,8 @@ def test_a_real_model_that_nobody_has_fetched_is_named_with_the_ways_to_it(tmp_p
     """Those that are here are loaded by their names in `test_real`."""
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
     for name, real in models.real_models().items():
-        says = f"{name} is not in .*`make models NAME={name}`.* or load '{real['hub']}'"
-        with pytest.raises(OSError, match=says):
+        message = f"{name} is not in .*`make models NAME={name}`.* or load '{real['hub']}'"
+        with pytest.raises(OSError, match=message):
             cx.load(name)
         assert all(len(known) == 64 for known in (*real["files"].values(), *real["parts"]))
 
@@ -189,7 +189,7 @@ def pickled(folder):
 
 
 def own_code(folder):
-    """Classes of the model's own, which a library may ask whether to run."""
+    """Classes of the model's own, about which a library may prompt the user."""
     code = f"from pathlib import Path\nPath({str(folder / 'opened')!r}).touch()\n"
     for module in ("configuration_own", "modeling_own"):
         (folder / f"{module}.py").write_text(code)
@@ -203,7 +203,7 @@ def without(pattern):
 
 
 @pytest.mark.parametrize(
-    ("damage", "says"),
+    ("damage", "message"),
     [
         *((without(files), r"no config\.json") for files in ("config.json", "*")),
         *(
@@ -228,18 +228,18 @@ def without(pattern):
         (own_code, "cannot be read"),
     ],
 )
-def test_a_damaged_folder_is_refused_and_nothing_in_it_is_run(broken, monkeypatch, damage, says):
-    """And nobody is asked whether it may be."""
-    asking = Mock(return_value="n")
-    monkeypatch.setattr("builtins.input", asking)
+def test_a_damaged_folder_is_refused_and_nothing_in_it_is_run(broken, monkeypatch, damage, message):
+    """And the user is not prompted."""
+    prompted = Mock(return_value="n")
+    monkeypatch.setattr("builtins.input", prompted)
     damage(broken)
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         cx.load(broken)
     assert not (broken / "opened").exists()
-    asking.assert_not_called()
+    prompted.assert_not_called()
 
 
-def test_a_folder_without_tokenizer_says_so_whatever_its_kind(make_folder):
+def test_a_folder_without_tokenizer_is_named_whatever_its_kind(make_folder):
     folder = make_folder(drawn("llama", **GROUPED))
     without("token*")(folder)
     with pytest.raises(ValueError, match=r"holds no tokenizer: add its tokenizer\.json$"):
@@ -259,7 +259,7 @@ def test_what_is_computed_a_little_otherwise_is_refused(tiny_folder, monkeypatch
         cx.load(tiny_folder)
 
 
-def test_the_libraries_say_afterwards_what_they_said_before(tiny_folder, broken):
+def test_the_libraries_print_afterwards_what_they_printed_before(tiny_folder, broken):
     before, state = transformers_logging.get_verbosity(), torch.random.get_rng_state()
     transformers_logging.set_verbosity_info()
     transformers_logging.enable_progress_bar()
@@ -325,7 +325,7 @@ def test_a_model_in_the_cache_is_loaded_by_its_hub_name_in_silence(
 @pytest.mark.parametrize(
     ("file", "instead", "lacks"),
     [
-        (WEIGHTS, f"{WEIGHTS}.index.json", False),  # it says which files the weights are in
+        (WEIGHTS, f"{WEIGHTS}.index.json", False),  # it lists the files with the weights
         ("config.json", "none", True),
         ("tokenizer.json", "none", True),
     ],

@@ -1,4 +1,4 @@
-"""The known faults find their pieces; and the tool tells those that are caught from the others."""
+"""The known faults find their pieces; and the tool separates the caught ones from the rest."""
 
 import subprocess
 
@@ -39,11 +39,11 @@ def test_a_fault_is_caught_or_survives_or_is_stale(tmp_path, monkeypatch, name):
     (tmp_path / "test_toy.py").write_text(TEST)
     for command in (["init", "-q"], ["add", "."]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    find, word, refused, told = TOYS[name]
+    find, word, refused, verdict = TOYS[name]
     fault = Fault(name, "toy.py", find, r"\1= b", f"test_toy.py -k {word}")
     if refused:
-        with pytest.raises(refused, match=told):
+        with pytest.raises(refused, match=verdict):
             caught_by(fault, tmp_path)
     else:
-        assert caught_by(fault, tmp_path) == told
+        assert caught_by(fault, tmp_path) == verdict
     assert (tmp_path / "toy.py").read_text() == CODE, "the tree itself stays whole"

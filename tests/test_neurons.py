@@ -24,7 +24,7 @@ def largest(monkeypatch):
 
 def planted(contribution, untrained=None, tokenizer=None):
     """A circuit as far as `find_neurons` looks at one, its contributions chosen by hand: without
-    untrained tokens, and with those that count spelled as ids.
+    untrained tokens, and with those that count named by their ids.
     """
     if untrained is None:
         untrained = torch.zeros(len(contribution), dtype=torch.bool)

@@ -25,7 +25,9 @@ def deploy(folder, n):
     shutil.copy(build_book.TOOLS / "offline.js", folder)
     (folder / "book").mkdir(exist_ok=True)
     (folder / "book" / "page.html").write_text(PAGE.format(n=n))
-    os.utime(folder / "book" / "page.html", (n * DAY, n * DAY))  # a server tells them by that
+    os.utime(
+        folder / "book" / "page.html", (n * DAY, n * DAY)
+    )  # a server distinguishes them by that
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def kept(page):
 def test_old_weights_never_stand_beside_new_words(context, tmp_path):
     page = context.new_page()
 
-    def said():
+    def versions():
         page.reload()
         page.locator("#weights:not(:empty)").wait_for()
         return page.locator("#words").inner_text(), page.locator("#weights").inner_text()
@@ -72,12 +74,12 @@ def test_old_weights_never_stand_beside_new_words(context, tmp_path):
         assert "/_static/at-1/views/page.js" in kept(page)
         deploy(tmp_path, 2)
         context.set_offline(True)
-        assert said() == ("words 1", "weights 1")
+        assert versions() == ("words 1", "weights 1")
         context.set_offline(False)
-        assert said() == ("words 2", "weights 2")
+        assert versions() == ("words 2", "weights 2")
         assert not [file for file in kept(page) if "at-1" in file]
         context.set_offline(True)
-        assert said() == ("words 2", "weights 2")
+        assert versions() == ("words 2", "weights 2")
 
 
 def test_a_page_that_was_opened_works_without_a_network(context, site):

@@ -57,19 +57,19 @@ def test_the_wheel_is_the_packages_with_their_licences_and_nothing_else(wheel):
     assert wheel.stat().st_size <= 16 * 2**20
 
 
-def test_the_package_asks_for_ranges():
+def test_the_package_requires_ranges():
     assert [need for need in NEEDED if {s.operator for s in need.specifier} != {">="}] == []
 
 
 @pytest.mark.parametrize("pins", ["requirements.txt", "tools/colab.txt"])
 def test_the_ranges_admit_what_is_pinned_for_the_book_and_what_colab_brings(pins):
     lines = [line.partition("#")[0].strip() for line in (ROOT / pins).read_text().splitlines()]
-    asked, held = {canonicalize_name(r.name): r.specifier for r in NEEDED}, set()
+    required, held = {canonicalize_name(r.name): r.specifier for r in NEEDED}, set()
     for pin in map(Requirement, filter(None, lines)):  # some have one for each Python
         (exact,), name = pin.specifier, canonicalize_name(pin.name)
         assert exact.operator == "=="
-        if name in asked:
-            assert asked[name].contains(exact.version), f"{name}{asked[name]} excludes {pin}"
+        if name in required:
+            assert required[name].contains(exact.version), f"{name}{required[name]} excludes {pin}"
             held.add(name)
     assert len(held) >= 10
 

@@ -41,8 +41,8 @@ def test_a_drawing_has_no_rule_for_the_page_and_no_name_of_another():
     figures = [drawn(number) for number in ("7.1", "7.2")]
     for svg in (figure.html for figure in figures):
         assert "<style" not in svg and "stroke-linejoin:round" in svg
-        asked = set(re.findall(r'(?:url\(|href=")#([^)"]+)', svg))
-        assert asked == set(re.findall(r'\bid="([^"]+)"', svg)) != set()
+        used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', svg))
+        assert used == set(re.findall(r'\bid="([^"]+)"', svg)) != set()
     names = [re.findall(r'\bid="([^"]+)"', figure.html) for figure in figures]
     assert len({*names[0], *names[1]}) == len(names[0]) + len(names[1])
 
@@ -55,8 +55,8 @@ def test_hatches_and_images_are_drawn_for_what_a_drawing_refers_to_is_in_it():
     svg = cb.figures.picture(figure, "7.1", "Bars.", "bars").html
     images = r'<image [^>]*?\bhref="data:image/png;base64,[\w+/=\s]+"'
     assert len(re.findall(images, svg)) == 2
-    asked, there = (re.findall(p, svg) for p in (r"url\(#([^)]+)\)", r'\bid="([^"]+)"'))
-    assert svg.count("<pattern") == 1 and len(set(there)) == len(there) and {*asked} <= {*there}
+    used, there = (re.findall(p, svg) for p in (r"url\(#([^)]+)\)", r'\bid="([^"]+)"'))
+    assert svg.count("<pattern") == 1 and len(set(there)) == len(there) and {*used} <= {*there}
 
 
 def test_the_digits_of_a_number_follow_one_another_in_any_font():
@@ -96,7 +96,7 @@ def test_colours_stand_out_on_white_and_on_near_black():
         assert min(contrast(color, ground) for ground in ("#FFFFFF", "#121212")) > 3, color
 
 
-def test_heads_have_lines_that_can_be_told_apart():
+def test_heads_have_lines_that_differ():
     styles = [tuple(cb.figures.head_style(head).items()) for head in range(32)]
     assert len(set(styles)) == 32
 
@@ -117,9 +117,9 @@ def test_sources_that_stand_out_on_either_side_are_called_by_their_tokens():
     tokens = [cb.figures.visible(token) for token in (" a", "b\n", "\0", "d", "e", "f", "g")]
     row = [0.1, -0.9, 0.5, 0.3, -0.4, 0.2, 0.0]
     _, axes = cb.figures.sources(tokens, {"pos": row, "row": row})
-    said = [[mark.get_text() for mark in axis.texts] for axis in axes]
+    labels = [[mark.get_text() for mark in axis.texts] for axis in axes]
     plt.close()
-    assert said == [[], ["b↵", r"\x00", "e", "d", "f"]]
+    assert labels == [[], ["b↵", r"\x00", "e", "d", "f"]]
 
 
 def test_the_path_lights_what_a_chapter_is_about_and_no_more():

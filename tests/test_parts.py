@@ -1,11 +1,11 @@
 """A layer that comes in parts: a view answers with the first, waits where it lacks another, and in
-the end says what it says of the whole file.
+the end shows what it shows of the whole file.
 """
 
 import numpy as np
 import pytest
 from playwright.sync_api import expect
-from shown import asking, titles
+from shown import fragment, titles
 from viewing import OF_LAYERS, Gate, header, opened, settled, tensors, view_page, whole
 
 import ctxlib as cx
@@ -34,8 +34,8 @@ def in_parts(address, view_folder, views, parts):
 
 
 def test_the_parts_hold_what_the_whole_does(parts, packed_mini, mini_weights):
-    opening, others, told = map(tensors, parts.values())
-    held, first, said = tensors(packed_mini), header(parts["layer.bin"]), header(packed_mini)
+    opening, others, neurons = map(tensors, parts.values())
+    held, first, head = tensors(packed_mini), header(parts["layer.bin"]), header(packed_mini)
 
     def of_tokens(part):
         here = part["here"].nonzero()[0]
@@ -49,12 +49,12 @@ def test_the_parts_hold_what_the_whole_does(parts, packed_mini, mini_weights):
     one, other = of_tokens(opening), of_tokens(others)
     assert one | other == of_tokens(held) and not one.keys() & other.keys()
     for name in held.keys() - {"W_E", "W_E_step", "here", "fine", "W_E_fine"}:
-        np.testing.assert_array_equal((opening | told)[name], held[name])
+        np.testing.assert_array_equal((opening | neurons)[name], held[name])
     passages = cx.texts.passages(mini_weights)
     read = [passages[k].tokens[: first["n"] + 1] for k in OPENS.values()]
     assert set(np.concatenate(read)) <= set(opening["here"].nonzero()[0])
     assert first.pop("folder").startswith("layer-")
-    assert first | {"tensors": None} == said | {"tensors": None}
+    assert first | {"tensors": None} == head | {"tensors": None}
     assert len(parts["layer.bin"]) < 0.7e6
 
 
@@ -62,7 +62,7 @@ def test_the_parts_hold_what_the_whole_does(parts, packed_mini, mini_weights):
 COME = """performance.getEntriesByType("resource").map(({ name }) => name)
     .filter((name) => name.includes("/layer-"))"""
 
-#: What a view says before any part but the first has come, and of how much of it that is all.
+#: What a view shows before any part but the first has come, and of how much of it that is all.
 EARLY = {
     "attention": [".ctx-view svg", ".ctx-legend"],
     "rows": [".ctx-view svg", ".ctx-tokens"],
@@ -76,10 +76,10 @@ EARLY = {
 def test_a_view_answers_before_the_rest_has_come_and_ends_with_the_same_numbers(
     browser, address, in_parts, name
 ):
-    asked = f"{name}.html" + (asking(passage=OPENS[name]) if name in OPENS else "")
+    target = f"{name}.html" + (fragment(passage=OPENS[name]) if name in OPENS else "")
     with opened(browser) as page, opened(browser) as other:
         gate = Gate(page, "**/layer-*/*.bin")
-        page.goto(f"{in_parts}/{asked}")
+        page.goto(f"{in_parts}/{target}")
         for place in EARLY[name]:
             page.locator(place).first.wait_for()
         waits = int(name in ("attention", "neurons", "reader"))
@@ -92,7 +92,7 @@ def test_a_view_answers_before_the_rest_has_come_and_ends_with_the_same_numbers(
         needed = {"kernels": 0, "rows": 1}.get(name, 2)  # some come while a view is looked at
         page.wait_for_function(f"{COME}.length >= {needed}")
         parts = sorted(url.rpartition("/")[2] for url in page.evaluate(COME))
-        other.goto(f"{address}/{asked}")
+        other.goto(f"{address}/{target}")
         assert late == settled(other).inner_text(".ctx-view")
     if name in ("rows", "kernels"):
         assert early == late
@@ -102,7 +102,7 @@ def test_a_view_answers_before_the_rest_has_come_and_ends_with_the_same_numbers(
 def test_a_turn_waits_for_the_part_that_it_needs(browser, address, in_parts):
     with opened(browser) as page, opened(browser) as other:
         gate = Gate(page, "**/layer-*/tokens.bin")
-        page.goto(f"{in_parts}/rows.html{asking(passage=OPENS['rows'])}")
+        page.goto(f"{in_parts}/rows.html{fragment(passage=OPENS['rows'])}")
         page.locator(".ctx-tokens").wait_for()
         page.get_by_label("Passage").select_option("30")
         page.get_by_text("Fetching").wait_for()
@@ -124,8 +124,10 @@ def test_what_is_typed_before_the_weights_have_come_is_read_when_they_have(
         settled(other)
         for where in (page, other):
             where.get_by_role("textbox", name="First text").fill("a zebra in the harbour")
-        page.get_by_text("What it says follows with the weights.").first.wait_for()
-        assert len(gate.held) == 1  # the keys have asked for nothing anew
+        page.get_by_text("Its summary follows with the weights.").first.wait_for()
+        assert len(gate.held) == 1  # the keys have requested nothing anew
         gate.open()
-        said = [titles(settled(where).locator(".ctx-reader-text").first) for where in (page, other)]
-        assert said[0] == said[1] and len(said[0]) > 5
+        shades = [
+            titles(settled(where).locator(".ctx-reader-text").first) for where in (page, other)
+        ]
+        assert shades[0] == shades[1] and len(shades[0]) > 5

@@ -23,8 +23,10 @@ EDITION = "_build/editions/gpt2/_build/html/index.html"
 def test_what_workflows_run_is_there_and_nothing_that_people_type_is_run():
     files = (ROOT / ".github" / "workflows").glob("*.yml")
     runs = re.findall(r"(?m)^ *-? *run: (.*)", "\n".join(f.read_text("utf-8") for f in files))
-    asked = {target for run in runs for target in re.findall(r"^make (?:--silent )?(\w+)", run)}
-    assert asked and asked <= {*re.findall(r"(?m)^(\w+):", (ROOT / "Makefile").read_text("utf-8"))}
+    targets = {target for run in runs for target in re.findall(r"^make (?:--silent )?(\w+)", run)}
+    assert targets and targets <= {
+        *re.findall(r"(?m)^(\w+):", (ROOT / "Makefile").read_text("utf-8"))
+    }
     assert not [run for run in runs if "${{" in run], "it reaches a command by its environment"
 
 
@@ -108,8 +110,8 @@ def test_every_edition_leads_to_every_other(tmp_path):
 
 
 def test_what_cannot_be_brought_together_is_one_clear_line(repository, tmp_path, refused):
-    said = "book: there is no site in _build/html: run `make book` first"
-    assert refused(build_book.main, "pages", code=1) == said
+    line = "book: there is no site in _build/html: run `make book` first"
+    assert refused(build_book.main, "pages", code=1) == line
     site_of(tmp_path / "_build" / "html", "mini")
     assert build_book.main(["pages"]) == 0
     before = sorted((tmp_path / "_build" / "pages").rglob("*"))
@@ -216,8 +218,8 @@ def test_a_move_reaches_every_file_and_may_be_interrupted(copy, tmp_path, new):
 @pytest.mark.parametrize("url", ["github.com/a/b", "https://github.com/a", "https://a.org/b/c", ""])
 def test_what_is_no_address_is_one_clear_line_and_changes_nothing(copy, refused, url):
     before = copy()
-    said = f'address: "{url}" is no repository: give one like https://github.com/owner/name'
-    assert refused(address.main, url) == said
+    line = f'address: "{url}" is no repository: give one like https://github.com/owner/name'
+    assert refused(address.main, url) == line
     assert copy() == before
 
 
@@ -225,7 +227,7 @@ def test_what_is_no_address_is_one_clear_line_and_changes_nothing(copy, refused,
 
 
 def called(*words):
-    """What `make` says, in the environment as it is."""
+    """What `make` prints, in the environment as it is."""
     command = ["make", "--silent", "--old-file=.venv/.ready", *words]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
@@ -245,8 +247,8 @@ SAID = r"^  (?:version|note) +=? *\{(?:Version |.*ctxlib )?(\d+\.\d+\.\d+)"
     ],
 )
 def test_every_place_names_one_version(name, place):
-    said = re.findall(place, (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
-    assert set(said) == {PROJECT["version"]}
+    versions = re.findall(place, (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(versions) == {PROJECT["version"]}
 
 
 def test_the_one_version_has_notes_of_its_own_and_the_date_of_the_citation():
@@ -274,7 +276,7 @@ def entries(text):
     }
 
 
-def test_what_is_to_be_cited_is_what_the_citation_file_says():
+def test_what_is_to_be_cited_is_what_the_citation_file_has():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     (author,) = (a["name"] for a in cited["authors"])
     page = entries((ROOT / "book" / "citation.md").read_text(encoding="utf-8"))

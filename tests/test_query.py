@@ -1,4 +1,4 @@
-"""The one door: that a destination is what was asked for, and that what is true of it is what
+"""The one door: that a query is the one that was given, and that what is true of it is what
 transformers computes, of decoders of every kind and an encoder. Against loops encoders are held
 wherever decoders are: half of the cases of `by_hand` are encoders.
 """
@@ -52,7 +52,7 @@ def test_numbers_of_any_library_are_plain_ones(of_kind, tiny_weights, here, of_l
         assert repr(calibrate(head).heads) == "(1,)"
 
 
-def test_what_is_asked_for_is_what_it_has(precise, of_kind):
+def test_a_query_has_the_chosen_position_and_token(precise, of_kind):
     fixed = cx.fix_query(precise, n=9, token=5, C=2.0)
     assert (fixed.n, fixed.token, fixed.decomposition.C, fixed.exact.n) == (9, 5, 2.0, 9)
     assert cx.fix_query(precise, n=9, token=5).decomposition.C == precise.typical_norm() != 2.0
@@ -75,9 +75,9 @@ def test_texts_are_many_and_numbers_are_whole(of_kind, kind, name, value):
 
 
 @pytest.mark.parametrize(("name", "value"), [("n", 9), ("token", 5), ("C", 2.0), ("texts", TEXTS)])
-def test_what_a_destination_or_a_stored_layer_knows_is_not_given_again(here, name, value):
-    for of, says in ((here, "a fixed query already"), ("a.safetensors", "a stored layer knows")):
-        with pytest.raises(TypeError, match=says):
+def test_what_a_query_or_a_stored_layer_holds_is_not_given_again(here, name, value):
+    for of, message in ((here, "a fixed query already"), ("a.safetensors", "a stored layer knows")):
+        with pytest.raises(TypeError, match=message):
             cx.fix_query(of, **{name: value})
 
 
@@ -99,9 +99,9 @@ def test_a_model_that_would_be_split_wrongly_is_refused(make_folder, architectur
 
 @pytest.mark.parametrize("kind", [*KINDS, *VARIANTS])
 def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
-    """In float64, unfolded, of texts that were not asked about: rows, what is inside the heads and
+    """In float64, unfolded, of texts that were not used before: rows, what is inside the heads and
     what they write, the stream that the MLP reads, and what it makes of it. The first of its inputs
-    is what circuits speak of.
+    is what circuits are made of.
     """
     case = of_kind(kind)
     fixed = cx.fix_query(case.model, TEXTS[:5], n=15, token=THE)
@@ -126,9 +126,9 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
     outputs = fixed.head_outputs(x)
     near(outputs, case.centered(torch.einsum("thd,hdm->thm", z, W_O)))
     near(fixed.resid_mid(x, outputs), case.centered(held["norm", reads][0][:, fixed.n]))
-    said, gated = fixed.mlp(x), "gate" in case.places.into
-    assert [*said] == (["gate", "up", "product"] if gated else ["pre", "post"])
-    first, *_, last = said.values()
+    parts, gated = fixed.mlp(x), "gate" in case.places.into
+    assert [*parts] == (["gate", "up", "product"] if gated else ["pre", "post"])
+    first, *_, last = parts.values()
     near(first, held["into", reads][1][:, fixed.n])
     near(last, held["out_of", reads][0][:, fixed.n])
     beside = (

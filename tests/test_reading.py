@@ -82,8 +82,8 @@ def test_a_text_that_is_too_short_or_has_strange_ids_is_refused(circuit, read):
     x = circuit.fixed.prepare(TEXTS)
     length = circuit.fixed.length
     for short in (length - 1, N):
-        said = f"a text of {short} tokens is too short: position {N} attends to {length}"
-        with pytest.raises(ValueError, match=said):
+        message = f"a text of {short} tokens is too short: position {N} attends to {length}"
+        with pytest.raises(ValueError, match=message):
             read(x[:, :short])
     for stranger in (-1, 300):
         x[1, 3] = stranger
@@ -127,9 +127,9 @@ NONE = [], iter([]), torch.zeros(0, 32, dtype=torch.int64)
 
 @pytest.mark.parametrize("take", TAKERS.values(), ids=TAKERS)
 def test_what_is_no_list_of_readable_texts_is_refused(circuit, take):
-    for said, several in NO_TEXTS.items():
+    for message, several in NO_TEXTS.items():
         for texts in several:
-            with pytest.raises(ValueError, match=re.escape(said)):
+            with pytest.raises(ValueError, match=re.escape(message)):
                 take(circuit, texts)
 
 

@@ -55,12 +55,14 @@ def test_what_is_kept_says_which_weights_it_is_about():
     """Of a real model they are the files that are fetched, whether or not it is here: it can be
     computed again from what it was computed of.
     """
-    known = {sum for of in cx.models.real_models().values() for sum in of["files"].values()}
+    sums_of_models = {
+        sum for of in cx.models.real_models().values() for sum in of["files"].values()
+    }
     files = sorted(EVIDENCE.glob("*.json"))
     assert {file.stem for file in files} > OF_RUNS
     for file in files:
         sums = {*re.findall("[0-9a-f]{64}", json.dumps(json.loads(file.read_text("utf-8"))))}
-        assert sums and (file.stem in OF_RUNS or sums <= known), file.stem
+        assert sums and (file.stem in OF_RUNS or sums <= sums_of_models), file.stem
 
 
 @lru_cache(maxsize=2)
@@ -78,7 +80,7 @@ def its_own(name, layers=1):
 
 
 @contextmanager
-def heard(**modules):
+def recorded(**modules):
     """What goes into each of these modules and what comes out, whenever they are run."""
     held = {name: [] for name in modules}
     hooks = [
@@ -206,8 +208,8 @@ def test_what_chapter_2_keeps_of_rows_is_what_the_model_does():
 
 @pytest.mark.parametrize("name", ["qwen", "smollm2", "minilm"])
 def test_what_ships_says_where_it_comes_from(name):
-    facts, said = cx.models.real_models()[name], cx.fix_query(name).decomposition.facts
-    assert said["sha256"] in facts["files"].values() and said["licence"] == facts["licence"]
+    facts, loaded = cx.models.real_models()[name], cx.fix_query(name).decomposition.facts
+    assert loaded["sha256"] in facts["files"].values() and loaded["licence"] == facts["licence"]
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -227,7 +229,7 @@ def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
         shared = [np.full(len(form), p not in pairs) for p, form in zip(pieces, forms, strict=True)]
         shared, written = np.concatenate(shared), "".join(forms)
         got = fixed.tokenizer(written, return_offsets_mapping=True, add_special_tokens=False)
-        with heard(gate=model.layers[0].mlp.gate_proj) as held:
+        with recorded(gate=model.layers[0].mlp.gate_proj) as held:
             model(torch.tensor([[int(texts[0].tokens[0]), *got["input_ids"]]]))
         gate = held["gate"][0][1][0, 1:, kept["neurons"]]
         ends = {
@@ -255,7 +257,7 @@ def test_what_the_chapters_say_of_real_models_is_what_these_pages_show():
 
 @pytest.mark.nightly
 def test_what_the_title_page_keeps_is_what_the_model_does():
-    """What heads add to the gate at every token, and the gate: asked of the words so far."""
+    """What heads add to the gate at every token, and the gate, after the words so far."""
     kept, model = kept_of("qwen", "welcome"), loaded("qwen")
     for text in kept["texts"]:
         x = torch.tensor(text["ids"])
@@ -285,8 +287,8 @@ def test_what_chapter_10_keeps_of_silence_is_what_the_model_does():
 
 @pytest.mark.nightly  # as in chapter 10
 def test_what_chapter_13_keeps_of_peaks_is_what_the_model_does():
-    """The loudest peaks of two neurons of half A and what the model says there, by transformers'
-    own modules."""
+    """The largest peaks of two neurons of half A and what the model predicts there, by the modules
+    of transformers."""
     kept = kept_of("smollm2", "lookups")
     texts = cx.texts.collection(cx.texts.Reader.of(cx.fix_query("smollm2"), 96), 240)
     x = torch.stack([t.tokens[:96] for t in texts if t.half == "A"])
@@ -294,7 +296,7 @@ def test_what_chapter_13_keeps_of_peaks_is_what_the_model_does():
     best = sorted(range(48), key=lambda q: -kept["P"][0][q])[:2]
     places = {q: kept["places"][q] for q in best}
     downs = {str(k): model.model.layers[k].mlp.down_proj for k, *_ in places.values()}
-    with heard(**downs) as held:
+    with recorded(**downs) as held:
         for part in x.split(8):
             model.model(part)
         acts = {k: torch.cat([given for given, _ in held[k]]) for k in downs}
@@ -303,9 +305,9 @@ def test_what_chapter_13_keeps_of_peaks_is_what_the_model_does():
             loudest, end = activation.max(1)
             rows = loudest.topk(20).indices
             last = model.model(x[rows]).last_hidden_state[range(20), end[rows] + 1]
-            said = model.lm_head(last).softmax(-1)[:, tokenizer.encode(kept["token"][q])[-1]]
+            predicted = model.lm_head(last).softmax(-1)[:, tokenizer.encode(kept["token"][q])[-1]]
             ours = torch.tensor(kept["P"][0][q])
-            torch.testing.assert_close(said.mean(), ours, atol=2e-3, rtol=0)
+            torch.testing.assert_close(predicted.mean(), ours, atol=2e-3, rtol=0)
 
 
 def test_what_chapter_9_keeps_of_one_page_is_what_evaluation_finds():
@@ -340,8 +342,8 @@ def test_what_appendix_f_keeps_of_copies_is_what_the_model_does():
         fixed = torch.searchsorted(used, drawn)
         for place, distance in ((0, 1), (4, 16)):
             angles = model.model.rotary_emb(x, torch.full((1, len(fixed)), distance))
-            asks = q[fixed].transpose(0, 1)[None]
-            turned, _ = apply_rotary_pos_emb(asks, asks, *angles)
+            queries = q[fixed].transpose(0, 1)[None]
+            turned, _ = apply_rotary_pos_emb(queries, queries, *angles)
             entry = (turned[0].transpose(0, 1) * k[fixed]).sum(-1).mean(0) / k.shape[-1] ** 0.5
             found = torch.tensor([line[place] for line in kept["copies"]])
             torch.testing.assert_close(entry, found, atol=2e-2, rtol=1e-2)

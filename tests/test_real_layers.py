@@ -1,5 +1,5 @@
 """Real models in the explorer and in the reader of the built site: their numbers are Python's, and
-what a page lacks comes when it is asked for.
+what a page lacks comes when it is needed.
 
 Without Chromium these tests are left out, and say so.
 """
@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import asking, cells, each, number, titles
-from viewing import DESK, PHONE, in_firefox_too, retold, settled
+from shown import cells, each, fragment, number, titles
+from viewing import DESK, PHONE, in_firefox_too, repacked, settled
 
 import ctxlib as cx
 
@@ -69,9 +69,9 @@ def test_whatever_parts_they_come_from_the_numbers_are_as_in_python(visit, name)
         circuit = cx.ContextualCircuit.calibrate(fixed, calibration_text, heads[k])
         own = np.arange(k, CASES, GROUPS)
         for c, summary in enumerate((circuit.summary, circuit.self_normalized().summary)):
-            told = summary(x)[:, neurons[own]].numpy()  # of every text
-            apart[own, c] = np.abs(values[own, c] - told[own, range(len(own))])
-            wide[k, c] = np.ptp(told, axis=0).mean()
+            exact = summary(x)[:, neurons[own]].numpy()  # of every text
+            apart[own, c] = np.abs(values[own, c] - exact[own, range(len(own))])
+            wide[k, c] = np.ptp(exact, axis=0).mean()
     off = apart / wide.max(axis=0)  # some heads say always the same
     assert np.quantile(off, 0.95, axis=0).max() < CLOSE
 
@@ -94,7 +94,7 @@ def take(page, name, label):
 
 
 @in_firefox_too
-def test_the_explorer_takes_another_model_and_what_its_heads_write_when_asked(visit):
+def test_the_explorer_takes_another_model_and_what_its_heads_write_when_needed(visit):
     page = visit("#neuron=174&theta=20", "explorer", fresh=True)
     take(page, "Model", QWEN)
     # what was chosen by number was another model's
@@ -132,15 +132,15 @@ def test_what_cannot_be_had_or_is_stopped_is_one_line_and_changes_nothing(visit)
     page.route(part, lambda route: route.fulfill(body=b"<p>a page"))
     settled(page)
     head.click()  # the refusal may take the mark back at once
-    said = page.get_by_text("data (head-0.bin) cannot be used: it is another kind of file.")
-    said.wait_for()
+    line = page.get_by_text("data (head-0.bin) cannot be used: it is another kind of file.")
+    line.wait_for()
     settled(page)
     expect(head).not_to_be_checked()
     assert rows.inner_text() == before
     page.unroute(part)
     choose(page, "Heads", "0")
     expect(head).to_be_checked()
-    expect(said).to_have_count(0)
+    expect(line).to_have_count(0)
 
 
 @in_firefox_too
@@ -173,7 +173,7 @@ def beside(page, name):
 
 
 def reads(region):
-    """What a model says of both texts: its tokens and what they add, its lists."""
+    """What a model makes of both texts: its tokens and what they add, its lists."""
     return titles(region), cells(region, ".ctx-reader-table tbody tr")
 
 
@@ -195,13 +195,13 @@ def test_two_models_read_the_same_texts_side_by_side(visit):
     settled(page)
     texts = ["the colour of the theatre", "in the harbour"]
     assert beside(page, SMOLLM2)[1] == texts
-    said, _, kept = page.url.partition("#")[2].partition("&beside.")
+    state, _, kept = page.url.partition("#")[2].partition("&beside.")
     both = [reads(smollm2), reads(mini)]
-    given = asking(text=texts[0], other=texts[1])
-    for alone, found in zip((f"&{said}", f"&neuron={neuron}"), both, strict=True):
+    given = fragment(text=texts[0], other=texts[1])
+    for alone, found in zip((f"&{state}", f"&neuron={neuron}"), both, strict=True):
         assert reads(visit(given + alone, "reader", fresh=True)) == found
     # an address brings both
-    page = visit(f"{given}&{said}&beside.{kept}", "reader", fresh=True)
+    page = visit(f"{given}&{state}&beside.{kept}", "reader", fresh=True)
     assert [beside(page, name)[1] for name in (SMOLLM2, "mini")] == [texts] * 2
     assert [reads(smollm2), reads(mini)] == both
     first, second = smollm2.bounding_box(), mini.bounding_box()
@@ -219,15 +219,15 @@ def test_two_models_read_the_same_texts_side_by_side(visit):
 
 def test_a_model_that_fails_leaves_the_one_beside_it(visit, html):
     (layer,) = html.glob("_static/at-*/data/smollm2.bin")
-    damaged = retold(layer.read_bytes(), families=[None] * 9)  # of a form that nobody expects
+    damaged = repacked(layer.read_bytes(), families=[None] * 9)  # of a form that nobody expects
     page = visit("", "reader", fresh=True)
     page.route("**/data/smollm2.bin", lambda route: route.fulfill(body=damaged))
     for models in (("mini", SMOLLM2), (SMOLLM2, "mini")):
         for name, model in zip(("Model", "Beside it"), models, strict=True):
             take(page, name, model)
         failed, sound = beside(page, SMOLLM2)[0], beside(page, "mini")[0]
-        said = f"The view of {SMOLLM2} could not be started."
-        assert failed.get_by_role("alert").inner_text() == said
+        message = f"The view of {SMOLLM2} could not be started."
+        assert failed.get_by_role("alert").inner_text() == message
         assert failed.get_by_role("textbox").count() == 0
         sound.get_by_role("textbox", name="First text").fill("the colour of the theatre")
         sound.locator("[aria-label='First text'] [data-place='5']").wait_for()
@@ -236,16 +236,16 @@ def test_a_model_that_fails_leaves_the_one_beside_it(visit, html):
 
 @in_firefox_too
 def test_the_layer_is_fetched_early_and_once(visit, window):
-    asked = []
+    requested = []
 
     def note(request):
-        asked.extend(re.findall(r"/data/(\w+)\.bin", request.url))
+        requested.extend(re.findall(r"/data/(\w+)\.bin", request.url))
 
     window.on("request", note)
     for hash, models in (("", ["layer"]), ("#model=smollm2", ["layer", "smollm2"])):
-        asked.clear()
+        requested.clear()
         visit(hash, "explorer", fresh=True)
-        assert asked == models  # mini's is let go, and nobody complains (`blameless`)
+        assert requested == models  # mini's is let go, and nobody complains (`blameless`)
     window.remove_listener("request", note)
 
 
@@ -275,7 +275,7 @@ def test_a_reader_types_the_colour_of_the_theatre_and_sees_neuron_6419(visit):
         for box, typed in (("First", "colour of the theatre"), ("Second", "color of the theater")):
             page.get_by_role("textbox", name=f"{box} text").fill(f"The xylophone, the {typed}")
     settled(page)
-    said = page.locator(".ctx-reader section").all_inner_texts()
-    adds = [number(re.search(r"adds ([−+]?[\d.]+\d)", text)[1]) for text in said]
+    sections = page.locator(".ctx-reader section").all_inner_texts()
+    adds = [number(re.search(r"adds ([−+]?[\d.]+\d)", text)[1]) for text in sections]
     assert adds[0] > 0 > adds[1]
     assert not page.get_by_text("the page does not know").count()

@@ -1,4 +1,4 @@
-"""The published figures against a model: what is collected, what is judged, and what is said."""
+"""The published figures against a model: what is collected, what is judged, and what is printed."""
 
 import json
 import os
@@ -73,16 +73,16 @@ def test_a_ledger_is_collected_from_the_output_that_shows_it(tiny, tiny_folder, 
     assert kept["versions"]["ctxlib"] == cx.__version__
     write(**{"04_a": kept})
     assert tool.main([]) == 0
-    said = capsys.readouterr().out
-    assert "0.20 [0.10, 0.30]" in said and "ANOTHER MODEL; DOES NOT HOLD HERE." in said
-    assert max(map(len, said.splitlines())) <= tool.WIDTH
+    output = capsys.readouterr().out
+    assert "0.20 [0.10, 0.30]" in output and "ANOTHER MODEL; DOES NOT HOLD HERE." in output
+    assert max(map(len, output.splitlines())) <= tool.WIDTH
 
 
 # ---------------------------------------------------------------- judging
 
 
 @pytest.mark.parametrize(("here", "code"), [(0.06, 0), (0.2, 1), (float("nan"), 0)])
-def test_the_exit_code_says_whether_gpt2_misses_one(tiny, as_gpt2_small, write, capsys, here, code):
+def test_the_exit_code_is_whether_gpt2_misses_one(tiny, as_gpt2_small, write, capsys, here, code):
     write(**{"02_keys": tv(tiny, here)})
     assert tool.main([]) == code
     assert ("DOES NOT HOLD." in capsys.readouterr().out) == bool(code)
@@ -104,7 +104,7 @@ def test_other_texts_are_no_ground_for_a_verdict(tiny, as_gpt2_small, write):
 
 
 @pytest.mark.parametrize(
-    ("second", "said"),
+    ("second", "error"),
     [
         (None, "03_b.ipynb shows a ledger without its data"),
         ({"first layer": "another", "rows": []}, "are of different models"),
@@ -112,13 +112,13 @@ def test_other_texts_are_no_ground_for_a_verdict(tiny, as_gpt2_small, write):
     ],
 )
 def test_what_cannot_be_collected_is_one_line_with_what_to_do(
-    tiny, write, repository, refused, second, said
+    tiny, write, repository, refused, second, error
 ):
     write(**{"02_a": tv(tiny, 0.1)} | ({} if second == "gone" else {"03_b": second}))
     (repository / "chapters" / "03_b.py").touch()
-    told = refused(tool.main)
-    assert told.startswith("reproduce: ")
-    assert said in told and "run `make execute MODEL=mini` first" in told
+    line = refused(tool.main)
+    assert line.startswith("reproduce: ")
+    assert error in line and "run `make execute MODEL=mini` first" in line
 
 
 # ---------------------------------------------------------------- GPT-2's kernels, for a page
@@ -151,12 +151,12 @@ def test_the_page_shows_every_figure_and_its_origin(tiny, as_gpt2_small, write, 
     write(**{"02_keys": tv(tiny, 0.06)})
     file = tmp_path / "page.md"
     assert tool.main(["--page", str(file)]) == 0
-    said = file.read_text()
+    output = file.read_text()
     for figure in cb.published_figures().values():
-        assert tool.plain(figure.statement) in said
-    assert "| median TV ([2](02_keys)) | 0.06 | at most 0.075 | holds |" in said
-    assert str(tmp_path) not in said
-    assert f"ctxlib {cx.__version__}" in said and "held-out documents" in said
+        assert tool.plain(figure.statement) in output
+    assert "| median TV ([2](02_keys)) | 0.06 | at most 0.075 | holds |" in output
+    assert str(tmp_path) not in output
+    assert f"ctxlib {cx.__version__}" in output and "held-out documents" in output
 
 
 def test_the_page_in_the_book_is_what_its_notebooks_say(mini):

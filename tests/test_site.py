@@ -45,16 +45,16 @@ def test_a_module_is_read_at_a_sitting_and_a_layer_comes_soon(html):
     assert len(cores) > 3 and max(cores) <= 12e6
 
 
-def test_a_page_that_is_linked_to_says_what_it_is_and_where(html, pages):
+def test_a_page_that_is_linked_to_states_what_it_is_and_where(html, pages):
     """But for those that Sphinx makes up."""
     made_up = {"index", "search", "genindex", "py-modindex", "whole"} | OLD
     for file in pages:
         if file.stem in made_up:
             continue
         head = pages[file].partition("</head>")[0]
-        (said,) = re.findall(r'<meta name="description" content="([^"]+)"', head)
-        assert 40 < len(unescape(said)) <= 240, file.name
-        assert f'<meta property="og:description" content="{said}"' in head
+        (description,) = re.findall(r'<meta name="description" content="([^"]+)"', head)
+        assert 40 < len(unescape(description)) <= 240, file.name
+        assert f'<meta property="og:description" content="{description}"' in head
         (canonical,) = re.findall(r'<link rel="canonical" href="([^"]+)"', head)
         (shared,) = re.findall(r'<meta property="og:url" content="([^"]+)"', head)
         assert canonical == shared == f"{forms(ADDRESS)[2]}/{file.relative_to(html)}"
@@ -102,7 +102,7 @@ def test_a_chapter_folds_its_set_up_and_shows_the_first_setting_of_its_widget(ht
     assert "<b>Figure 2.4.</b>" in page and "jupyter.widget-view" not in page
 
 
-def test_where_a_page_says_turn_it_there_is_a_view(pages):
+def test_where_a_page_has_turn_it_there_is_a_view(pages):
     turned = [page.split('<section id="turn-it">')[1:] for page in pages.values()]
     assert sum(map(len, turned)) == 9
     for (section,) in filter(None, turned):
@@ -138,9 +138,9 @@ def test_a_page_with_a_view_names_its_module(html, pages):
     assert "modulepreload" not in pages[book / "notation.html"]
     assert page.count('as="fetch"') == 1
     for chapter, layers in (("08_neurons", 1), ("00_welcome", 0), ("13_lookups", 0)):
-        asking = pages[book / f"{chapter}.html"]
-        assert asking.count('as="fetch"') == layers
-        assert asking.count(f"<script>{build_book.LED_TO_VIEW} document.write('<link") == layers
+        page = pages[book / f"{chapter}.html"]
+        assert page.count('as="fetch"') == layers
+        assert page.count(f"<script>{build_book.LED_TO_VIEW} document.write('<link") == layers
     for place, shown in pages.items():  # no page has modules or data of another build
         builds = set(re.findall(r"_static/(?:(at-\w+)/)?(?:views|data)/", shown))
         assert builds <= {here.name}, place

@@ -28,7 +28,7 @@ def test_a_number_is_off_by_half_a_step_of_its_own_row_at_most():
 
 
 def test_usual_tokens_are_kept_finer_than_others(here, tmp_path):
-    """Those of the texts, and the token that asks."""
+    """Those of the texts, and the query token."""
     text = draw_texts(1, 32, 40, seed=2)
     kept = cx.fix_query(save_layer(here, tmp_path / "layer.safetensors", text))
     heads = range(here.n_heads)

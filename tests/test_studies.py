@@ -37,7 +37,7 @@ def test_a_study_is_its_steps(study, mini_weights):
     assert len(study.domains) == len(study.passages)
 
 
-def test_all_heads_are_studied_where_none_is_stable_if_that_is_asked_for(mini, study):
+def test_all_heads_are_studied_where_none_is_stable_if_that_is_chosen(mini, study):
     """And only then: not for another error, nor where some are stable."""
     with pytest.raises(NoStableHead, match="no head has a kernel"):
         cx.study(mini, texts=2, max_cv=0.0)
@@ -78,14 +78,14 @@ def test_without_plain_prose_every_passage_may_calibrate(mini):
 
 
 def test_labels_of_one_half_are_judged_on_the_other(mini):
-    """What a site tells of a real model's neurons; and of mixtures of them, that sort texts too."""
+    """What a site shows of a real model's neurons; and of mixtures of them, that sort texts too."""
     study = cx.study(mini, texts=100, heads=[3, 4])
     domains, half = (
         np.array([getattr(t, name) for t in study.texts]) for name in ("domain", "half")
     )
     A, tokens = half == "A", study.fixed.prepare(study.texts)
-    told = study.circuit.summary(tokens).numpy()
-    mixed = cb.nulls.mixtures(torch.tensor(told)).numpy()
+    summaries = study.circuit.summary(tokens).numpy()
+    mixed = cb.nulls.mixtures(torch.tensor(summaries)).numpy()
     of_mixed = cx.label_neurons(torch.tensor(mixed[A]), domains[A], range(mixed.shape[1]))["label"]
     often = np.stack([np.bincount(x, minlength=study.fixed.d_vocab) for x in tokens[A]])
     often = often / study.fixed.length
@@ -94,7 +94,7 @@ def test_labels_of_one_half_are_judged_on_the_other(mini):
     assert table["top"].is_monotonic_decreasing
     for neuron in table.index[:20]:
         inside = domains == table.loc[neuron, "label"]
-        auc = {h: roc_auc_score(inside[half == h], told[half == h, neuron]) for h in "AB"}
+        auc = {h: roc_auc_score(inside[half == h], summaries[half == h, neuron]) for h in "AB"}
         assert table.loc[neuron, "auc"] == pytest.approx(auc["B"], abs=1e-6)
         alike = np.flatnonzero(of_mixed == table.loc[neuron, "label"])
         null = [roc_auc_score(inside[~A], mixed[~A, k]) for k in alike]

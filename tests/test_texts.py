@@ -45,8 +45,8 @@ def test_windows_are_bos_and_the_next_tokens_and_a_text_is_the_first(tiny_weight
     covered = windows[:, 1:].flatten()
     assert torch.equal(covered, body[: len(covered)])
     count = len(body) + 1
-    says = f"the text has {count} tokens.*: cut to the first {length}, {count - length} dropped"
-    with pytest.warns(UserWarning, match=says):
+    message = f"the text has {count} tokens.*: cut to the first {length}, {count - length} dropped"
+    with pytest.warns(UserWarning, match=message):
         encoded = texts.encode(reader, SOURCE)
     assert encoded.dtype == torch.int64 and torch.equal(encoded, windows[0])
     with warnings.catch_warnings(action="error"):  # it fits
@@ -78,9 +78,11 @@ def test_words_need_a_tokenizer(tiny_weights, read):
         read(replace(tiny_weights, tokenizer=None), "hill")
 
 
-def test_vocabularies_of_one_size_are_told_apart():
-    said = ({"__len__.return_value": 9, "encode.return_value": ids} for ids in ([1, 2], [2, 1]))
-    assert len({vocab_fingerprint(MagicMock(**words)) for words in said}) == 2
+def test_vocabularies_of_one_size_are_distinguished():
+    vocabularies = (
+        {"__len__.return_value": 9, "encode.return_value": ids} for ids in ([1, 2], [2, 1])
+    )
+    assert len({vocab_fingerprint(MagicMock(**words)) for words in vocabularies}) == 2
 
 
 @pytest.mark.parametrize("length", [3, 8, 31])
@@ -112,9 +114,9 @@ def test_a_plain_string_is_a_text_and_what_is_none_is_one_clear_line(mini, mini_
     ids, fixed = texts.encode(mini_weights, SOURCE), cx.fix_query(mini_weights, n=40)
     assert torch.equal(door(mini, fixed, SOURCE), door(mini, fixed, ids))
     for wrong in NO_TEXTS:
-        with pytest.raises(ValueError, match=r"is no text: give a string, one of .*BOS$") as said:
+        with pytest.raises(ValueError, match=r"is no text: give a string, one of .*BOS$") as caught:
             door(mini, fixed, wrong)
-        assert "\n" not in str(said.value)
+        assert "\n" not in str(caught.value)
 
 
 # ---------------------------------------------------------------- the passages
@@ -166,8 +168,8 @@ def test_no_two_passages_share_a_run_of_12_words(passages):
 # ---------------------------------------------------------------- many texts: from files
 
 
-def told(found):
-    """What is said of texts, and their tokens."""
+def facts(found):
+    """The facts of texts, and their tokens."""
     return [(t.name, t.domain, t.document, t.half, t.source, t.tokens.tolist()) for t in found]
 
 
@@ -180,18 +182,20 @@ def by_hand(weights, half=None, **sources):
             digest = hashlib.sha256(document.encode()).hexdigest()[:16]
             own = "AB"[int(digest, 16) % 2]
             if half in (None, own):
-                said = digest, own, weights.tokenizer.decode(window[1:]), window.tolist()
-                by_domain[domain].append((f"{domain}-{number:04d}", domain, *said))
+                rest = digest, own, weights.tokenizer.decode(window[1:]), window.tolist()
+                by_domain[domain].append((f"{domain}-{number:04d}", domain, *rest))
     return [text for turn in zip_longest(*by_domain.values()) for text in turn if text]
 
 
 def everything(weights, source, half=None):
     """All texts there are: they come before the error that they are not enough."""
     found = []
-    with pytest.raises(ValueError, match=r"holds (\d+) texts of 32 .* fewer than the 999") as said:
+    with pytest.raises(
+        ValueError, match=r"holds (\d+) texts of 32 .* fewer than the 999"
+    ) as caught:
         for text in texts.stream(weights, 999, source, half):
             found.append(text)
-    assert f"holds {len(found)} texts" in str(said.value)
+    assert f"holds {len(found)} texts" in str(caught.value)
     assert {text.tokens.dtype for text in found} <= {torch.int64}
     return found
 
@@ -218,7 +222,7 @@ def test_a_line_that_holds_only_the_mark_separates_documents(
 ):
     words = WATER * 3, NURSE * 3
     (tmp_path / "a.txt").write_bytes(f"{begin}{between.join(words)}{end}".encode())
-    found = told(everything(tiny_weights, tmp_path / "a.txt"))
+    found = facts(everything(tiny_weights, tmp_path / "a.txt"))
     assert found == by_hand(tiny_weights, a=words)
 
 
@@ -228,7 +232,7 @@ def test_a_long_document_is_cut_at_the_end_of_a_line(tiny_weights, tmp_path, mon
     pieces = [f"{line * 3}\n{NURSE * 3}", f"{MOON * 3}\n{line * 4}"]
     (tmp_path / "a.txt").write_text("".join(f"{piece}\n" for piece in pieces))
     monkeypatch.setattr("ctxlib.texts.documents.LONGEST", len(pieces[0]) + 1)
-    assert told(everything(tiny_weights, tmp_path)) == by_hand(tiny_weights, a=pieces)
+    assert facts(everything(tiny_weights, tmp_path)) == by_hand(tiny_weights, a=pieces)
 
 
 def row(**held):
@@ -280,9 +284,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "says"), REFUSED)
+@pytest.mark.parametrize(("name", "content", "message"), REFUSED)
 def test_a_source_that_cannot_be_read_is_refused_and_named(
-    tiny_weights, tmp_path, monkeypatch, name, content, says
+    tiny_weights, tmp_path, monkeypatch, name, content, message
 ):
     monkeypatch.chdir(tmp_path)
     if content is not None:
@@ -290,7 +294,7 @@ def test_a_source_that_cannot_be_read_is_refused_and_named(
             (tmp_path / file).parent.mkdir(exist_ok=True)
             (tmp_path / file).write_bytes(held)
         name = name.partition("/")[0]
-    with pytest.raises(ValueError, match=re.escape(says)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         texts.collection(tiny_weights, 3, name)
 
 
@@ -298,12 +302,12 @@ def test_a_source_that_cannot_be_read_is_refused_and_named(
 def test_the_texts_may_be_in_another_column_if_it_is_the_only_one(tiny_weights, tmp_path, column):
     for other, used in (({"id": 1}, WATER), ({"text": MOON * 5}, MOON)):
         (tmp_path / "a.jsonl").write_bytes(row(**other, **{column: WATER * 5}))
-        assert told(everything(tiny_weights, tmp_path)) == by_hand(tiny_weights, a=[used * 5])
+        assert facts(everything(tiny_weights, tmp_path)) == by_hand(tiny_weights, a=[used * 5])
 
 
 def test_a_mark_of_byte_order_is_no_part_of_a_text(tiny_weights, tmp_path):
     (tmp_path / "a.txt").write_text(WATER * 5, encoding="utf-8-sig")
-    assert told(everything(tiny_weights, tmp_path)) == by_hand(tiny_weights, a=[WATER * 5])
+    assert facts(everything(tiny_weights, tmp_path)) == by_hand(tiny_weights, a=[WATER * 5])
 
 
 def test_a_label_is_the_folder_that_a_file_lies_in(tiny_weights, tmp_path):
@@ -332,7 +336,7 @@ def test_a_stream_goes_on_at_any_text(
     tiny_weights, folder, tokenised, capfd, monkeypatch, kind, half
 ):
     """The files of a folder take turns, its files of rows are one data set, no text mixes two
-    documents, and a half is all of its documents. Wherever a reading stands, what it says of that
+    documents, and a half is all of its documents. Wherever a reading stands, what it reports
     survives JSON and leads back there; and of the documents before, none is tokenised again. A
     source is given, or else named by the variable.
     """
@@ -340,7 +344,7 @@ def test_a_stream_goes_on_at_any_text(
     monkeypatch.setenv("CTX_TEXTS", str(folder / "gone"))
     capfd.readouterr()
     found = everything(tiny_weights, source, half)
-    expected = told(found)
+    expected = facts(found)
     assert expected == by_hand(tiny_weights, half, **SOURCES[kind])
     assert capfd.readouterr() == ("", ""), "no network, and no word of the library's"
     monkeypatch.setenv("CTX_TEXTS", str(source))
@@ -352,10 +356,10 @@ def test_a_stream_goes_on_at_any_text(
         next(reading)
         again = stream.reading(json.loads(json.dumps(reading.place)))
         tokenised.reset_mock()
-        assert (told([next(again)]), again.given) == (told([text]), k + 1)
+        assert (facts([next(again)]), again.given) == (facts([text]), k + 1)
         tokenised.assert_called_once()
         assert text.source in tokenised.call_args.args[1]
-        assert told(again) == expected[k + 1 :]
+        assert facts(again) == expected[k + 1 :]
 
 
 def test_a_place_holds_for_more_texts_and_for_no_other_source(tiny_weights, folder):
@@ -365,7 +369,7 @@ def test_a_place_holds_for_more_texts_and_for_no_other_source(tiny_weights, fold
         texts.stream(tiny_weights, 0, folder)
     reading = iter(few)
     list(reading)
-    assert told(more.reading(reading.place)) == told(more)[2:]
+    assert facts(more.reading(reading.place)) == facts(more)[2:]
     with pytest.raises(ValueError, match="a place after 2 texts: these are 2"):
         texts.stream(tiny_weights, 2, folder).reading(reading.place)
     for other in (
@@ -400,7 +404,7 @@ def test_the_texts_before_a_damaged_place_are_given(tiny_weights, tmp_path):
         for text in reading:
             found.append(text)
     assert len({text.document for text in found}) >= 100
-    assert told([next(reading.texts.reading(reading.place))]) == told(found[-1:])
+    assert facts([next(reading.texts.reading(reading.place))]) == facts(found[-1:])
 
 
 # ---------------------------------------------------------------- many texts: from a data set
@@ -424,7 +428,7 @@ def test_rows_of_a_data_set_are_documents_in_the_configuration_and_the_split_nam
     load = Mock(return_value=datasets.Dataset.from_list(rows).to_iterable_dataset())
     monkeypatch.setattr(datasets, "load_dataset", load)
     documents = {path.rpartition("/")[2]: [WATER * 5, MOON * 5]}
-    assert told(everything(tiny_weights, name)) == by_hand(tiny_weights, **documents)
+    assert facts(everything(tiny_weights, name)) == by_hand(tiny_weights, **documents)
     assert f"no file or folder {name}: streaming the" in capsys.readouterr().out
     load.assert_called_once_with(path=path, name=configuration, split=split, streaming=True)
 
@@ -440,6 +444,6 @@ def test_a_row_that_cannot_be_had_is_an_error_behind_those_before_it(tiny_weight
     monkeypatch.setattr("datasets.load_dataset", lambda **_: Streamed())
     reading = iter(texts.stream(tiny_weights, 99, "a/b"))
     expected = by_hand(tiny_weights, b=[WATER * 3, MOON * 3])
-    assert told(islice(reading, len(expected))) == expected
+    assert facts(islice(reading, len(expected))) == expected
     with pytest.raises(ValueError, match="data set a/b: no row after 2 more: gone"):
         next(reading)

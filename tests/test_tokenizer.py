@@ -52,8 +52,8 @@ def shuffled(words="gpt2"):
     return byte_level(models.BPE(content["vocab"], merges), words)
 
 
-def telling(words="gpt2"):
-    """Every byte merges with a few signs that may follow it, so tokens tell where words end."""
+def word_ends(words="gpt2"):
+    """Every byte merges with a few signs that may follow it, so tokens show where words end."""
     merges = [(byte, sign) for byte in ALPHABET for sign in "a1!s'Ċ"]
     random.Random(0).shuffle(merges)
     tokens = dict.fromkeys(ALPHABET + [a + b for a, b in merges])
@@ -63,10 +63,10 @@ def telling(words="gpt2"):
 VOCABULARIES = {
     "mini": lambda: Tokenizer.from_file(str(cx.models.MINI / "tokenizer.json")),
     "shuffled": shuffled,
-    "telling": telling,
-    "digits, telling": partial(telling, "digits"),
+    "word_ends": word_ends,
+    "digits, word_ends": partial(word_ends, "digits"),
     "qwen2 nfc": partial(shuffled, "qwen2 nfc"),
-    "qwen2, telling": partial(telling, "qwen2"),
+    "qwen2, word_ends": partial(word_ends, "qwen2"),
 }
 
 
@@ -132,41 +132,41 @@ def valid(text):
 
 
 @pytest.fixture(scope="module")
-def ask(window, address):
+def run(window, address):
     """A function that runs JavaScript with `data` and a `make` that constructs the tokenizer of a
     vocabulary; both ways go by JSON, which keeps lone surrogates.
     """
     window.goto(f"{address}/host.html")
 
-    def ask(tokenizer, body, data=None):
+    def run(tokenizer, body, data=None):
         merges = json.loads(tokenizer.to_str())["model"]["merges"]
         vocab = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
-        script = """async ([body, asked]) => {
+        script = """async ([body, given]) => {
             const { Tokenizer } = await import("/views/engine/tokenizer.js");
-            const [vocab, merges, words, data] = JSON.parse(asked);
+            const [vocab, merges, words, data] = JSON.parse(given);
             const make = () => new Tokenizer(vocab, merges, words);
             return JSON.stringify(new Function("make", "data", body)(make, data));
         }"""
         words = layerfile.byte_level(json.loads(tokenizer.to_str()))
-        asked = json.dumps([vocab, merges, words, data])
-        return json.loads(window.evaluate(script, [body, asked]))
+        given = json.dumps([vocab, merges, words, data])
+        return json.loads(window.evaluate(script, [body, given]))
 
-    return ask
+    return run
 
 
 @pytest.fixture(scope="module", params=VOCABULARIES)
 def tokenizer(request):
     made = VOCABULARIES[request.param]()
-    if request.param == "telling":  # an id beyond the merges', with letters that are no bytes
+    if request.param == "word_ends":  # an id beyond the merges', with letters that are no bytes
         made.add_special_tokens([AddedToken(SPECIAL, special=True)])
     made.encode_special_tokens = True  # a text is plain text
     return made
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(2000, marks=pytest.mark.nightly)])
-def test_tokens_pieces_and_texts_are_pythons(ask, tokenizer, count):
+def test_tokens_pieces_and_texts_are_pythons(run, tokenizer, count):
     texts = drawn_texts(count)
-    found = ask(
+    found = run(
         tokenizer,
         """const t = make();
         return data.map((text) => {
@@ -190,8 +190,8 @@ def test_tokens_pieces_and_texts_are_pythons(ask, tokenizer, count):
         assert got == [want, want, valid(text), True, pieces], ascii(text[:200])
 
 
-@pytest.mark.parametrize("tokenizer", ["mini", "telling"], indirect=True)
-def test_any_ids_are_decoded_as_in_python(ask, tokenizer):
+@pytest.mark.parametrize("tokenizer", ["mini", "word_ends"], indirect=True)
+def test_any_ids_are_decoded_as_in_python(run, tokenizer):
     rng = random.Random(1)
     size = tokenizer.get_vocab_size()
     drawn = [rng.choices(range(size + 3), k=rng.randint(0, 12)) for _ in range(500)]
@@ -199,7 +199,7 @@ def test_any_ids_are_decoded_as_in_python(ask, tokenizer):
     drawn += [[i] for i in range(size)]
     bom = tokenizer.encode("\ufeffa").ids
     body = "const t = make(); return data.map((ids) => t.decode(ids));"
-    found = ask(tokenizer, body, [*drawn, bom])
+    found = run(tokenizer, body, [*drawn, bom])
     assert found == [tokenizer.decode(ids, skip_special_tokens=False) for ids in [*drawn, bom]]
 
 
@@ -216,14 +216,14 @@ def every_code_point(step):
 
 @pytest.mark.parametrize("step", [61, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("words", ["gpt2", "digits", "qwen2"])
-def test_words_end_where_pythons_end_for_every_code_point(ask, words, step):
-    """`telling` merges what follows a character with it if they are one word."""
-    tokenizer, points = telling(words), every_code_point(step)
+def test_words_end_where_pythons_end_for_every_code_point(run, words, step):
+    """`word_ends` merges what follows a character with it if they are one word."""
+    tokenizer, points = word_ends(words), every_code_point(step)
     texts = [
         "".join(f"{chr(c)}a {chr(c)}1 {chr(c)}! {chr(c)}\n'{chr(c)}s" for c in points[i : i + 512])
         for i in range(0, len(points), 512)
     ]
-    found = ask(
+    found = run(
         tokenizer,
         """const t = make();
         return data.map((text) => String.fromCodePoint(...t.encode(text)));""",
@@ -233,20 +233,20 @@ def test_words_end_where_pythons_end_for_every_code_point(ask, words, step):
         assert [*map(ord, got)] == want.ids, hex(ord(text[0]))
 
 
-def test_bytes_that_a_vocabulary_lacks_are_left_out_as_in_python(ask):
+def test_bytes_that_a_vocabulary_lacks_are_left_out_as_in_python(run):
     tokenizer = byte_level(models.BPE({"a": 0, "b": 1, "ab": 2, "Ã": 3}, [("a", "b")]))
     texts = ["abcab", "cab", "c", "", "aéb c", "éa\U0001f600b", "bc"]
     body = """const t = make();
         return data.map((text) => [[...t.encode(text)], t.pieces(text).map((p) => p.text)]);"""
-    for text, (ids, pieces) in zip(texts, ask(tokenizer, body, texts), strict=True):
+    for text, (ids, pieces) in zip(texts, run(tokenizer, body, texts), strict=True):
         assert ids == tokenizer.encode(text).ids
         assert "".join(pieces) == (text if ids else "")
 
 
-def test_merges_of_tokens_that_there_are_not_are_refused(ask):
+def test_merges_of_tokens_that_there_are_not_are_refused(run):
     refused = """const { constructor } = make();
         try { new constructor(["a"], [["a", "b"]]); } catch (error) { return error.message; }"""
-    assert "the vocabulary lacks b" in ask(shuffled(), refused)
+    assert "the vocabulary lacks b" in run(shuffled(), refused)
 
 
 def test_tokenizers_that_pages_cannot_do_are_named_by_none():

@@ -58,12 +58,12 @@ def test_a_killed_run_goes_on_to_the_same_weights_which_are_kept_on_the_way_and_
     ended = []
     for name in "aab":
         assert tm.main(arguments[name]) == 0
-        said = capsys.readouterr().out
-        assert ("resumed at step" in said) == (name == "b")
-        assert re.search(r"^\| tiny \| 3,200 \| \d+\.\d{4} \|", said, flags=re.MULTILINE)
+        output = capsys.readouterr().out
+        assert ("resumed at step" in output) == (name == "b")
+        assert re.search(r"^\| tiny \| 3,200 \| \d+\.\d{4} \|", output, flags=re.MULTILINE)
         kept = sorted((tmp_path / name / "tiny").glob("at-*.safetensors"))
         assert [f.stem for f in kept] == ["at-001", "at-003", "at-010", "at-030", "at-100"]
-        ended.append((said, [f.stat().st_mtime_ns for f in kept], [f.read_bytes() for f in kept]))
+        ended.append((output, [f.stat().st_mtime_ns for f in kept], [f.read_bytes() for f in kept]))
     one, again, other = ended
     assert one == again, "the same table, of what was not trained again"
     assert one[-1] == other[-1]
@@ -133,7 +133,7 @@ def test_runs_of_one_recipe_are_one_run():
 
 
 @pytest.mark.parametrize(
-    ("run", "files", "says"),
+    ("run", "files", "message"),
     [
         ("tiny", {}, "no corpus at"),
         ("tiny", {"train/law.txt": "", "valid/law.txt": ""}, "is empty"),
@@ -141,14 +141,16 @@ def test_runs_of_one_recipe_are_one_run():
         ("nobody", {}, "no run nobody; there are tiny"),
     ],
 )
-def test_what_cannot_be_trained_is_one_clear_line(tmp_path, monkeypatch, refused, run, files, says):
+def test_what_cannot_be_trained_is_one_clear_line(
+    tmp_path, monkeypatch, refused, run, files, message
+):
     monkeypatch.setattr(tm, "RUNS", {"tiny": TINY})
     folder = tmp_path / "corpus"
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True)
         (folder / name).write_text(text)
-    said = refused(tm.main, run, "--corpus", folder, "--work", tmp_path / "work")
-    assert re.search(says, said)
+    line = refused(tm.main, run, "--corpus", folder, "--work", tmp_path / "work")
+    assert re.search(message, line)
 
 
 def test_a_corpus_becomes_streams_with_the_separator_before_each_document(tmp_path, monkeypatch):
@@ -160,8 +162,8 @@ def test_a_corpus_becomes_streams_with_the_separator_before_each_document(tmp_pa
     streams = tm.prepare(tmp_path, tmp_path / "work")
     words = tm.Tokenizer.from_file(str(tmp_path / "work" / "tokenizer.json"))
     stream = streams["law"]["train"].tolist()
-    said = words.decode(stream, skip_special_tokens=False)
-    assert said == "<|endoftext|>one\ntwo<|endoftext|>three"
+    text = words.decode(stream, skip_special_tokens=False)
+    assert text == "<|endoftext|>one\ntwo<|endoftext|>three"
     again = tm.prepare(tmp_path / "gone", tmp_path / "work")
     assert again.keys() == {"law", "python"} and again["law"]["valid"].tolist() == stream
     (tmp_path / "other" / "train").mkdir(parents=True)

@@ -73,8 +73,8 @@ def test_what_is_trained_ships_with_its_card_and_its_record_and_is_read_by_chapt
     assert torch.equal(again.W_pos, model.W_pos)
     W_pos = tm.new_model(tm.RUNS["mini"]).transformer.wpe.weight.detach()
     assert torch.allclose(model.W_pos.cpu(), W_pos - W_pos.mean(-1, keepdim=True), atol=2e-3)
-    told = json.loads((tmp_path / "models" / "rotary-100" / "run.json").read_text())
-    assert told["tokens"] == 1000
+    facts = json.loads((tmp_path / "models" / "rotary-100" / "run.json").read_text())
+    assert facts["tokens"] == 1000
 
 
 @pytest.mark.parametrize("name", models.twins())
@@ -115,15 +115,15 @@ def test_a_twin_is_fetched_once_and_held_against_its_checksum(address, capsys):
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "said"),
+    ("change", "error", "message"),
     [
         (lambda file: file.write_bytes(b"something else"), ValueError, rf"{NAME}/.* is damaged"),
         (Path.unlink, OSError, r"out of reach .* clone"),
     ],
 )
-def test_what_comes_damaged_or_not_at_all_is_one_clear_line(address, change, error, said):
+def test_what_comes_damaged_or_not_at_all_is_one_clear_line(address, change, error, message):
     change(address / "config.json")
-    with pytest.raises(error, match=said) as caught:
+    with pytest.raises(error, match=message) as caught:
         models.twin(NAME)
     assert "\n" not in str(caught.value)
     assert not (Path(torch.hub.get_dir()) / "ctxlib/twins" / NAME / "config.json").exists()

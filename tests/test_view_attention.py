@@ -24,9 +24,9 @@ def test_shares_and_the_path_are_ctxlibs(visit, circuit_of, packed_mini, mini_we
         tokens = cx.texts.passages(mini_weights)[passage].tokens
     within = cx.attention_rows(mini_weights, tokens, n).flip(-1).cumsum(-1)  # head, back
     handle = page.get_by_role("slider", name="Read how much attention")
-    for said, back in zip(readings(handle, "Home", "ArrowRight", "End"), (0, 1, n), strict=True):
-        assert said.startswith(f"Within {back} back")
-        shares = [float(share) / 100 for share in re.findall(r" (\d+)%", said)]
+    for text, back in zip(readings(handle, "Home", "ArrowRight", "End"), (0, 1, n), strict=True):
+        assert text.startswith(f"Within {back} back")
+        shares = [float(share) / 100 for share in re.findall(r" (\d+)%", text)]
         assert shares == pytest.approx(within[:, back].tolist(), abs=0.016)
     half = [int(back) for back in re.findall(r"half within (\d+)", page.inner_text(".ctx-legend"))]
     for head, back in enumerate(half):  # weights are rounded
@@ -35,8 +35,8 @@ def test_shares_and_the_path_are_ctxlibs(visit, circuit_of, packed_mini, mini_we
 
     # the path leads to the neuron that the text excites most
     circuit = circuit_of(header(packed_mini)["stable"], n)
-    (said,) = circuit.summary(circuit.fixed.prepare(tokens[None]))
-    neuron = int(page.locator(".ctx-path-said").last.text_content().split(":")[0])
-    assert float(said[neuron]) > float(said.max()) - 0.02
+    (summaries,) = circuit.summary(circuit.fixed.prepare(tokens[None]))
+    neuron = int(page.locator(".ctx-path-value").last.text_content().split(":")[0])
+    assert float(summaries[neuron]) > float(summaries.max()) - 0.02
     summary = float(re.search(r"summary \+([\d.]+)", page.locator(".ctx-view").inner_text())[1])
-    assert summary == pytest.approx(float(said[neuron]), abs=0.03)
+    assert summary == pytest.approx(float(summaries[neuron]), abs=0.03)

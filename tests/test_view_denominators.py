@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 from scipy.stats import norm
-from shown import asking, cells, readings
+from shown import cells, fragment, readings
 
 import ctxlib as cx
 
@@ -69,7 +69,7 @@ def table(page):
     [(0, 0.5, 3), (2, 0.9, 1), (2, 0.95, 3), (4, 0.95, 0), (6, 0.999, 2)],
 )
 def test_bands_and_shares_are_those_of_ctxlib(visit, record, drawn, head, level, bound):
-    page = visit(asking(head=head, level=level, bound=BOUNDS[bound]), "denominators")
+    page = visit(fragment(head=head, level=level, bound=BOUNDS[bound]), "denominators")
     shown = table(page)
     assert tuple(shown) == BOUNDS
     own = (drawn[3][head] - 1).abs()
@@ -84,10 +84,10 @@ def test_bands_and_shares_are_those_of_ctxlib(visit, record, drawn, head, level,
     assert page.locator(".ctx-denominators-in").count() == round(inside * len(labeled))
     assert page.locator(".ctx-denominators-out").count() == round((1 - inside) * len(labeled))
     # in words: what the band promises, and what the texts have
-    said = page.locator(".ctx-view").inner_text().replace("\u00a0", " ")
-    assert f"{share:.1%} of {TEXTS} texts have." in said
-    assert f"{'about' if bound == 3 else 'at least'} {level:.1%} of texts" in said
-    assert ("Fewer than" in said) == (share < level)
+    text = page.locator(".ctx-view").inner_text().replace("\u00a0", " ")
+    assert f"{share:.1%} of {TEXTS} texts have." in text
+    assert f"{'about' if bound == 3 else 'at least'} {level:.1%} of texts" in text
+    assert ("Fewer than" in text) == (share < level)
 
 
 def test_the_histogram_counts_the_texts(visit, record):
@@ -95,8 +95,8 @@ def test_the_histogram_counts_the_texts(visit, record):
     bins = int(slider.get_attribute("aria-valuemax")) + 1
     counted, pattern = 0, r"([\d.]+) to ([\d.]+) times the mean: (\d+) of (\d+) texts"
     values = np.array(record["texts"][3])
-    for said in readings(slider, "Home", *["ArrowRight"] * (bins - 1)):
-        low, high, count, total = map(float, re.fullmatch(pattern, said).groups())
+    for text in readings(slider, "Home", *["ArrowRight"] * (bins - 1)):
+        low, high, count, total = map(float, re.fullmatch(pattern, text).groups())
         assert count == ((values >= low - 1e-9) & (values < high - 1e-9)).sum()
         assert total == TEXTS
         counted += count

@@ -31,7 +31,7 @@ def check_numbers(page, weights, n, token):
     assert [row[4] for row in shown] == families
 
 
-def test_the_table_says_what_ctxlib_computes(visit, view_folder, views, mini_weights, tiny_weights):
+def test_the_table_has_what_ctxlib_computes(visit, view_folder, views, mini_weights, tiny_weights):
     check_numbers(visit(name="kernels"), mini_weights, mini_weights.n_ctx // 2, " the")
     other = query_tokens(mini_weights)[1]
     check_numbers(visit(f"#n=301&token={other}", "kernels"), mini_weights, 301, other)
@@ -49,8 +49,8 @@ def test_the_cursor_reads_the_weights_at_a_distance(visit, mini_weights, scale):
     walk = {"Home": 0, "PageUp": 10, "ArrowLeft": 11, "ArrowRight": 10, "End": 100}
     slider = page.locator("[role=slider]")
     assert [*readings(slider, "Home", "ArrowLeft")][1].startswith("1 token back: ")
-    said = readings(slider, *walk)
-    for fixed, distance in zip(said, walk.values(), strict=True):
+    texts = readings(slider, *walk)
+    for fixed, distance in zip(texts, walk.values(), strict=True):
         heads = [f"head {row[0]} {row[1]}" for row in rows(page)[:-1]]
         assert fixed == f"{distance} tokens back: {', '.join(heads)}"
         weights = [float(row[1]) for row in rows(page)[:-1]]

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from shown import adds, asking, cells, check, each, named, readings
+from shown import adds, cells, check, each, fragment, named, readings
 from viewing import PHONE, settled, view_page, whole
 
 from ctxviews import looked_up, record
@@ -14,7 +14,7 @@ from ctxviews import looked_up, record
 # ---------------------------------------------------------------- the record
 
 
-def test_only_the_heads_that_move_most_are_told_apart(tiny, attributed, monkeypatch):
+def test_only_the_heads_that_move_most_are_listed(tiny, attributed, monkeypatch):
     monkeypatch.setattr(record, "LISTED", 2)
     prompts, found = attributed
     neuron = looked_up(tiny, "", "", 0, prompts, *found[0], torch.ones(3))
@@ -26,8 +26,8 @@ def test_only_the_heads_that_move_most_are_told_apart(tiny, attributed, monkeypa
     assert neuron["usual"]["heads"] == pytest.approx(usual[heads].tolist(), abs=1e-4)
     for prompt, pre, of in zip(neuron["prompts"], terms.pre_activation, sources, strict=True):
         others = sum(prompt[part] for part in ("bias", "embedding", "mlps", "rest"))
-        told = of.flatten(0, 1)[heads, : len(prompt["tokens"])].flatten()
-        assert prompt["sources"] == pytest.approx((1000 * told).tolist(), abs=0.501)
+        listed = of.flatten(0, 1)[heads, : len(prompt["tokens"])].flatten()
+        assert prompt["sources"] == pytest.approx((1000 * listed).tolist(), abs=0.501)
         assert len(prompt["heads"]) == 2
         assert others + sum(prompt["heads"]) == pytest.approx(float(pre), abs=1e-3)
 
@@ -64,7 +64,7 @@ def ticked(page):
     ],
 )
 def test_account_and_tokens_are_ctxlibs(visit, attributed, look_ups, x, p, heads, name):
-    page = visit(asking(neuron=x, prompt=p, heads=heads), "lookups")
+    page = visit(fragment(neuron=x, prompt=p, heads=heads), "lookups")
     terms, usually, sources = attributed[1][x]
     all_heads, means = terms.heads[p].flatten(), usually.heads.mean(0).flatten()
     others = [h for h in range(len(means)) if h not in heads]
@@ -83,9 +83,9 @@ def test_account_and_tokens_are_ctxlibs(visit, attributed, look_ups, x, p, heads
     tokens = look_ups["neurons"][x]["prompts"][p]["tokens"]
     brought = sources[p].flatten(0, 1)[heads, : len(tokens)].sum(0)
     walk = ["Home"] + ["ArrowRight"] * (len(tokens) - 1)
-    for u, said in enumerate(readings(page.get_by_label("Read a token"), *walk)):
-        assert said.startswith(f"“{named(tokens[u])}”: ") or not named(tokens[u]).isprintable()
-        check(adds([said]), brought[u], 0.001 + 0.0005 * len(heads))  # each is rounded
+    for u, text in enumerate(readings(page.get_by_label("Read a token"), *walk)):
+        assert text.startswith(f"“{named(tokens[u])}”: ") or not named(tokens[u]).isprintable()
+        check(adds([text]), brought[u], 0.001 + 0.0005 * len(heads))  # each is rounded
         assert page.locator(".ctx-at").get_attribute("data-place") == str(u)
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import asking, cells, check, each, explained, named, number
+from shown import cells, check, each, explained, fragment, named, number
 from viewing import added, header
 
 import ctxlib as cx
@@ -31,25 +31,25 @@ def read(circuit, mini_weights):
 
 
 def theta(page):
-    """The threshold and how many pass, as the slider says them."""
-    said = page.get_attribute(THETA, "aria-valuetext")
-    value, count = re.match(r"(\S+) .*: ([\d,]+) of ", said).groups()
+    """The threshold and how many pass, as the slider shows them."""
+    text = page.get_attribute(THETA, "aria-valuetext")
+    value, count = re.match(r"(\S+) .*: ([\d,]+) of ", text).groups()
     return number(value), int(number(count))
 
 
 @pytest.mark.parametrize(
-    ("heads", "asks", "threshold"),
+    ("heads", "query", "threshold"),
     [([], 0, None), ([0, 2, 5], 0, None), ([], 2, None), ([], 0, 15)],
 )
 def test_list_and_threshold_are_find_neurons(
-    visit, circuit_of, packed_mini, heads, asks, threshold
+    visit, circuit_of, packed_mini, heads, query, threshold
 ):
-    said = header(packed_mini)
-    token = said["destinations"][asks]["id"]
-    here = circuit_of(heads or said["stable"], token=token)
+    head = header(packed_mini)
+    token = head["destinations"][query]["id"]
+    here = circuit_of(heads or head["stable"], token=token)
     found, every = cx.find_neurons(here), cx.find_neurons(here, threshold=0)
     of_ones_own = {"threshold": threshold} if threshold else {}
-    page = visit(asking(token=token, heads=heads, **of_ones_own), "neurons")
+    page = visit(fragment(token=token, heads=heads, **of_ones_own), "neurons")
     ranks, neurons, tops, z = zip(*(row[:4] for row in cells(page, ROWS)), strict=True)
     assert ranks == tuple(map(str, range(1, 13)))
     usual = every.loc[[*map(int, neurons)]]
@@ -87,17 +87,17 @@ def test_a_neuron_shows_its_tokens_its_domains_and_its_best_passage(
             check(values, column[[ids[token] for token in tokens]], near)
         bars_are_below_their_rows(table, [*map(number, values)])
 
-    said, passages = circuit.summary(read)[:, neuron], cx.texts.passages(mini_weights)
-    table = pd.Series(said.numpy()).groupby([p.domain for p in passages]).mean()
-    near = 0.006 + WIDEST * float(said.max() - said.min())
+    summaries, passages = circuit.summary(read)[:, neuron], cx.texts.passages(mini_weights)
+    table = pd.Series(summaries.numpy()).groupby([p.domain for p in passages]).mean()
+    near = 0.006 + WIDEST * float(summaries.max() - summaries.min())
     shown = {row[0]: number(row[-1]) for row in cells(page, ".ctx-domains tbody tr")}
     assert [*shown.values()] == sorted(shown.values(), reverse=True)
     assert shown == pytest.approx(table.to_dict(), abs=near)
-    best = int(said.argmax())
+    best = int(summaries.argmax())
     caption = page.locator(".ctx-key").first.locator("..").inner_text()
     assert passages[best].name in caption
     summary = number(caption.split("summary ")[1].split(",")[0])
-    assert summary == pytest.approx(float(said[best]), abs=near)
+    assert summary == pytest.approx(float(summaries[best]), abs=near)
 
 
 def bars_are_below_their_rows(table, values):
@@ -121,10 +121,10 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
     terms = added(circuit, read[2], 463)
     most = int(terms.abs().argmax())
     reader = page.locator(".ctx-token-reader input")
-    said = reader.get_attribute("aria-valuetext")
+    text = reader.get_attribute("aria-valuetext")
     word = named(mini_weights.tokenizer.decode([read[2, most]]))
-    assert said.startswith(f"“{word}”, {circuit.fixed.n - most} back")
-    check([said.split(": ")[1]], terms[most], 0.004)
+    assert text.startswith(f"“{word}”, {circuit.fixed.n - most} back")
+    check([text.split(": ")[1]], terms[most], 0.004)
     assert page.get_by_text(", with ␣the in place of its own token there: summary").count() == 1
     page.locator("[data-place='7']").first.hover()
     expect(reader).to_have_attribute("aria-valuetext", re.compile(f"{circuit.fixed.n - 7} back"))
@@ -148,8 +148,8 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
         _, *factors, sum_ = table[pointed]
         adds = re.compile(f"adds {re.escape(sum_)} to neuron 463")
         expect(page.locator(".ctx-path")).to_have_attribute("aria-label", adds)
-        said = "[e.dataset.part, e.querySelector('.ctx-path-said')?.innerHTML]"
-        path = dict(each(page.locator(".ctx-path [data-part]:has(.ctx-path-said)"), said))
+        pair = "[e.dataset.part, e.querySelector('.ctx-path-value')?.innerHTML]"
+        path = dict(each(page.locator(".ctx-path [data-part]:has(.ctx-path-value)"), pair))
         assert [path[part] for part in ("kernel", "content", "denominator", "value")] == factors
         assert path["neuron"] == f"463: {sum_}"
         kernel, content, denominator, _ = map(number, factors)
@@ -157,11 +157,11 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
     page.mouse.move(0, 0)  # the head that adds most is read again
     page.locator(f"tr.ctx-chosen[data-row='{most}']").wait_for()
 
-    page.locator(".ctx-path [data-part=content] .ctx-path-said").hover()
+    page.locator(".ctx-path [data-part=content] .ctx-path-value").hover()
     lit = page.locator(".ctx-why .ctx-lit")
     lit.first.wait_for()
-    said = each(lit, "[e.dataset.part, e.closest('svg, table, p').tagName]")
-    assert {*map(tuple, said)} == {("content", place) for place in ("svg", "TABLE", "P")}
+    parts = each(lit, "[e.dataset.part, e.closest('svg, table, p').tagName]")
+    assert {*map(tuple, parts)} == {("content", place) for place in ("svg", "TABLE", "P")}
     page.mouse.move(0, 0)
     expect(lit).to_have_count(0)
     page.locator(".ctx-why p [data-part=kernel]").focus()  # and by keys
@@ -185,9 +185,9 @@ def test_a_pinned_neuron_stands_beside_the_chosen_one(visit, circuit, read, mini
         assert mean == pytest.approx(usual["mean"], abs=0.06)
     counted = ~circuit.fixed.decomposition.untrained
     both = circuit.contribution[counted][:, [463, 77]], circuit.summary(read)[:, [463, 77]]
-    said = re.findall(r"at ([−\d.]+\d)", compared.locator(".ctx-quiet").inner_text())
+    figures = re.findall(r"at ([−\d.]+\d)", compared.locator(".ctx-quiet").inner_text())
     truth = [float(torch.corrcoef(values.T)[0, 1]) for values in both]
-    assert list(map(number, said)) == pytest.approx(truth, abs=0.03)
+    assert list(map(number, figures)) == pytest.approx(truth, abs=0.03)
     captions = compared.locator(".ctx-domains caption").all_inner_texts()
     assert captions == ["Neuron 463", "Neuron 77, pinned"]
     compared.get_by_role("button", name="Neuron 77").press("Enter")
@@ -216,20 +216,20 @@ def test_a_typed_token_shows_the_neurons_that_it_drives(visit, circuit, mini_wei
 
 def test_a_word_of_several_tokens_offers_them(visit):
     page = visit(name="neurons")
-    said = page.locator("[role=status]", has_text="No single token")
+    status = page.locator("[role=status]", has_text="No single token")
     page.fill(SEARCH, "unquestionably colourful " * 9)
-    expect(said).to_contain_text("…")
+    expect(status).to_contain_text("…")
     page.fill(SEARCH, "unquestionably colourful")
-    expect(said).not_to_contain_text("…")
-    offered = said.get_by_role("button")
+    expect(status).not_to_contain_text("…")
+    offered = status.get_by_role("button")
     offered.nth(1).wait_for()
     first = offered.first.inner_text().replace("␣", " ")
     offered.first.click()
     expect(page.locator(SEARCH)).to_have_value(first)
-    page.wait_for_url(f"**{asking(search=first)}")
+    page.wait_for_url(f"**{fragment(search=first)}")
 
 
-def test_where_no_neuron_passes_one_sentence_says_so(visit):
+def test_where_no_neuron_passes_one_sentence_explains_it(visit):
     page = visit("#theta=1000000", "neurons")
     assert theta(page)[1] == 0
     assert page.get_by_text("No neuron passes").count() == 1
@@ -268,9 +268,9 @@ def test_the_address_of_a_slider_that_was_dragged_is_that_of_its_end(visit):
     assert 1 < written < 60
     page.wait_for_function(
         """(theta) => {
-            const said = Number(new URLSearchParams(location.hash.slice(1)).get("theta"));
+            const addressed = Number(new URLSearchParams(location.hash.slice(1)).get("theta"));
             const here = Number(document.querySelector(theta).value);
-            return Math.abs(said - here) <= 1e-6 * Math.abs(here);
+            return Math.abs(addressed - here) <= 1e-6 * Math.abs(here);
         }""",
         arg=THETA,
     )

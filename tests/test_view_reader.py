@@ -29,10 +29,10 @@ def box(page, which):
 
 
 def summaries(circuit, tokens):
-    """What neuron 648 is told, by both circuits and in truth."""
-    said = (circuit.summary, circuit.self_normalized().summary)
+    """What the heads add to neuron 648, by both circuits and exactly."""
+    circuits = (circuit.summary, circuit.self_normalized().summary)
     truth = circuit.fixed.exact_summary(tokens, circuit.heads)[648].item()
-    return [*(by(tokens)[648].item() for by in said), truth]
+    return [*(by(tokens)[648].item() for by in circuits), truth]
 
 
 def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
@@ -46,20 +46,20 @@ def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
         check(adds(titles(page.locator(".ctx-reader-text").nth(which))), terms, 0.01)
         walk = (("End", n), ("PageDown", n - 10))
         slider = page.get_by_role("slider").nth(which)
-        for (_, fixed), said in zip(walk, readings(slider, *dict(walk)), strict=True):
-            upto = n if fixed == n else int(re.search(r"Up to token (\d+)", said)[1])
-            figures = re.findall(r"[−+]?\d+\.\d+", said.rpartition("adds")[2])
+        for (_, fixed), reading in zip(walk, readings(slider, *dict(walk)), strict=True):
+            upto = n if fixed == n else int(re.search(r"Up to token (\d+)", reading)[1])
+            figures = re.findall(r"[−+]?\d+\.\d+", reading.rpartition("adds")[2])
             check(
                 figures, [terms[fixed].item(), *summaries(circuit_of(heads, upto), tokens)], 0.015
             )
         on_the_way = [summaries(circuit_of(heads, upto), tokens) for upto in range(8, n + 1)]
         paper, own, computed = np.array(on_the_way).T
-        said = page.get_by_text("Off by").nth(which).text_content()
+        caption = page.get_by_text("Off by").nth(which).text_content()
         off = [np.sqrt(np.mean((line - computed) ** 2)) for line in (paper, own)]
-        check(re.findall(r"\d+\.\d+", said), off, 0.015)
+        check(re.findall(r"\d+\.\d+", caption), off, 0.015)
 
 
-def test_an_error_is_said_of_whole_lines_only(browser, address):
+def test_an_error_is_shown_for_whole_lines_only(browser, address):
     spy = """globalThis.errors = new Set();
         new MutationObserver(() => {
             for (const { textContent } of document.querySelectorAll(".ctx-reader .ctx-quiet"))
@@ -106,8 +106,8 @@ def test_the_lists_are_those_of_python(visit, mini_weights, circuit_of):
 def test_a_token_is_explained(visit, mini_weights, circuit_of):
     page = visit("#neuron=648&heads=2,3,4&cursor=5", "given")
     tokens = cx.texts.encode(mini_weights, TEXT)
-    said = page.get_by_role("slider").first.get_attribute("aria-valuetext")
-    assert said.startswith("Token 5, “␣har”, adds")
+    text = page.get_by_role("slider").first.get_attribute("aria-valuetext")
+    assert text.startswith("Token 5, “␣har”, adds")
     why = page.locator(".ctx-why").first
     why.locator(".ctx-word:text-is('␣har')").wait_for()
     whole = explained(why, circuit_of([2, 3, 4], len(tokens) - 1), tokens, 648, 5)
@@ -153,19 +153,19 @@ def test_a_press_holds_while_a_slow_hand_moves_on_and_escape_lets_go(visit):
     expect(tokens.locator(".ctx-held")).to_have_count(0)
 
 
-def test_texts_that_the_page_gave_are_not_put_into_the_address_unasked(visit):
+def test_texts_that_the_page_gave_are_not_put_into_the_address_without_request(visit):
     page = visit("", "given", fresh=True)
     keep = page.get_by_role("checkbox", name="Put both texts")
     assert not keep.is_checked()
     box(page, "First").press("End")
     page.keyboard.type(" words of my own")
-    page.wait_for_url("**neuron=*")  # the page's choice stays, told with what was typed
+    page.wait_for_url("**neuron=*")  # the page's choice stays, saved with what was typed
     assert "words" not in page.url
     keep.check()
     page.wait_for_url("**words%20of%20my%20own**")
 
 
-def test_an_address_with_no_heads_asks_for_the_stable_ones(visit, packed_mini):
+def test_an_address_with_no_heads_means_the_stable_ones(visit, packed_mini):
     page = visit("#heads=", "heads")
     assert (
         each(page.locator(".ctx-chips input:checked"), "+e.value") == header(packed_mini)["stable"]
@@ -238,7 +238,7 @@ def test_a_long_paste_is_cut_with_a_note(visit, mini_weights):
     assert len(box(page, "First").input_value()) < 20_000
 
 
-def test_a_long_text_travels_packed_and_one_too_long_is_told(visit):
+def test_a_long_text_travels_packed_and_one_too_long_is_named(visit):
     page = visit("#text=Grey&neuron=5", "reader", fresh=True)
     long = "".join(f"{i} grey skies & harbours, {i * i}: \u00e9\U0001f30a " for i in range(120))
     box(page, "Second").fill(long)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import asking, check, each, named, number, readings, titles
+from shown import check, each, fragment, named, number, readings, titles
 
 import ctxlib as cx
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "turned",
     [
         {},
         {"passage": 30, "n": 1},
@@ -20,9 +20,9 @@ import ctxlib as cx
         {"passage": 12, "n": 40, "head": 6, "octaves": 2},
     ],
 )
-def test_the_rows_and_their_distances_are_ctxlibs(visit, mini_weights, asked):
-    page = visit(asking(**asked), "rows")
-    state = {"passage": 0, "n": mini_weights.n_ctx // 2, "head": 0, "octaves": 0} | asked
+def test_the_rows_and_their_distances_are_ctxlibs(visit, mini_weights, turned):
+    page = visit(fragment(**turned), "rows")
+    state = {"passage": 0, "n": mini_weights.n_ctx // 2, "head": 0, "octaves": 0} | turned
     passage, n, head, octaves = (state[trait] for trait in ("passage", "n", "head", "octaves"))
     tokens = cx.texts.passages(mini_weights)[passage].tokens
     C = mini_weights.typical_norm() * 2**octaves
@@ -38,7 +38,7 @@ def test_the_rows_and_their_distances_are_ctxlibs(visit, mini_weights, asked):
     assert expected[first, 0] > 0.99 * most
     pattern = r"true ([\d.]+), rebuilt ([\d.]+)$"
     walk = ["Home"] + ["ArrowLeft"] * min(n, 40)  # the past lies to the left
-    shown = [re.search(pattern, said).groups() for said in readings(handle, *walk)]
+    shown = [re.search(pattern, text).groups() for text in readings(handle, *walk)]
     found = [[*map(number, pair)] for pair in shown]
     np.testing.assert_allclose(found, expected[: len(walk)], atol=0.01 * most, rtol=0)
 
@@ -49,7 +49,7 @@ def test_reading_a_row_marks_the_token(visit):
     assert page.locator(".ctx-at").get_attribute("data-place") == "20"
     page.locator("[data-place='5']").hover()
     page.locator(".ctx-at[data-place='5']").wait_for()
-    assert page.locator(".ctx-said").inner_text().count("15 back") == 1
+    assert page.locator(".ctx-readout").inner_text().count("15 back") == 1
     # what is pointed at is read without a new drawing: the keyboard keeps its place
     assert page.evaluate("document.activeElement.getAttribute('aria-valuenow')") == "15"
     page.keyboard.press("ArrowRight")
@@ -97,9 +97,9 @@ def test_the_text_ends_at_the_destination_in_whole_characters_named_as_in_tables
         page = visit(f"#passage={passage}&n=100", "rows")
         text = page.locator(".ctx-tokens")
         spans = text.locator(".ctx-token").all_text_contents()
-        for word, said, span in zip(words[passage], titles(text), spans, strict=True):
-            assert "\ufffd" not in said + span
-            shown = said.rpartition(" ")[0], span
+        for word, title, span in zip(words[passage], titles(text), spans, strict=True):
+            assert "\ufffd" not in title + span
+            shown = title.rpartition(" ")[0], span
             written = word.removeprefix(" ").replace("\n", "↵")  # a space is not shaded
             assert "\ufffd" in word or shown == (named(word), written)
     assert text.text_content() == "".join(words[3]).replace("\n", "↵")

@@ -1,4 +1,4 @@
-"""The view of a text in two spellings says what Python says, of any words, and loads on touch."""
+"""The view of a text in two spellings shows what Python computes, and loads on touch."""
 
 import json
 import re
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from einops import einsum
 from playwright.sync_api import expect
-from shown import asking, loads, number
+from shown import fragment, loads, number
 from viewing import PHONE, serious, settled, view_page, whole
 
 import ctxbook as cb
@@ -33,7 +33,7 @@ def fixed():
     return cx.fix_query("qwen")
 
 
-def told(fixed, kept, ids):
+def predicted(fixed, kept, ids):
     """What heads add to the neuron given the words so far, in float64 and by loops."""
     heads, J = kept["heads"], kept["neuron"]
     kernels = fixed.decomposition.kernels[heads].double()
@@ -50,10 +50,10 @@ def told(fixed, kept, ids):
 
 @pytest.fixture(scope="module")
 def address(address, view_folder, fixed, kept):
-    """One view, told the British text twice."""
+    """One view, given the British text twice."""
     ids, truth = kept["texts"][0]["ids"], kept["texts"][0]["model"][1:]
     neuron = kept["neuron"], kept["heads"], kept["scale"]
-    words, ours = [fixed.tokenizer.decode([t]) for t in ids[1:]], told(fixed, kept, ids)
+    words, ours = [fixed.tokenizer.decode([t]) for t in ids[1:]], predicted(fixed, kept, ids)
     two = [(name, words, truth, ours) for name in ("British", "American")]
     place, data = view_folder / "spellings", packed_neuron(fixed, *neuron)
     assert len(data) < 1.5e6
@@ -66,8 +66,8 @@ def address(address, view_folder, fixed, kept):
 READ = """async (text) => {
   const { loadLayer } = await import("./views/engine/packed.js");
   const neuron = await loadLayer(new URL("data/neuron.bin", location.href));
-  const { pieces, told } = neuron.read(text);
-  return [pieces.map(({ id }) => id), [...told]];
+  const { pieces, predicted } = neuron.read(text);
+  return [pieces.map(({ id }) => id), [...predicted]];
 }"""
 
 
@@ -76,40 +76,40 @@ def test_any_words_are_read_as_in_python(visit, fixed, kept, text):
     ids, ours = visit().evaluate(READ, text)
     expected = fixed.tokenizer.encode(text, add_special_tokens=False)
     assert ids == expected
-    truth = told(fixed, kept, [kept["texts"][0]["ids"][0], *expected[: fixed.length - 1]])
+    truth = predicted(fixed, kept, [kept["texts"][0]["ids"][0], *expected[: fixed.length - 1]])
     np.testing.assert_allclose(ours, truth, atol=0.02)
 
 
 def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, fixed, kept):
     page = visit(fresh=True)
     assert loads(page, ".bin") == 0, "the picture needs no data"
-    box, said = page.get_by_label("British"), page.locator("output").first
-    before = said.inner_text()
+    box, output = page.get_by_label("British"), page.locator("output").first
+    before = output.inner_text()
     box.click()
     box.fill(TEXTS[0])
-    expect(said).to_contain_text("model (above) –")  # no model runs in a page
+    expect(output).to_contain_text("model (above) –")  # no model runs in a page
     ids = fixed.tokenizer.encode(TEXTS[0], add_special_tokens=False)
-    expected = told(fixed, kept, [kept["texts"][0]["ids"][0], *ids]).mean()
-    assert number(said.inner_text().split()[-1]) == pytest.approx(expected, abs=0.02)
+    expected = predicted(fixed, kept, [kept["texts"][0]["ids"][0], *ids]).mean()
+    assert number(output.inner_text().split()[-1]) == pytest.approx(expected, abs=0.02)
     page.wait_for_url("**british=*")
     for _ in range(2):  # whatever it was emptied of
         box.fill("")
-        expect(said).to_have_text("Type a text.")
+        expect(output).to_have_text("Type a text.")
         page.get_by_role("button", name="Reset").click()
-        expect(said).to_have_text(before)
+        expect(output).to_have_text(before)
 
 
 def test_an_address_is_read_and_a_text_keeps_the_models_numbers(visit, kept):
-    page = visit(asking(american=TEXTS[0]))
+    page = visit(fragment(american=TEXTS[0]))
     expect(page.locator("output").last).to_contain_text("prediction")
     box = page.get_by_label("British")
     box.click()
     box.press("End")
     box.press_sequentially(" x")
     spans = page.locator(".ctx-mirror").first.locator("span")
-    unknown = re.compile("--ctx-above: transparent")
-    expect(spans.last).to_have_attribute("style", unknown)
-    expect(spans.first).not_to_have_attribute("style", unknown)
+    empty = re.compile("--ctx-above: transparent")
+    expect(spans.last).to_have_attribute("style", empty)
+    expect(spans.first).not_to_have_attribute("style", empty)
 
 
 def test_markup_is_text_and_nothing_is_wrong_on_a_phone_or_for_a_screen_reader(visit):

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import adds, asking, cells, check, loads, readings, titles
+from shown import adds, cells, check, fragment, loads, readings, titles
 from viewing import added, settled, view_page
 
 import ctxlib as cx
@@ -49,7 +49,7 @@ def saved(page, label):
 
 
 def saved_table(page, label):
-    """A table's name and itself, of a file that says itself in what it is written."""
+    """A table's name and itself, of a file that states itself how it is written."""
     name, text = saved(page, label)
     assert text.startswith("\ufeff")
     return name, pd.read_csv(io.StringIO(text.removeprefix("\ufeff")), keep_default_na=False)
@@ -75,7 +75,7 @@ def test_a_ranking_and_a_column_are_files(visit, circuit_of):
 
 
 def test_terms_are_a_file_that_starts_no_formula(visit):
-    page = visit(asking(heads=[3, 4], neuron=648, text=f"=1+1 café {TEXT[:81]}"), "reader")
+    page = visit(fragment(heads=[3, 4], neuron=648, text=f"=1+1 café {TEXT[:81]}"), "reader")
     name, rows = saved_table(page, "Terms as CSV")
     assert name == "mini-neuron-648-heads-3-4.csv"
     assert "'=" in [*rows["token"]]
@@ -95,11 +95,11 @@ def test_a_chart_is_a_file_that_needs_no_page(visit):
     shown = page.locator(".ctx-neurons-histogram [role=img]")
     assert description.text == shown.get_attribute("aria-label")
     assert ground.attrib["fill"] == "#ffffff"
-    said = [part.text for part in drawing.iter() if part.tag.endswith("text")]
+    texts = [part.text for part in drawing.iter() if part.tag.endswith("text")]
     here = page.locator(".ctx-neurons-histogram svg line:not(.ctx-cursor)").count()
     lines = sum(part.tag.endswith("}line") for part in drawing.iter())
     assert lines == here, "no cursor; what lines mean stands in both"
-    assert said[-3:] == ["mean of all", "mean of the 20 largest", "mean of all + θ"]
+    assert texts[-3:] == ["mean of all", "mean of the 20 largest", "mean of all + θ"]
     assert not re.search(r"var\(|class=|currentColor", markup)
     colours = {part.attrib["fill"] for part in drawing.iter() if part.tag.endswith("text")}
     assert colours == {"rgb(34, 40, 50)"}
@@ -108,7 +108,7 @@ def test_a_chart_is_a_file_that_needs_no_page(visit):
 # ---------------------------------------------------------------- addresses and links
 
 
-def test_on_paper_a_view_begins_where_it_stands_and_says_what_is_set(visit):
+def test_on_paper_a_view_begins_where_it_stands_and_shows_what_is_set(visit):
     page = visit(name="reader")
     page.emulate_media(media="print")
     whole = page.locator(".ctx-view").evaluate("(e) => getComputedStyle(e).breakInside")
@@ -163,7 +163,7 @@ def test_links_carry_heads_neuron_and_text(visit, mini_weights):
 
 
 def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
-    page = visit(asking(heads=[3, 4], neuron=648, text=TEXT), "reader")
+    page = visit(fragment(heads=[3, 4], neuron=648, text=TEXT), "reader")
     page.get_by_role("checkbox", name="Shades follow the cursor").check()
     page.wait_for_url("**shades=cursor**")
     tokens = cx.texts.encode(mini_weights, TEXT)
@@ -172,10 +172,10 @@ def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
         *_, _ = readings(slider, *keys)
         settled(page)
         n = int(slider.get_attribute("aria-valuenow"))
-        said = titles(text)
+        labels = titles(text)
         truth = added(circuit_of([3, 4], n), tokens, 648)
-        check(adds(said[: n + 1]), truth, 0.01)
-        assert all(title.endswith(", not read") for title in said[n + 1 :])
+        check(adds(labels[: n + 1]), truth, 0.01)
+        assert all(title.endswith(", not read") for title in labels[n + 1 :])
     page.locator("textarea").first.press("Control+Home")
     for _ in "The colour":
         page.keyboard.press("ArrowRight")
@@ -186,7 +186,7 @@ def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
 
 def test_a_window_moves_over_a_long_text(visit, mini_weights, circuit_of):
     words = " ".join(map(str, range(400)))
-    page = visit(asking(heads=[3, 4], neuron=648, text=words, cursor=7), "reader")
+    page = visit(fragment(heads=[3, 4], neuron=648, text=words, cursor=7), "reader")
     bos, *tokens = cx.texts.all_tokens(mini_weights, words)
     window = page.get_by_label("The window begins behind token").first
     page.get_by_text(f"The first 511 of {len(tokens):,} tokens are read").wait_for()

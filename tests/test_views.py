@@ -1,6 +1,6 @@
 """What every view keeps, one test a promise: a state in the address, keys alone, names and roles,
 small screens and forced colours, one line where data are damaged, any host of the anywidget
-protocol, several side by side. What only one view says is in `test_view_*.py`.
+protocol, several side by side. What only one view shows is in `test_view_*.py`.
 """
 
 import copy
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from shown import asking, each, loads
+from shown import each, fragment, loads
 from test_pages import contrast
 from viewing import (
     DESK,
@@ -24,7 +24,7 @@ from viewing import (
     header,
     in_firefox_too,
     opened,
-    retold,
+    repacked,
     serious,
     settled,
     turned,
@@ -40,17 +40,17 @@ from ctxviews.views import LayerView, Whole, bundled, head_count
 HOSTILE = '<img/src=x/onerror="document.title=1"></script><b>'
 LAYER = "This view's data (layer.bin) cannot be used"
 
-# Tests of a view follow one another, so that its page is opened anew only where a test asks for it.
+# Tests of a view follow one another, so that its page is opened anew only where a test needs it.
 every_view = pytest.mark.parametrize("view", VIEWS, scope="module")
 
 
-def spoilt(said):
+def spoilt(held):
     """The same, with markup for every string."""
-    if isinstance(said, dict):
-        return {name: spoilt(value) for name, value in said.items()}
-    if isinstance(said, list):
-        return list(map(spoilt, said))
-    return HOSTILE if isinstance(said, str) else said
+    if isinstance(held, dict):
+        return {name: spoilt(value) for name, value in held.items()}
+    if isinstance(held, list):
+        return list(map(spoilt, held))
+    return HOSTILE if isinstance(held, str) else held
 
 
 @pytest.fixture(scope="module")
@@ -63,21 +63,21 @@ def small(views, mini_weights):
 
 @pytest.fixture(scope="module")
 def layers(make_folder):
-    """Layers where little is there, or much, and one that says what it should not."""
+    """Layers where little is there, or much, and one that has what it should not."""
 
     def toy(heads):
         weights = cx.LayerWeights.of(cx.load(make_folder(n_head=heads, n_embd=64, seed=3)))
         return packed_layer(weights, cx.texts.collection(weights, 10))
 
     some = toy(1)
-    said = header(some)
-    few = {"stable": [], "destinations": said["destinations"][:1], "passages": said["passages"][:1]}
-    hostile = spoilt({name: said[name] for name in ("passages", "families", "vocab")})
+    head = header(some)
+    few = {"stable": [], "destinations": head["destinations"][:1], "passages": head["passages"][:1]}
+    hostile = spoilt({name: head[name] for name in ("passages", "families", "vocab")})
     return {
         "many-heads": toy(32),
-        "few": retold(some, **few),
-        "no-tokenizer": retold(some, byte_level=False),
-        "hostile": retold(some, byte_level=False, **hostile),
+        "few": repacked(some, **few),
+        "no-tokenizer": repacked(some, byte_level=False),
+        "hostile": repacked(some, byte_level=False, **hostile),
         "cut": some[:-2000],
     }
 
@@ -125,13 +125,13 @@ def address(address, view_folder, views, small, layers):
     view_page(folder / "missing", *of_layer)
     view_page(folder, *[("../views/rows", states["rows"])] * 4, name="nowhere")
     view_page(folder, *[(name, states[name] | TURNED[name]) for name in VIEWS], name="all")
-    told = []
+    damaged = []
     for name in RECORDED:
         record = views[name].record.copy()
         without = {"activation": None} if record.pop("activation", None) else {}  # a page can
         records = [*random.Random(0).sample([*damages(record)], 30), None, {}]
-        told += [(name, states[name] | {"record": said and without | said}) for said in records]
-    view_page(folder, *told, name="damaged")
+        damaged += [(name, states[name] | {"record": r and without | r}) for r in records]
+    view_page(folder, *damaged, name="damaged")
     return f"{address}/promises"
 
 
@@ -141,7 +141,7 @@ SNAPSHOT = """() => [document.querySelector("main").innerText,
 
 
 def snapshot(page):
-    """All that a page says, and where its controls stand."""
+    """All that a page shows, and where its controls stand."""
     return page.evaluate(SNAPSHOT)
 
 
@@ -173,32 +173,32 @@ KEYS = {
     "textarea": ["Control+A", *"We"],
 }
 # the kind and a name of what has the focus, or of every control; one stands for those of a group
-HERE = "told(document.activeElement)"
-ALL = "[...document.querySelectorAll(CONTROLS)].filter((e) => e.checkVisibility()).map(told)"
-TOLD = """
+HERE = "labelOf(document.activeElement)"
+ALL = "[...document.querySelectorAll(CONTROLS)].filter((e) => e.checkVisibility()).map(labelOf)"
+LABELS = """
     window.CONTROLS = ".ctx-view :is(input, select, textarea, [role=slider], .ctx-pick)";
-    window.told = (e) => {
+    window.labelOf = (e) => {
         if (!e.matches(CONTROLS)) return e.id === "end" ? "end" : "";
         const group = e.closest("fieldset, table");
         const name = group ? `${group.className} ${group.querySelector("legend")?.textContent}`
             : (e.ariaLabel ?? e.labels?.[0]?.textContent ?? e.textContent);
         return `${e.type ?? e.role}: ${name}`;
     };
-    window.said = (control) => /^slider|^textarea|Read a token/.test(control)
+    window.readout = (control) => /^slider|^textarea|Read a token/.test(control)
         ? document.activeElement.getAttribute("aria-valuetext")
             ?? document.querySelector(".ctx-view").innerText
         : location.hash; // for all that does not only read
     const end = Object.assign(document.createElement("button"), { id: "end" });
     document.body.append(end);  // behind it a browser's own controls follow
     """
-SAYS = """[...document.querySelectorAll("select, textarea, input")]
+VALUES = """[...document.querySelectorAll("select, textarea, input")]
     .filter((e) => e.checked || !["radio", "checkbox"].includes(e.type))
-    .filter((e) => !told(e).includes("Read a token")).map((e) => e.value)"""
+    .filter((e) => !labelOf(e).includes("Read a token")).map((e) => e.value)"""
 
 
 def turned_by_keys(page):
     """Turns every control: the last address, and how controls and page stood under it."""
-    page.evaluate(TOLD)
+    page.evaluate(LABELS)
     reached, led = set(), None
     for _ in range(200):
         page.keyboard.press("Tab")
@@ -211,28 +211,28 @@ def turned_by_keys(page):
         *first, last = KEYS[control.partition(":")[0]]
         for key in first:
             page.keyboard.press(key)
-        before = page.evaluate("(control) => said(control)", control)
+        before = page.evaluate("(control) => readout(control)", control)
         page.keyboard.press(last)
         page.wait_for_function(
-            "([control, before]) => said(control) !== before", arg=[control, before]
+            "([control, before]) => readout(control) !== before", arg=[control, before]
         )
         shown = snapshot(settled(page))
         if led is None or led[0] != page.evaluate("location.hash"):
-            led = page.evaluate("location.hash"), page.evaluate(SAYS), shown
+            led = page.evaluate("location.hash"), page.evaluate(VALUES), shown
     assert {*page.evaluate(ALL)} <= reached
     assert page.locator(".ctx-failed").count() == 0
     return led
 
 
 @every_view
-def test_keys_alone_turn_everything_and_the_address_says_it(visit, view):
+def test_keys_alone_turn_everything_and_the_address_holds_it(visit, view):
     page = visit("", view, fresh=True)
     plain = snapshot(page)
     hash, controls, shown = turned_by_keys(page)
     page = visit(hash, view, fresh=True)
     found = snapshot(page)
-    page.evaluate(TOLD)
-    assert page.evaluate(SAYS) == controls
+    page.evaluate(LABELS)
+    assert page.evaluate(VALUES) == controls
     if view not in ("neurons", "reader", "lookups"):  # which keep what was read in between
         assert found == shown
     assert snapshot(turned(page, "turn-it")) == found  # a link to a heading leaves it
@@ -325,8 +325,8 @@ def test_a_phone_shows_all_of_it_in_letters_that_can_be_read(visit):
     wide, room = each(page.locator("html"), "[e.scrollWidth, e.clientWidth]")[0]
     drawings = each(page.locator("svg.ctx-chart"), "e.getBoundingClientRect().width")
     assert max([wide, *drawings]) == room <= PHONE["width"]
-    said = page.locator(".ctx-view *").filter(has_text=re.compile(r"\S"))
-    assert min(each(said, "parseFloat(getComputedStyle(e).fontSize)")) >= 12
+    texts = page.locator(".ctx-view *").filter(has_text=re.compile(r"\S"))
+    assert min(each(texts, "parseFloat(getComputedStyle(e).fontSize)")) >= 12
 
 
 def test_a_finger_has_its_readout_in_sight(browser, address):
@@ -354,14 +354,14 @@ DAMAGED = {
 
 @in_firefox_too
 def test_damaged_data_are_one_line_and_the_picture_stays(window, address):
-    for name, said in DAMAGED.items():
+    for name, message in DAMAGED.items():
         window.goto(f"{address}/{name}.html")
         count = window.locator("[data-view]").count()
         assert count >= 4
-        assert settled(window).locator(".ctx-view").all_inner_texts() == [said] * count
+        assert settled(window).locator(".ctx-view").all_inner_texts() == [message] * count
         assert window.locator(".ctx-view > .ctx-failed[role=alert]").count() == count
         assert window.locator(".stand-in:visible").count() == count
-    window.faults.clear()  # a browser says so too
+    window.faults.clear()  # a browser reports it too
 
 
 UPDATES = {view: [f"views/{view}", "changed) => {"] for view in VIEWS} | {
@@ -389,9 +389,9 @@ def test_an_update_that_fails_leaves_one_line_and_no_number(browser, address, vi
         page.goto(f"{address}/{view}.html")
         assert settled(page).locator(".ctx-failed").count() == 0
         page.evaluate("globalThis.faulty = true")
-        turned(page, asking(**TURNED[view]))
-        said = "This view could not be drawn. Reload the page to try again."
-        expect(page.locator(".ctx-view")).to_have_text(said)
+        turned(page, fragment(**TURNED[view]))
+        message = "This view could not be drawn. Reload the page to try again."
+        expect(page.locator(".ctx-view")).to_have_text(message)
         expect(page.locator(".ctx-failed[role=alert]")).to_have_count(1)
 
 
@@ -449,7 +449,7 @@ def test_views_of_little_or_of_much_are_whole(visit, name):
     assert set(page.evaluate(LEVELS)) == ({2, 3} if name == "few/bare" else {2, 3, 4})
 
 
-def test_heads_are_told_apart_without_colour_and_stand_out(visit):
+def test_heads_are_distinct_without_colour_and_stand_out(visit):
     page = visit(name="many-heads/index")
     lines = page.locator("[data-view=kernels] .ctx-chips .ctx-mark line")
     marks = each(lines, "[e.getAttribute('stroke'), e.getAttribute('stroke-dasharray')]")
@@ -541,7 +541,7 @@ def hosted(page, *views, **how):
 @every_view
 def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone(host, small, view):
     page = settled(hosted(host, small[view], small[view]))
-    assert page.evaluate("window.asked ?? 0") == (view in OF_LAYERS)  # once for both
+    assert page.evaluate("window.requests ?? 0") == (view in OF_LAYERS)  # once for both
     ids = page.evaluate(IDS)
     assert len(set(ids)) == len(ids)
 
@@ -551,13 +551,13 @@ def test_any_host_of_the_protocol_runs_two_of_a_view_that_leave_each_other_alone
         "(traits) => Object.entries(traits).forEach(([k, v]) => hosted[1].model.set(k, v))",
         TURNED[view],
     )
-    told = settled(page).evaluate(other)
-    assert told[1] != before[1]
+    after = settled(page).evaluate(other)
+    assert after[1] != before[1]
     control = page.locator(".ctx-view").last.locator("input:checked, select").last
     control.focus()
     for key in KEYS[control.evaluate("(e) => e.type")]:
         page.keyboard.press(key)
-    assert settled(page).evaluate(other) != told
+    assert settled(page).evaluate(other) != after
     assert page.evaluate(first) == alone
 
     assert min(page.evaluate(LISTENING)) > 0
@@ -616,17 +616,17 @@ def test_the_skeleton_is_a_view(host, small):
     page = hosted(host, Skeleton(small["rows"].of, head=3))
     expect(page.locator("input:checked")).to_have_value("3")
     page.press(".ctx-readable", "End")
-    expect(page.locator(".ctx-said")).to_have_text("within 256 tokens: 100.0%")
+    expect(page.locator(".ctx-readout")).to_have_text("within 256 tokens: 100.0%")
     page.evaluate("hosted[0].model.set('head', 4)")
     page.wait_for_selector("svg[aria-label*='head 4']")
     page.evaluate("hosted[0].end()")
     assert page.evaluate(LISTENING) == [0]
 
 
-def test_a_saved_notebook_without_a_kernel_says_what_to_do(host, small):
+def test_a_saved_notebook_without_a_kernel_explains_what_to_do(host, small):
     """The last: a clock is a page's for good."""
     host.clock.install(time=0)
-    host.clock.pause_at(1)  # it goes on when it is told to, however slow the machine
+    host.clock.pause_at(1)  # it goes on when it is called, however slow the machine
     page = hosted(host, small["rows"], silent=True)
     waiting = page.locator(".ctx-waiting")
     page.clock.run_for(9_000)

@@ -103,10 +103,10 @@ def test_weights_without_the_mlp_say_so_where_it_is_needed(make_state, absent):
     weights = cx.LayerWeights.from_state_dict(without(make_state(), f"h.0.{absent}"), 2)
     cx.attention_rows(weights, torch.tensor([0, 1, 2]), 2)
     fixed = cx.fix_query(weights, n=2, token=1)
-    for ask in (
+    for call in (
         lambda: weights.pre_activations(torch.zeros(3, weights.d_model)),
         lambda: fixed.exact_summary(torch.tensor([0, 1, 2]), [0]),
         lambda: cx.ContextualCircuit.calibrate(fixed, torch.tensor([0, 1, 2]), [0]),
     ):
         with pytest.raises(ValueError, match="without the MLP"):
-            ask()
+            call()

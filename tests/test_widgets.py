@@ -129,7 +129,7 @@ def test_a_trait_can_be_the_last_of_what_there_is_and_is_refused_what_it_cannot_
     assert shown.state() == turned
     assert "record" not in repr(shown)
     for name, value in reversed(first.items()):
-        shown.set_state({name: value})  # as a page tells it
+        shown.set_state({name: value})  # as a page sets it
     assert shown.state() == first
 
 
@@ -148,50 +148,52 @@ def test_a_view_is_refused_a_wrong_state_from_the_start(mini_view, look_ups):
 
 
 @pytest.fixture(scope="module")
-def asked(of_kind):
+def one_study(of_kind):
     """A study of a model with rotary positions."""
     return cx.study(of_kind("Llama").model, texts=20, or_all=True)
 
 
 @pytest.mark.parametrize("kind", ["NeuronExplorer", "LiveReader"])
-def test_a_view_of_anything_knows_what_is_there(asked, kind, tmp_path, monkeypatch):
+def test_a_view_of_anything_has_its_sizes(one_study, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(in_python, "study", partial(cx.study, texts=20))  # of what is no study yet
-    stored = save_layer(asked.fixed, tmp_path / "layer.safetensors")
-    for of in (asked, asked.fixed, stored, str(stored)):
+    stored = save_layer(one_study.fixed, tmp_path / "layer.safetensors")
+    for of in (one_study, one_study.fixed, stored, str(stored)):
         view = getattr(cv, kind)(of, heads=[3], neuron=39)
-        said = header(view.prepared.data)
-        assert (said["n"], said["heads"], said["neurons"]) == (asked.fixed.n, 4, 40)
+        head = header(view.prepared.data)
+        assert (head["n"], head["heads"], head["neurons"]) == (one_study.fixed.n, 4, 40)
         for trait, wrong in (("heads", [4]), ("neuron", 40)):
             with pytest.raises(traitlets.TraitError, match=r"4: there are 0 to 3|40: there are 0"):
                 setattr(view, trait, wrong)
         assert (view.heads, view.neuron) == ([3], 39)
-    assert cv.NeuronExplorer(asked).token == -1
-    with pytest.raises(traitlets.TraitError, match=f"that can ask are {asked.fixed.token}, and -1"):
-        cv.NeuronExplorer(asked, token=asked.fixed.token + 1)
-    assert header(cv.NeuronExplorer(asked).prepared.data)["stable"] == list(asked.heads)
+    assert cv.NeuronExplorer(one_study).token == -1
+    with pytest.raises(
+        traitlets.TraitError, match=f"query tokens are {one_study.fixed.token}, and -1"
+    ):
+        cv.NeuronExplorer(one_study, token=one_study.fixed.token + 1)
+    assert header(cv.NeuronExplorer(one_study).prepared.data)["stable"] == list(one_study.heads)
 
 
 @pytest.mark.parametrize("kind", ["Rows", "Kernels"])
-def test_views_that_move_the_destination_want_learned_positions(asked, kind):
-    for of, called in ((asked, "Study"), (asked.fixed, "FixedQuery"), ("mini", "str")):
+def test_views_that_move_the_destination_want_learned_positions(one_study, kind):
+    for of, called in ((one_study, "Study"), (one_study.fixed, "FixedQuery"), ("mini", "str")):
         with pytest.raises(ValueError, match=f"^{kind} of a {called}: give it LayerWeights of a d"):
             getattr(cv, kind)(of)
     with pytest.raises(ValueError, match="NeuronExplorer of a dict: give it LayerWeights, a dest"):
         cv.NeuronExplorer({})
 
 
-def test_the_tokens_of_a_large_vocabulary_that_a_page_knows(asked, monkeypatch):
-    monkeypatch.setattr(fixedfile, "ROOM", 150 * asked.fixed.readout.W_O.shape[1] * 2)
+def test_the_tokens_of_a_large_vocabulary_that_a_page_has(one_study, monkeypatch):
+    monkeypatch.setattr(fixedfile, "ROOM", 150 * one_study.fixed.readout.W_O.shape[1] * 2)
     monkeypatch.setattr(layerfile, "RANKED", 0)
-    known = tensors(fixedfile.packed_destination(asked))["known"]
-    read = asked.fixed.prepare(asked.passages).unique().numpy()
-    assert set(read) <= set(known) and len(known) == max(150, len(read))
-    assert (known[1:] > known[:-1]).all()
+    ids = tensors(fixedfile.packed_destination(one_study))["token_ids"]
+    read = one_study.fixed.prepare(one_study.passages).unique().numpy()
+    assert set(read) <= set(ids) and len(ids) == max(150, len(read))
+    assert (ids[1:] > ids[:-1]).all()
 
 
-def test_the_parts_of_a_layer_hold_what_the_whole_does(asked, monkeypatch):
-    """Those of all heads, whoever is asked first, and every token once."""
-    study = cx.study(asked.fixed, texts=20, heads=[1, 3])
+def test_the_parts_of_a_layer_hold_what_the_whole_does(one_study, monkeypatch):
+    """Those of all heads, in whatever file they are, and every token once."""
+    study = cx.study(one_study.fixed, texts=20, heads=[1, 3])
     whole = tensors(fixedfile.packed_destination(study))
     monkeypatch.setattr(fixedfile, "ROOM", 0)
     monkeypatch.setattr(fixedfile, "SHARED", 64)
@@ -206,16 +208,16 @@ def test_the_parts_of_a_layer_hold_what_the_whole_does(asked, monkeypatch):
     )
     for name, table in readouts.items():
         np.testing.assert_array_equal(table, whole[name])
-    for head, W_O in enumerate(asked.fixed.readout.W_O):
+    for head, W_O in enumerate(one_study.fixed.readout.W_O):
         levels, *of = (readouts[f"readout_{head}{p}"] for p in ("", "_step", "_spread", "_mean"))
-        again, said = levels * of[0][:, None] * of[1] + of[2], W_O @ asked.fixed.readout.W_in
-        np.testing.assert_allclose(again, said.T, atol=0.02 * float(said.abs().max()))
-    known = [part for part in held if "known" in part]
-    ids = np.concatenate([part["known"] for part in known])
-    assert sorted(ids) == [*range(asked.fixed.d_vocab)] and len(known) > 1
-    content = np.concatenate([part["content"] for part in known], axis=1)
+        again, exact = levels * of[0][:, None] * of[1] + of[2], W_O @ one_study.fixed.readout.W_in
+        np.testing.assert_allclose(again, exact.T, atol=0.02 * float(exact.abs().max()))
+    of_tokens = [part for part in held if "token_ids" in part]
+    ids = np.concatenate([part["token_ids"] for part in of_tokens])
+    assert sorted(ids) == [*range(one_study.fixed.d_vocab)] and len(of_tokens) > 1
+    content = np.concatenate([part["content"] for part in of_tokens], axis=1)
     in_order = content[:, ids.argsort()]
-    np.testing.assert_array_equal(in_order[:, whole["known"]], whole["content"])
+    np.testing.assert_array_equal(in_order[:, whole["token_ids"]], whole["content"])
 
 
 # ---------------------------------------------------------------- a page that is one file
@@ -223,17 +225,17 @@ def test_the_parts_of_a_layer_hold_what_the_whole_does(asked, monkeypatch):
 HOSTILE_NAME = "</title></script><script>alert(1)</script>"
 
 
-def test_a_page_alone_asks_nobody_and_shows_the_neurons(asked, browser, tmp_path):
-    view = cv.NeuronExplorer(asked, search=HOSTILE, neuron=7)
+def test_a_page_alone_requests_nothing_and_shows_the_neurons(one_study, browser, tmp_path):
+    view = cv.NeuronExplorer(one_study, search=HOSTILE, neuron=7)
     file = cv.page(view, tmp_path / "page.html", title=HOSTILE_NAME)
     with opened(browser, offline=True) as page:
         page.goto(file.as_uri())
         page.locator(".ctx-neurons:not([aria-busy]) .ctx-neurons-list tbody tr").first.wait_for()
         assert page.title() == page.locator("h1").inner_text() == HOSTILE_NAME
         assert page.locator(".ctx-neurons-one h3").inner_text() == "Neuron 7"
-        assert page.get_by_text(f"n = {asked.fixed.n}, ").first.is_visible()
+        assert page.get_by_text(f"n = {one_study.fixed.n}, ").first.is_visible()
         first = page.locator(".ctx-neurons-list tbody input").first.get_attribute("value")
-        assert int(first) == cx.find_neurons(asked.circuit, threshold=-1e9).index[0]
+        assert int(first) == cx.find_neurons(one_study.circuit, threshold=-1e9).index[0]
         page.locator("[data-view=reader]").scroll_into_view_if_needed()
         page.get_by_role("textbox", name="First text", exact=True).fill("the colour of the harbour")
         page.get_by_text("The destination is fixed").wait_for()

@@ -3,9 +3,9 @@ with views, and how a test waits for them.
 
     from viewing import in_firefox_too, served, view_page
 
-What such a page says is read by `shown.py`.
+What such a page shows is read by `shown.py`.
 
-A test that asks for the fixture `browser` runs in Chromium, and where it is marked `in_firefox_too`
+A test that uses the fixture `browser` runs in Chromium, and where it is marked `in_firefox_too`
 in Firefox as well. Without one of them its tests are left out, and say so.
 """
 
@@ -44,7 +44,7 @@ INSTALLED = {
     browser: next(filter(None, map(shutil.which, names)), None)
     for browser, names in BROWSERS.items()
 }
-MOUSE = 6  # Firefox asks the machine: exact, and can hover
+MOUSE = 6  # Firefox reads it from the machine: exact, and can hover
 in_firefox_too = pytest.mark.parametrize("browser", ["chromium", "firefox"], indirect=True)
 expect.set_options(timeout=30_000)  # as everything else that is waited for
 DESK, PHONE = {"width": 900, "height": 1000}, {"width": 390, "height": 800}
@@ -121,7 +121,7 @@ def window(browser: Browser) -> Iterator[Page]:
 def visit(window: Page, address: str) -> Iterator[Callable[..., Page]]:
     """A function that shows a page of the module's `address`, in the state behind the #, and waits
     until all of it is there. A page that is open already follows the address, as by a link, unless
-    it is to be `fresh`. In the end nothing was asked of another host, missing or complained of.
+    it is to be `fresh`. In the end nothing was requested elsewhere, missing or complained of.
     """
     window.set_viewport_size(DESK)
 
@@ -161,11 +161,11 @@ def attributed(tiny, tiny_tokens):
 def look_ups(tiny, attributed):
     """The record of both neurons."""
     prompts, found = attributed
-    told = [("1.7", "next-token neurons", 40), ("0.3", "random neurons", 41)]
+    facts = [("1.7", "next-token neurons", 40), ("0.3", "random neurons", 41)]
     probability = torch.tensor([0.5, 0.25, 1e-5])
     neurons = [
-        looked_up(tiny, *facts, prompts, *of, probability)
-        for facts, of in zip(told, found, strict=True)
+        looked_up(tiny, *labels, prompts, *of, probability)
+        for labels, of in zip(facts, found, strict=True)
     ]
     return look_up_record(tiny, neurons)
 
@@ -222,7 +222,7 @@ def views(mini_view, mini_weights, twins, look_ups):
 
 
 def whole(view: Any) -> dict[str, Any]:
-    """All that a page is told of a view."""
+    """All that a page gets of a view."""
     return view.state() | {name: getattr(view, name) for name in view.trait_names(along=True)}
 
 
@@ -267,7 +267,7 @@ def settled(page: Page) -> Page:
 
 
 def turned(page: Page, hash: str) -> Page:
-    """The page in the state that an address says, followed inside it."""
+    """The page in the state that an address holds, followed inside it."""
     page.evaluate(
         """(hash) => new Promise((done) => {
             const before = location.hash;
@@ -284,16 +284,16 @@ GIVEN_UP = ("net::ERR_ABORTED", "NS_BINDING_ABORTED", "NS_BASE_STREAM_CLOSED")
 
 
 def watched(page: Page) -> Page:
-    """Keeps an account of what a page asks of other hosts, of what it is not given, and of what
-    it says, in `page.faults`. What a browser gives up because its reader goes on to another page,
-    or a page because it needs no more of it, was not refused, and a view whose file never comes
-    is not drawn.
+    """Keeps an account of what a page requests from other hosts, of what it is not given, and of
+    what it prints, in `page.faults`. What a browser gives up because its reader goes on to another
+    page, or a page because it needs no more of it, was not refused, and a view whose file never
+    comes is not drawn.
     """
     page.faults = []
 
-    def note(wrong, said):
+    def note(wrong, line):
         if wrong:
-            page.faults.append(said)
+            page.faults.append(line)
 
     page.on("request", lambda r: note(urlparse(r.url).hostname not in ("127.0.0.1", None), r.url))
     page.on("requestfailed", lambda r: note(r.failure not in GIVEN_UP, f"{r.url}: {r.failure}"))
@@ -313,7 +313,7 @@ def opened(browser: Browser, **options: Any) -> Iterator[Page]:
 
 
 class Gate:
-    """Keeps what a page asks for, until it is opened."""
+    """Keeps what a page requests, until it is opened."""
 
     def __init__(self, page: Page, files: str):
         self.held: list[Route] = []
@@ -329,14 +329,14 @@ class Gate:
 
 
 def blameless(page: Page) -> None:
-    """Nothing was asked of another host, missing or complained of; its account begins anew."""
+    """Nothing was requested elsewhere, missing or complained of; its account begins anew."""
     faults, page.faults = page.faults, []
     assert faults == []
 
 
 COLORS = {"color-contrast": "[data-first]", "link-in-text-block": "a[data-first]"}
-# axe's rules of colours are asked of the first of all texts that look alike, and none that keep no
-# reader out
+# axe's rules of colours are checked for the first of all texts that look alike, and none that keep
+# no reader out
 CONFIGURE = """(colours) => axe.configure({ rules: [
     ...axe._audit.rules.filter(({ impact }) => !["serious", "critical"].includes(impact))
         .map(({ id }) => ({ id, enabled: false })),
@@ -358,8 +358,8 @@ FIRST = """() => {
     const first = new Map();
     for (const e of document.querySelectorAll("body *")) {
         e.removeAttribute("data-first");
-        const says = (part) => part instanceof Text && part.data.trim();
-        if (![...e.childNodes].some(says) && !e.matches("a, input, textarea")) continue;
+        const hasText = (part) => part instanceof Text && part.data.trim();
+        if (![...e.childNodes].some(hasText) && !e.matches("a, input, textarea")) continue;
         const key = [...looks(e), ...looks(e.parentElement), ...grounds(e)].join();
         if (!first.has(key)) first.set(key, e);
     }
@@ -369,7 +369,7 @@ FIRST = """() => {
 
 def serious(page: Page) -> list[str]:
     """What axe holds against a page that keeps readers out, a line each. Its rules of colours take
-    seconds for a thousand texts: in both schemes they are asked of one of all that look alike.
+    seconds for a thousand texts: in both schemes they are checked for one of all that look alike.
     """
     page.add_style_tag(content="* { transition: none !important }")
     page.evaluate(AXE_SCRIPT)
@@ -381,8 +381,8 @@ def serious(page: Page) -> list[str]:
             "s => (document.documentElement.dataset.theme ?? s) === s", arg=scheme
         )
         page.evaluate(FIRST)
-        asked = {"resultTypes": ["violations"], "preload": False} | only
-        wrong += page.evaluate("async (asked) => (await axe.run(asked)).violations", asked)
+        options = {"resultTypes": ["violations"], "preload": False} | only
+        wrong += page.evaluate("async (options) => (await axe.run(options)).violations", options)
     return [
         f"{v['id']} ({v['impact']}), {len(v['nodes'])} times: {v['nodes'][0]['html'][:200]}"
         for v in wrong
@@ -390,7 +390,7 @@ def serious(page: Page) -> list[str]:
 
 
 def header(layer: bytes) -> dict[str, Any]:
-    """What a packed layer says of itself."""
+    """The header of a packed layer."""
     content = gzip.decompress(layer)
     start = 8 + int.from_bytes(content[:8], "little")
     return json.loads(json.loads(content[8:start])["__metadata__"]["header"])
@@ -408,10 +408,10 @@ def tensors(layer: bytes) -> dict[str, np.ndarray]:
     return {name: widened(held) for name, held in load(gzip.decompress(layer)).items()}
 
 
-def retold(layer: bytes, **changes: Any) -> bytes:
+def repacked(layer: bytes, **changes: Any) -> bytes:
     """The same layer with another header."""
-    said = json.dumps(header(layer) | changes)
-    return gzip.compress(save(load(gzip.decompress(layer)), {"header": said}), 1, mtime=0)
+    text = json.dumps(header(layer) | changes)
+    return gzip.compress(save(load(gzip.decompress(layer)), {"header": text}), 1, mtime=0)
 
 
 def view_page(

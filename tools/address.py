@@ -1,6 +1,6 @@
 """Move the repository: `make address URL=https://github.com/owner/name`.
 
-`pyproject.toml` says where the repository is. Notebooks, README and citations are read where
+`pyproject.toml` has the repository's address. Notebooks, README and citations are read where
 nothing could look that up, so each of them names it too, and here it is replaced in all of them.
 """
 

@@ -190,7 +190,7 @@ def facts(model: str, *read: Path) -> dict[str, Any]:
 
 def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.NotebookNode:
     """Execute every cell, up to the first that needs position embeddings which the model does not
-    have. ValueError names the cell that fails and says why.
+    have. ValueError names the cell that fails and the reason.
     """
     set_model(notebook, model)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
@@ -201,7 +201,7 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
             raise ValueError(f"{chapter.name}: interrupted")
 
     with tempfile.TemporaryDirectory(prefix="book-") as sockets, bar:
-        # Sockets in a folder of our own, not TCP: nobody else can read what a kernel says.
+        # Sockets in a folder of our own, not TCP: nobody else can read what a kernel sends.
         transport = {"transport": "ipc", "ip": str(Path(sockets) / "kernel")}
         client = NotebookClient(
             notebook,
@@ -264,7 +264,7 @@ def check(name: str | None = None) -> None:
     notebook.
 
     Raises ValueError for notebooks that are not to be committed as they are, and where a checked
-    output comes out differently: all such chapters are run, and told of, first.
+    output comes out differently: all such chapters are run, and reported, first.
     """
     chapters = named(name)
     refuse_other_texts()
@@ -322,7 +322,7 @@ def refusals(chapter: Path) -> list[str]:
             found.append(f"  {chapter.stem}: code cell {count} was not run: {execute}")
         if any(output.output_type == "error" for output in cell.outputs):
             found.append(f"  {chapter.stem}: code cell {count} ends with an error: {execute}")
-        for output in cell.outputs:  # prose that says what the run does not; another edition may
+        for output in cell.outputs:  # prose that the run contradicts; another edition may have it
             said = output.get("data", {}).get("text/plain", "")
             if said.startswith(OTHERWISE):
                 found.append(f"  {chapter.stem}: code cell {count}: {said}")
@@ -479,14 +479,14 @@ NO_VIEW = (
 )
 
 
-#: In a page's head: whether its address leads to the view, or says what the view shows.
+#: In a page's head: whether its address leads to the view, or holds what the view shows.
 LED_TO_VIEW = "if (/=|^#turn-it$/.test(location.hash))"
 
 
 def hint(page: str, here: str) -> str:
     """A page that finds modules and data in the folder `here`, and whose head names the module of
     its view; and first of all the layer, where a reader has come for the view. In a chapter the
-    view is one part of the page, and its layer is asked for if the address leads to it.
+    view is one part of the page, and its layer is requested if the address leads to it.
     """
     page = re.sub(r"_static/(views|data)/", rf"_static/{here}/\1/", page)
     view = re.search(r'<div data-view="(\w+)"[^>]*>', page)
@@ -508,7 +508,7 @@ def seal(page: str) -> str:
 
     A Content-Security-Policy in its head names the host itself and, by their fingerprints, the
     theme's own inline scripts. Raises ValueError for one that `inline.toml` does not know. It names
-    no next page: Firefox would fetch it unasked, and say on the console that the policy forbids it.
+    no next page: Firefox would fetch it at once, and warn that the policy forbids it.
     """
     page = re.sub(r'\n *<link rel="next"[^>]*>', "", page)
     inline = re.findall(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", page, re.DOTALL)

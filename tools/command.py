@@ -27,17 +27,17 @@ def command(name: str, status: int = 2) -> Callable[[Main], Callable[..., int]]:
 
     def ended(main: Main) -> Callable[..., int]:
         @wraps(main)
-        def told(argv: list[str] | None = None) -> int:
+        def wrapped(argv: list[str] | None = None) -> int:
             try:
                 return main(argv) or 0
             except (ValueError, OSError) as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 return status
             except KeyboardInterrupt:
-                said = "interrupted; the same command goes on with what is not finished"
-                print(f"{name}: {said}", file=sys.stderr)
+                message = "interrupted; the same command goes on with what is not finished"
+                print(f"{name}: {message}", file=sys.stderr)
                 return 130
 
-        return told
+        return wrapped
 
     return ended

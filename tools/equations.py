@@ -1,7 +1,7 @@
 """Equations are set when the site is built, by KaTeX, so that a page needs no script to show them.
 
-`sphinxcontrib.katex` brings KaTeX, but asks a server in Node for every equation. Here KaTeX runs in
-V8, in this process: nothing has to be installed beside Python.
+`sphinxcontrib.katex` brings KaTeX, but calls a server in Node for every equation. Here KaTeX runs
+in V8, in this process: nothing has to be installed beside Python.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def close(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    katex.render_latex = typeset  # where it would ask the server
+    katex.render_latex = typeset  # where it would call the server
     app.add_config_value("katex_prerender", True, "html")
     inline, block = katex.html_visit_math, katex.html_visit_displaymath
     app.add_html_math_renderer("katex", (inline, None), (block, None))

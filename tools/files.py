@@ -41,7 +41,7 @@ def replace(path: Path, content: str | bytes) -> None:
 
 
 def filled_in(template: str, **given: Any) -> str:
-    """A template of this folder; what it asks for and is not given is an error."""
+    """A template of this folder; a variable that it needs and does not get is an error."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader([TOOLS, TOOLS / "evidence"]),
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,

@@ -7,7 +7,7 @@
 Each fault of `tools/mutants.toml` makes a piece of the code wrong in a way that has happened or
 could: a sign, an index, a mean that is not taken. In a copy of the tracked files, the tests that
 should notice are run first as it is, and have to pass; then with the fault, and one has to fail.
-Trying a fault is a test itself, so that pytest tells how it went. Where a piece is rewritten on
+Trying a fault is a test itself, so that pytest reports how it went. Where a piece is rewritten on
 purpose, its fault goes along, to wherever the same mistake could be made now.
 
 By hand and not by mutmut, which changes operators of Python all over and runs the suite for each:
@@ -73,9 +73,9 @@ def caught_by(fault: Fault, root: Path) -> str:
 
         def tested() -> tuple[int, str]:
             words = [sys.executable, "-m", "pytest", *OPTIONS, *shlex.split(fault.tests)]
-            known = os.environ | {"PYTHONPATH": str(tree), "TMPDIR": place}
+            environment = os.environ | {"PYTHONPATH": str(tree), "TMPDIR": place}
             done = subprocess.run(
-                words, cwd=tree, env=known, timeout=LIMIT, capture_output=True, text=True
+                words, cwd=tree, env=environment, timeout=LIMIT, capture_output=True, text=True
             )
             return done.returncode, done.stdout
 

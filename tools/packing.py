@@ -33,7 +33,7 @@ def packed(what: str, model: str, title: str) -> dict[str, bytes] | None:
         case "layer":
             return of_edition(model, title)
         case "neuron":
-            return {"neuron.bin": heard()}
+            return {"neuron.bin": welcome_neuron()}
     return of_real_model(what)
 
 
@@ -50,7 +50,7 @@ def of_edition(model: str, title: str) -> dict[str, bytes] | None:
     return parts_of_layer(weights, texts, title, OPENING)
 
 
-def heard() -> bytes:
+def welcome_neuron() -> bytes:
     """What the title page's view computes with, from a stored layer (`neuronfile.py`)."""
     kept = json.loads((cb.evidence("welcome.json")).read_text(encoding="utf-8"))
     return packed_neuron(cx.fix_query("qwen"), kept["neuron"], kept["heads"], kept["scale"])
@@ -72,7 +72,7 @@ def of_real_model(name: str) -> dict[str, bytes]:
 def labeled(study: Study) -> pd.DataFrame:
     """Every neuron's label, from half A of the texts, what it is worth on half B, what one in
     twenty mixtures with the same label exceeds (*null*), its top, and the tokens that drive it:
-    chapter 8's table, with mixtures of what the neurons are told.
+    chapter 8's table, with mixtures of the neurons' summaries.
     """
     circuit, tokens = study.circuit, study.fixed.prepare(study.texts)
     domains = np.array([text.domain for text in study.texts])
@@ -80,14 +80,14 @@ def labeled(study: Study) -> pd.DataFrame:
     names = np.unique(domains)
     inside = domains[half == "B"] == names[:, None]
 
-    def judged(told: Tensor) -> pd.DataFrame:
-        directions = range(told.shape[1])
-        table = cx.label_neurons(told[half == "A"], domains[half == "A"], directions)
-        every = cx.neurons.auc(told[half == "B"].double().numpy(), inside)
+    def judged(summaries: Tensor) -> pd.DataFrame:
+        directions = range(summaries.shape[1])
+        table = cx.label_neurons(summaries[half == "A"], domains[half == "A"], directions)
+        every = cx.neurons.auc(summaries[half == "B"].double().numpy(), inside)
         return table.assign(auc=every[np.searchsorted(names, table["label"]), directions])
 
-    told = circuit.summary(tokens)
-    neurons, mixed = judged(told), judged(cb.nulls.mixtures(told))
+    summaries = circuit.summary(tokens)
+    neurons, mixed = judged(summaries), judged(cb.nulls.mixtures(summaries))
     null = mixed.groupby("label")["auc"].quantile(0.95)
     found = cx.find_neurons(circuit, threshold=-np.inf).sort_index()
     drivers = driving(circuit, tokens[half == "A"], domains[half == "A"], neurons["label"])

@@ -114,8 +114,8 @@ def whole(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 def edition(source: Path) -> str:
     """The model that a book's title page was executed on; of a folder, its last name."""
     notebook = nbformat.read(source / f"{FRONT}.ipynb", as_version=4)
-    said = [c.source for c in notebook.cells if "parameters" in c.metadata.get("tags", ())]
-    return Path(re.findall(r'^MODEL = "(.*?)"', said[0], re.M)[0]).name
+    cells = [c.source for c in notebook.cells if "parameters" in c.metadata.get("tags", ())]
+    return Path(re.findall(r'^MODEL = "(.*?)"', cells[0], re.M)[0]).name
 
 
 def assemble(sites: dict[str, Path], out: Path) -> None:

@@ -134,10 +134,10 @@ def table(run: Run) -> str:
     lines = []
     for row in run.rows:
         figure = cb.published(row["id"])
-        told = f"{row['this run']}, {row['verdict'].upper()}. {figure.statement}; "
+        line = f"{row['this run']}, {row['verdict'].upper()}. {figure.statement}; "
         why = figure.reason or "half a unit of the last digit printed"
-        told += f"{row['claim']}; holds if {figure.condition} ({why}). {row['in']}."
-        lines += textwrap.wrap(told, WIDTH, subsequent_indent="    ")
+        line += f"{row['claim']}; holds if {figure.condition} ({why}). {row['in']}."
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
     counts = Counter(row["verdict"] for row in run.rows)
     return "\n".join([*lines, ", ".join(f"{verdict} {k}" for verdict, k in counts.most_common())])
 
@@ -160,10 +160,10 @@ def beside_real(run: Run) -> Run:
     beside the first line about the same figure.
     """
     rows: list[dict[str, str]] = []
-    asked = [row.copy() for row in run.rows if row["in"] != "06_real_model"]
-    for row in asked:
+    ours = [row.copy() for row in run.rows if row["in"] != "06_real_model"]
+    for row in ours:
         row["number"] = cb.published(row["id"]).value or row["claim"]
-    for (id, *_), same in groupby(asked, itemgetter("id", "apart", "number")):
+    for (id, *_), same in groupby(ours, itemgetter("id", "apart", "number")):
         row, *others = sorted(same, key=width, reverse=True)
         also = [
             f"{of['this run']} in {short(of['in'])}: {of['verdict'].rpartition('; ')[2]}"
@@ -200,9 +200,9 @@ def apart(row: dict[str, Any]) -> str:
 def count(run: Run) -> str:
     """How many lines came out how, of those that could come out either way."""
     why = Counter(row["apart"] for row in run.rows)
-    told = (re.sub(".*; | here", "", row["verdict"]) for row in run.rows if not row["apart"])
+    verdicts = (re.sub(".*; | here", "", row["verdict"]) for row in run.rows if not row["apart"])
     stand = ", ".join(f"{number} {kind}" for kind, number in why.items() if kind)
-    listed = ", ".join(f"{verdict} {number}" for verdict, number in Counter(told).most_common())
+    listed = ", ".join(f"{verdict} {number}" for verdict, number in Counter(verdicts).most_common())
     return f"Of {why.total()} lines these stand apart: {stand}. Of the other {why['']}: {listed}."
 
 

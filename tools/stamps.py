@@ -5,7 +5,7 @@
     stamps.holds(stamp, given, [made])         # True, until a fact or what was made changes
 
 A stamp lies under `_build/` and is never committed: on a fresh clone everything runs. By hand, for
-jupyter-cache knows a notebook again by its own cells, whatever the package says by now.
+jupyter-cache recognises a notebook by its own cells, however the package has changed since.
 """
 
 from __future__ import annotations

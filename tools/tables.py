@@ -1,5 +1,5 @@
 """The tables of chapters, in README.md and on the title page, as `_toc.yml` lists the chapters and
-as their titles ask: `make execute` writes them.
+as their titles describe: `make execute` writes them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 /** The first layer of a model with learned positions, from its weights: every destination, by Equation
- *  1 (ctxlib.decompose.Equation1). In Python a text that is shorter than n + 1 tokens is that of
+ *  1 (ctxlib.decompose.LayerNormDecomposition). In Python a text that is shorter than n + 1 tokens is that of
  *  `cx.fix_query(weights, n=len(text) - 1)`. */
 
 import { Layer } from "./layer.js";
@@ -14,11 +14,11 @@ import {
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
 /** A layer's weights, folded and centred. A page that has a folder of parts opens with what kernels and a
- *  few tokens need; the other tokens, and what neurons are told with, come when they are asked for. */
+ *  few tokens need; the other tokens, and the neurons' weights, are fetched when they are needed. */
 export class LearnedLayer extends Layer {
   /** @type {Float64Array | undefined} W_in, neuron after neuron */ #inputs;
   /** @type {Map<string, Promise<void>>} parts */ #coming = new Map();
-  #tell = (/** @type {number} */ _) => {}; // who waits how far they are
+  #report = (/** @type {number} */ _) => {}; // how far they are, to whoever waits
   #left; // tokens that are not here yet
   /** @type {Map<string, Float64Array>} by head and block */ #readouts = new Map();
 
@@ -64,7 +64,7 @@ export class LearnedLayer extends Layer {
     this.#left -= row;
   }
 
-  /** What neurons are told with. @param {Record<string, any>} tensors */
+  /** The weights on the way to the neurons. @param {Record<string, any>} tensors */
   #takeNeurons({ W_in, W_V, W_O, b_V, b_O, means, ...tensors }) {
     Object.assign(this, { W_V, W_O, b_V, b_O, means });
     this.takeRanking(tensors);
@@ -88,19 +88,19 @@ export class LearnedLayer extends Layer {
     else this.#takeNeurons(tensors);
   }
 
-  /** A part that is asked for comes, whoever stops waiting: every text will need it.
+  /** A part that is requested comes, whoever stops waiting: every text will need it.
    *  @param {string[]} parts
    *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
   async bring(parts, { onProgress = () => {}, signal } = {}) {
     const ended = new Promise((_, fail) =>
       signal?.addEventListener("abort", () => fail(signal.reason)),
     );
-    this.#tell = onProgress;
+    this.#report = onProgress;
     for (const part of parts) {
-      const all = { onProgress: (/** @type {number} */ share) => this.#tell(share) };
+      const all = { onProgress: (/** @type {number} */ share) => this.#report(share) };
       const coming = this.#coming.get(part) ?? super.bring([part], all);
       this.#coming.set(part, coming);
-      coming.catch(() => this.#coming.delete(part)); // it can be asked for again
+      coming.catch(() => this.#coming.delete(part)); // it can be requested again
       await Promise.race([coming, ended]);
     }
   }
@@ -116,8 +116,8 @@ export class LearnedLayer extends Layer {
    *  @param {number} head @param {number} block */
   readout(head, block) {
     const key = `${head} ${block}`;
-    const known = this.#readouts.get(key);
-    if (known) return known;
+    const cached = this.#readouts.get(key);
+    if (cached) return cached;
     const { d, dHead, W_O } = this;
     if (!this.#inputs) throw new RangeError("the layer’s neurons are not here yet");
     const size = NEURONS_AT_ONCE * d;
@@ -176,8 +176,8 @@ export class LearnedLayer extends Layer {
   // -------------------------------------------------------------- the pieces
 
   /** The residual stream as heads read it, source after source: LN(W_E[x_i] + W_pos[i]) for
-   *  `exact`; for `here`, with W_pos[n] at every source; for `split`, that plus what Equation 1
-   *  says a position adds: (W_pos[i] - W_pos[n]) / scales[i].
+   *  `exact`; for `here`, with W_pos[n] at every source; for `split`, that plus what a position
+   *  adds by Equation 1: (W_pos[i] - W_pos[n]) / scales[i].
    *  @param {Numbers} ids @param {number} n @param {"exact" | "here" | "split"} kind
    *  @param {Float64Array} [scales] */
   stream(ids, n, kind, scales = this.sharedScale) {
@@ -203,9 +203,9 @@ export class LearnedLayer extends Layer {
     return out;
   }
 
-  /** W_K q / attn_scale for every head: what the query asks of a stream. From a query's side no key
+  /** W_K q / attn_scale of every head: the direction along which a stream is scored. With it no key
    *  need ever be formed, which saves a factor of d_head. @param {Float64Array} x one source */
-  asked(x) {
+  qkDirection(x) {
     const { d, dHead, nHeads } = this;
     const out = new Float64Array(nHeads * d);
     for (let h = 0; h < nHeads; h++) {
@@ -221,8 +221,8 @@ export class LearnedLayer extends Layer {
    *  @param {Float64Array} x */
   rows(x) {
     const { d, nHeads } = this;
-    const asked = this.asked(x.subarray(x.length - d));
-    const scores = rowProducts(asked, x, d, new Float64Array((nHeads * x.length) / d));
+    const qkDirection = this.qkDirection(x.subarray(x.length - d));
+    const scores = rowProducts(qkDirection, x, d, new Float64Array((nHeads * x.length) / d));
     return equalParts(scores, nHeads).map(softmaxInPlace);
   }
 
@@ -301,15 +301,15 @@ export class LearnedLayer extends Layer {
  *  @param {LearnedLayer} layer @param {number} n @param {number} token @returns {Split} */
 function equation1(layer, n, token) {
   const { d, nHeads } = layer;
-  const asked = layer.asked(layer.stream([token], n, "here"));
+  const qkDirection = layer.qkDirection(layer.stream([token], n, "here"));
   const shift = new Float64Array((n + 1) * d);
   for (let i = 0; i <= n; i++) {
     addScaled(shift, i * d, 1 / layer.sharedScale[i], layer.W_pos, i * d, d);
     addScaled(shift, i * d, -1 / layer.sharedScale[i], layer.W_pos, n * d, d);
   }
-  const scores = rowProducts(asked, shift, d, new Float64Array(nHeads * (n + 1)));
+  const scores = rowProducts(qkDirection, shift, d, new Float64Array(nHeads * (n + 1)));
   const kernels = equalParts(scores, nHeads).map(softmaxInPlace);
-  const seen = (/** @type {Numbers} */ ids) => seenStream(layer, n, asked, ids);
+  const seen = (/** @type {Numbers} */ ids) => seenStream(layer, n, qkDirection, ids);
   return {
     reach: n + 1,
     kernels,
@@ -322,7 +322,7 @@ function equation1(layer, n, token) {
       const denominators = contents.map((row, h) => dotProduct(kernels[h], 0, row, 0, n + 1));
       return { denominators, scale: layer.exact(ids).scale };
     },
-    scores: (ids, out) => layer.ofTokens(ids, n, asked, out),
+    scores: (ids, out) => layer.ofTokens(ids, n, qkDirection, out),
     *through(ids, heads, inner, out) {
       const { directions, biases } = layer.outwards(heads, inner);
       yield* layer.ofTokens(ids, n, directions, out);
@@ -332,15 +332,15 @@ function equation1(layer, n, token) {
 }
 
 /** A text as a residual stream in which every token stands at n.
- *  @param {LearnedLayer} layer @param {number} n @param {Float64Array} asked W_K q_n / attn_scale, head
+ *  @param {LearnedLayer} layer @param {number} n @param {Float64Array} qkDirection W_K q_n / attn_scale, head
  *  after head @param {Numbers} ids @returns {Seen} */
-function seenStream(layer, n, asked, ids) {
+function seenStream(layer, n, qkDirection, ids) {
   const { d } = layer;
   const x = layer.stream(ids, n, "here");
   return {
     contents(heads) {
       const some = new Float64Array(heads.length * d);
-      heads.forEach((h, k) => some.set(asked.subarray(h * d, (h + 1) * d), k * d));
+      heads.forEach((h, k) => some.set(qkDirection.subarray(h * d, (h + 1) * d), k * d));
       const out = new Float64Array((heads.length * x.length) / d);
       return equalParts(rowProducts(some, x, d, out).map(Math.exp), heads.length);
     },

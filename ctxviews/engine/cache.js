@@ -1,4 +1,4 @@
-/** The last few things that were made, by name: the one that nobody has asked for longest goes first.
+/** The last few things that were made, by name: the least recently used goes first.
  *  @template T */
 export class Kept {
   /** @type {Map<string, T>} */ #held = new Map();
@@ -8,11 +8,11 @@ export class Kept {
     this.size = size;
   }
 
-  /** What is known by this name, or what is made now.
+  /** What is kept by this name, or what is made now.
    *  @param {any} name a text, or what has one @param {() => T} make @returns {T} */
   get(name, make) {
     const key = String(name);
-    const found = this.known(key) ?? make();
+    const found = this.peek(key) ?? make();
     this.#held.delete(key); // to the end of the line
     this.#held.set(key, found);
     if (this.#held.size > this.size) {
@@ -21,8 +21,8 @@ export class Kept {
     return found;
   }
 
-  /** What is known by this name, if anything is. @param {any} name @returns {T | undefined} */
-  known(name) {
+  /** What is kept by this name, if anything is. @param {any} name @returns {T | undefined} */
+  peek(name) {
     return this.#held.get(String(name));
   }
 

@@ -16,7 +16,7 @@ import { doneAtOnce, doneInSlices } from "./slices.js";
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
 export class Circuit {
   /** @type {Calibration | undefined} */ #calibration;
-  /** @type {Float64Array[] | undefined} of the known tokens */ #content;
+  /** @type {Float64Array[] | undefined} of the layer's `available` tokens */ #content;
   /** By head, content_h(t) / (denom_h s) of the ranked tokens. @type {Float64Array[]} */
   weights = [];
   /** By head, what the average counted token puts into it. @type {Float64Array[]} */
@@ -32,10 +32,10 @@ export class Circuit {
     this.split = layer.split(n, token);
     this.reach = this.split.reach; // tokens of a text that are read
     this.kernels = this.split.kernels; // one row a head over the sources
-    const asked = n === layer.n ? layer.destinations : [];
-    /** Which of those that the file says something about it is, or -1. */
-    this.packed = asked.findIndex(({ id }) => id === token);
-    this.#calibration = asked[this.packed];
+    const packed = n === layer.n ? layer.destinations : [];
+    /** Which of the queries with constants in the file it is, or -1. */
+    this.packed = packed.findIndex(({ id }) => id === token);
+    this.#calibration = packed[this.packed];
   }
 
   /** One a head. @returns {Numbers} */
@@ -48,7 +48,7 @@ export class Circuit {
     return this.#read().scale;
   }
 
-  /** What the calibration text says; of a kernel alone it is not asked, which may be longer. */
+  /** The constants of the calibration text. A kernel alone does not need them, and may be longer. */
   #read() {
     return (this.#calibration ??= this.split.calibrated());
   }
@@ -76,7 +76,7 @@ export class Circuit {
   }
 
   /** What each token of the vocabulary adds to a neuron's pre-activation, per unit of kernel; zero
-   *  for one that the page does not know.
+   *  for one that the page has no data for.
    *  @param {number} neuron @param {number[]} heads @returns {Float64Array} */
   contribution(neuron, heads) {
     return doneAtOnce(this.contributing(neuron, heads));
@@ -85,16 +85,17 @@ export class Circuit {
   /** The same, some tokens at a time. @param {number} neuron @param {number[]} heads */
   *contributing(neuron, heads) {
     const { layer, split } = this;
-    const { known } = layer;
+    const { available } = layer;
     const chosen = layer.heads(heads);
     const out = new Float64Array(layer.nVocab);
-    const through = new Float64Array(known.length * chosen.length);
-    const scores = (this.#content ??= yield* this.#scores(known));
-    yield* split.through(known, chosen, this.directions(neuron, chosen), through);
+    const through = new Float64Array(available.length * chosen.length);
+    const scores = (this.#content ??= yield* this.#scores(available));
+    yield* split.through(available, chosen, this.directions(neuron, chosen), through);
     for (const [k, head] of chosen.entries()) {
       const denominator = this.denominators[head];
-      for (let i = 0; i < known.length; i++)
-        out[known[i]] += (Math.exp(scores[head][i]) / denominator) * through[i * chosen.length + k];
+      for (let i = 0; i < available.length; i++)
+        out[available[i]] +=
+          (Math.exp(scores[head][i]) / denominator) * through[i * chosen.length + k];
       yield;
     }
     return out;
@@ -143,15 +144,15 @@ export class Circuit {
     return this.read(ids).summary(heads);
   }
 
-  /** What the paper's circuit says of every labelled passage: of its own tokens, or with the
+  /** The summary of every labelled passage by the paper's circuit: of its own tokens, or with the
    *  destination token at the end of what is read (`placed`).
    *  @param {number[]} heads @param {boolean} [placed] @param {AbortSignal} [signal]
    *  @returns {Promise<Float64Array>} for all neurons, passage after passage */
   async responses(heads, placed = false, signal) {
     const chosen = this.layer.heads(heads);
     const key = `${chosen} ${placed}`;
-    const known = this.#responses.known(key);
-    if (known) return known;
+    const cached = this.#responses.peek(key);
+    if (cached) return cached;
     const scaled = await doneInSlices(this.#readPassages(chosen, placed), signal);
     const values = await doneInSlices(readOut(this.layer, chosen, scaled), signal);
     return this.#responses.get(key, () => values);
@@ -174,7 +175,7 @@ export class Circuit {
 
   /** Whether `top` is fast for these heads. @param {number[]} heads @returns {boolean} */
   prepared(heads) {
-    if (this.layer.told(this, heads)) return true;
+    if (this.layer.packedRanking(this, heads)) return true;
     const ranking = this.layer.ranking(this.n);
     return this.weights.length > 0 && heads.every((h) => ranking.head(h).share === 1);
   }
@@ -187,8 +188,8 @@ export class Circuit {
     const chosen = this.layer.heads(heads);
     const ranking = this.layer.ranking(this.n);
     const tables = chosen.map((head) => ranking.head(head));
-    const tell = () => onProgress(tables.reduce((sum, t) => sum + t.share, 0) / tables.length);
-    for (const table of tables) await doneInSlices(table.fill(), signal, tell);
+    const report = () => onProgress(tables.reduce((sum, t) => sum + t.share, 0) / tables.length);
+    for (const table of tables) await doneInSlices(table.fill(), signal, report);
     await doneInSlices(this.weigh(), signal);
     onProgress(1);
   }
@@ -198,13 +199,13 @@ export class Circuit {
    *  @param {number[]} heads @returns {Ranked} */
   top(heads) {
     const chosen = this.layer.heads(heads);
-    const told = this.layer.told(this, chosen);
-    if (told) return told;
+    const packed = this.layer.packedRanking(this, chosen);
+    if (packed) return packed;
     doneAtOnce(this.weigh());
     return doneAtOnce(this.layer.ranking(this.n).making(this, chosen));
   }
 
-  /** Ranks all neurons while the page stays alive, whatever the file tells: a head more or less is quick
+  /** Ranks all neurons while the page stays alive, even if the file has their ranking: a head more or less is quick
    *  from then on.
    *  @param {number[]} heads @param {AbortSignal} [signal] @returns {Promise<Ranked>} */
   async rank(heads, signal) {
@@ -226,7 +227,7 @@ export class Circuit {
     );
   }
 
-  /** The means of a destination that the file says nothing about. */
+  /** The means at a query that the file has none for. */
   *#averaged() {
     const { layer, split, denominators } = this;
     const { counted, dHead, everyHead, nHeads } = layer;

@@ -1,9 +1,9 @@
-/** The first layer of any model, as one destination of it was asked for (askedfile.py): kernels,
- *  content and values there, and how what heads write reaches the neurons.
+/** The first layer of any model for one fixed query (fixedfile.py): its kernels, content and values,
+ *  and how what heads write reaches the neurons.
  *
- *  Other destinations are not known. A shorter text is read as if it stood right before this one:
- *  what a source gets depends on how far away it is. Of a large vocabulary some tokens are known;
- *  the others say nothing. */
+ *  There are no other queries here. A shorter text is read as if it stood right before the query:
+ *  what a source gets depends on how far away it is. Of a large vocabulary the file has some tokens;
+ *  the others contribute nothing. */
 
 import { Layer } from "./layer.js";
 import { addScaled, dotProduct, equalParts } from "./linalg.js";
@@ -57,22 +57,22 @@ class Table {
 
 /** Tokens that came in one file: content (its log, a row a head) and values.
  *  @param {Record<string, any>} tensors @param {number} heads */
-function knownTokens({ known, content, ...tensors }, heads) {
-  const ids = Int32Array.from(known);
+function tokenTable({ token_ids, content, ...tensors }, heads) {
+  const ids = Int32Array.from(token_ids);
   return { ids, values: new Table(tensors, "of_token"), content: equalParts(content, heads) };
 }
 
-/** One destination's heads. Large tables stay in levels. What is read with other heads, or of rarer
- *  tokens, may lie in files of its own, which are fetched when they are asked for. */
-export class AskedLayer extends Layer {
-  /** @type {ReturnType<typeof knownTokens>[]} */ #files = [];
-  /** @type {Int16Array} of a token the file, -1 for one that is not known */ #file;
+/** The heads at one query. Large tables stay in levels. The data of other heads and of rarer tokens
+ *  may lie in files of its own, which are fetched when they are needed. */
+export class FixedQueryLayer extends Layer {
+  /** @type {ReturnType<typeof tokenTable>[]} */ #files = [];
+  /** @type {Int16Array} of a token the file, -1 for one that is in none */ #file;
   /** @type {Int32Array} and its row there */ #row;
   /** @type {Int32Array} of a token in no file of the first, its place among these; -1 */ #left;
   /** @type {(Table | undefined)[]} W_O W_in of a head, neuron after neuron */ #readouts;
   /** @type {Numbers} of each head, which of the values it reads */ #valueOf;
 
-  /** @param {AskedHeader} header @param {Record<string, any>} tensors
+  /** @param {FixedQueryHeader} header @param {Record<string, any>} tensors
    *  @param {FetchPart} [fetch] */
   constructor(header, tensors, fetch) {
     super(
@@ -88,7 +88,7 @@ export class AskedLayer extends Layer {
     this.#row = new Int32Array(this.nVocab);
     this.#take(tensors);
     let left = 0;
-    this.#left = new Int32Array(this.nVocab).map((_, id) => (this.knows(id) ? -1 : left++));
+    this.#left = new Int32Array(this.nVocab).map((_, id) => (this.hasToken(id) ? -1 : left++));
     this.#readouts = this.everyHead.map((head) => readoutTable(tensors, head));
     this.#valueOf = tensors.value_of;
     /** @type {Float64Array[]} one row a head over the sources */
@@ -101,15 +101,15 @@ export class AskedLayer extends Layer {
   }
 
   /** @param {number} id */
-  knows(id) {
+  hasToken(id) {
     return this.#file[id] >= 0;
   }
 
-  /** Tokens of a file are known from now on. @param {Record<string, any>} tensors */
+  /** Adds the tokens of a file. @param {Record<string, any>} tensors */
   #take(tensors) {
-    const known = knownTokens(tensors, this.nHeads);
-    const file = this.#files.push(known) - 1;
-    known.ids.forEach((id, row) => {
+    const table = tokenTable(tensors, this.nHeads);
+    const file = this.#files.push(table) - 1;
+    table.ids.forEach((id, row) => {
       this.#row[id] = row;
       this.#file[id] = file;
     });
@@ -120,7 +120,7 @@ export class AskedLayer extends Layer {
   lacks(heads, ids) {
     if (!this.fetch) return [];
     const ofHeads = Array.from(heads).filter((head) => !this.#readouts[head]);
-    const ofTokens = Array.from(ids).filter((id) => !this.knows(id));
+    const ofTokens = Array.from(ids).filter((id) => !this.hasToken(id));
     const parts = [
       ...ofHeads.map((head) => `head-${head}`),
       ...ofTokens.map((id) => `tokens-${Math.floor(this.#left[id] / this.shared)}`),
@@ -132,7 +132,7 @@ export class AskedLayer extends Layer {
   take(part, tensors) {
     const [kind, number] = part.split("-");
     if (kind === "head") this.#readouts[Number(number)] ??= readoutTable(tensors, Number(number));
-    else if (!this.knows(tensors.known[0])) this.#take(tensors);
+    else if (!this.hasToken(tensors.token_ids[0])) this.#take(tensors);
   }
 
   /** @param {number} length */
@@ -143,9 +143,9 @@ export class AskedLayer extends Layer {
   /** @param {number} n @param {number} token @returns {Split} */
   split(n, token) {
     const [{ id }] = this.destinations;
-    if (token !== id) throw new RangeError(`token ${token}: here it is ${id} that asks`);
+    if (token !== id) throw new RangeError(`token ${token}: the query token here is ${id}`);
     if (n > this.n) throw new RangeError(`position ${n}: there are 0 to ${this.n}`);
-    return askedSplit(this, n, token);
+    return splitAtFixedQuery(this, n, token);
   }
 
   /** @param {number} head @param {number} block */
@@ -179,7 +179,7 @@ export class AskedLayer extends Layer {
   /** into[at:] += factor times a token's value. @param {Float64Array} into @param {number} at
    *  @param {number} factor @param {number} id @param {number} head */
   addValue(into, at, factor, id, head) {
-    if (!this.knows(id)) return;
+    if (!this.hasToken(id)) return;
     const { values } = this.#files[this.#file[id]];
     const column = this.#valueOf[head] * this.dHead;
     values.addTo(into, at, factor, this.#row[id], column, this.dHead);
@@ -190,19 +190,19 @@ export class AskedLayer extends Layer {
   valuesAlong(head, inner) {
     const column = this.#valueOf[head] * this.dHead;
     const along = this.#files.map(({ values }) => values.along(inner, column));
-    return (id) => (this.knows(id) ? along[this.#file[id]](this.#row[id]) : 0);
+    return (id) => (this.hasToken(id) ? along[this.#file[id]](this.#row[id]) : 0);
   }
 
   /** log content_h of a token. @param {number} id @param {number} head */
   contentOf(id, head) {
-    if (!this.knows(id)) return -Infinity;
+    if (!this.hasToken(id)) return -Infinity;
     return this.#files[this.#file[id]].content[head][this.#row[id]];
   }
 }
 
 /** The split at the destination, or at an earlier one.
- *  @param {AskedLayer} layer @param {number} n @param {number} token @returns {Split} */
-function askedSplit(layer, n, token) {
+ *  @param {FixedQueryLayer} layer @param {number} n @param {number} token @returns {Split} */
+function splitAtFixedQuery(layer, n, token) {
   const { everyHead, nHeads } = layer;
   const reach = layer.bothSides ? 2 * n : n + 1; // tokens of a text that are read
   const from = layer.n - n; // whatever is nearer to the destination
@@ -242,7 +242,7 @@ function askedSplit(layer, n, token) {
   };
 }
 
-/** A text as tokens whose content and values are known. @param {AskedLayer} layer
+/** A text as tokens whose content and values are here. @param {FixedQueryLayer} layer
  *  @param {Float64Array[]} kernels @param {number} from of the sources, where the text begins
  *  @param {Numbers} ids @returns {Seen} */
 function seenTokens(layer, kernels, from, ids) {

@@ -1,13 +1,13 @@
 /** A model's first layer, computed in the page: ctxlib's numbers, for any heads, any threshold and any
  *  text.
  *
- *  `layer.circuit(...)` is a destination n with a token there; everything a page shows is asked of it.
+ *  `layer.circuit(...)` is the circuit for one query: a token at position n. All that a page shows comes from it.
  *  Where a text is shorter than what is read there, the destination moves with its end and all that
  *  depends on n (kernels, contents, values, denominators, LayerNorm-2 scale) is that of there.
  *
- *  `LearnedLayer` (learned.js) has a model's weights, and any destination; `AskedLayer` (asked.js)
- *  what one destination of any model was asked for. Names as in the book's notation. Matrices lie in
- *  Float64Arrays, row after row: in Python's order unless a comment says another. float64, because V8
+ *  `LearnedLayer` (absolutePositions.js) has a model's weights, and any query; `FixedQueryLayer`
+ *  (fixedQuery.js) has one query of any model. Names as in the book's notation. Matrices lie in
+ *  Float64Arrays, row after row: in Python's order unless a comment gives another. float64, because V8
  *  multiplies numbers of that kind thrice as fast as float32, which it converts each time. */
 
 import { Circuit } from "./circuit.js";
@@ -22,7 +22,7 @@ const KEPT_CIRCUITS = 4; // at other destinations: a reader types forth and back
 export class Layer {
   /** @type {Kept<Circuit>} */ #circuits = new Kept(KEPT_CIRCUITS);
   /** @type {Ranking | null} */ #ranking = null;
-  /** @type {Ranked | undefined} */ #told;
+  /** @type {Ranked | undefined} */ #packedRanking;
 
   /** @param {CommonHeader} header @param {Record<string, any>} tensors
    *  @param {FetchPart} [fetch] of a layer that has a folder */
@@ -60,12 +60,12 @@ export class Layer {
     }));
     /** Glitch tokens, which no text has trained. */
     this.untrained = new Set(header.untrained);
-    /** Tokens that the page knows: of a large vocabulary, those of its texts and those that can
-     *  matter most. */
-    this.known = Int32Array.from(tensors.known ?? this.vocab.keys());
+    /** Ids of the tokens that the page has data for: of a large vocabulary, those of its texts and
+     *  those that can matter most. */
+    this.available = Int32Array.from(tensors.token_ids ?? this.vocab.keys());
     this.trained = this.nVocab - this.untrained.size;
     /** Those that a ranking counts: all but glitch tokens. */
-    this.counted = this.known.filter((id) => !this.untrained.has(id));
+    this.counted = this.available.filter((id) => !this.untrained.has(id));
     /** Those of them that it looks at: of a large vocabulary the ones that can matter. */
     this.ranked = this.counted.filter((id) => tensors.ranked[id]);
     this.everyNeuron = Int32Array.from({ length: this.nNeurons }, (_, neuron) => neuron);
@@ -76,32 +76,32 @@ export class Layer {
 
   // -------------------------------------------------------------- what each kind of layer has
 
-  /** Whether texts are always asked by the same token, at one distance from their end. */
+  /** Whether the query token is always the same, at one distance from a text's end. */
   fixed = false;
   /** Whether sources stand on both sides of the destination. */
   bothSides = false;
 
-  /** Whether parts have still to come before anything can be said of a text. @returns {boolean} */
+  /** Whether parts have still to come before a text can be read. @returns {boolean} */
   get waits() {
     return false;
   }
 
-  /** Whether the page knows a token. @param {number} _id */
-  knows(_id) {
+  /** Whether the page has data for a token. @param {number} _id */
+  hasToken(_id) {
     return true;
   }
 
   /** The ranking of these heads, where it is the one that the file holds: that of the stable heads at
    *  the usual destination, of all heads if none is stable. @param {Circuit} circuit
    *  @param {number[]} heads @returns {Ranked | undefined} */
-  told({ n, token }, heads) {
+  packedRanking({ n, token }, heads) {
     const same = n === this.n && token === this.destinations[0].id;
-    return same && String(heads) === String(this.usual) ? this.#told : undefined;
+    return same && String(heads) === String(this.usual) ? this.#packedRanking : undefined;
   }
 
   /** @param {Record<string, any>} tensors */
-  takeRanking({ told_top: top, told_mean: mean, told_tokens: tokens }) {
-    this.#told = { top, mean, tokens: Int32Array.from(tokens) };
+  takeRanking({ ranking_top: top, ranking_mean: mean, ranking_tokens: tokens }) {
+    this.#packedRanking = { top, mean, tokens: Int32Array.from(tokens) };
   }
 
   /** Where the destination is in a text of so many tokens. @param {number} length */
@@ -126,18 +126,18 @@ export class Layer {
     const [fetch, shares] = [this.fetch, parts.map(() => 0)];
     if (!fetch) return;
     const one = async (/** @type {string} */ part, /** @type {number} */ i) => {
-      const tell = (/** @type {number} */ share) => {
+      const report = (/** @type {number} */ share) => {
         shares[i] = share;
         onProgress(shares.reduce((sum, of) => sum + of, 0) / parts.length);
       };
-      this.whole.take(part, await fetch(part, tell, signal));
+      this.whole.take(part, await fetch(part, report, signal));
     };
     await Promise.all(parts.map(one));
   }
 
   // -------------------------------------------------------------- what follows
 
-  /** This, as the kind that it is. @returns {import("./absolutePositions.js").LearnedLayer | import("./fixedQuery.js").AskedLayer} */
+  /** This, as the kind that it is. @returns {import("./absolutePositions.js").LearnedLayer | import("./fixedQuery.js").FixedQueryLayer} */
   get whole() {
     return /** @type {any} */ (this);
   }

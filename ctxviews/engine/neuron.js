@@ -1,5 +1,5 @@
-/** What some heads tell one neuron of any text (`neuronfile.py`): their rows from kernels and content, the
- *  text placed right before the destination. */
+/** Predicts what some heads add to one neuron on any text (`neuronfile.py`): their attention from kernels
+ *  and content, with the text placed right before the query. */
 
 import { equalParts } from "./linalg.js";
 import { Tokenizer } from "./tokenizer.js";
@@ -7,7 +7,7 @@ import { Tokenizer } from "./tokenizer.js";
 /** @typedef {{heads: number, length: number, bos: number, vocab: string[], first_merged: number,
  *    words?: string, middles: Record<string, number[]>, steps: Record<string, number[]>}} NeuronHeader */
 
-export class HeardNeuron {
+export class NeuronPredictor {
   /** @param {NeuronHeader} header @param {Record<string, any>} tensors */
   constructor(header, tensors) {
     const { heads, length, bos, vocab, first_merged: from, middles, steps } = header;
@@ -28,12 +28,12 @@ export class HeardNeuron {
     this.adds = value("adds");
   }
 
-  /** What the words so far tell the neuron, at every token of a text that is read.
-   *  @param {string} text @returns {{pieces: {id: number, text: string}[], told: Float64Array}} */
+  /** The predicted contribution of the words so far, at every token of a text that is read.
+   *  @param {string} text @returns {{pieces: {id: number, text: string}[], predicted: Float64Array}} */
   read(text) {
     const pieces = this.tokenizer.pieces(text);
     const ids = [this.bos, ...pieces.slice(0, this.room).map(({ id }) => id)];
-    const told = new Float64Array(ids.length - 1);
+    const predicted = new Float64Array(ids.length - 1);
     this.kernels.forEach((kernel, h) => {
       const weight = ids.map((id) => Math.exp(this.content(h, id)));
       const adds = ids.map((id) => this.adds(h, id));
@@ -44,9 +44,9 @@ export class HeardNeuron {
           sum += attention * adds[i];
           all += attention;
         }
-        told[m - 1] += sum / all;
+        predicted[m - 1] += sum / all;
       }
     });
-    return { pieces, told };
+    return { pieces, predicted };
   }
 }

@@ -1,8 +1,8 @@
 /** Reads and checks the files that `layerfile.py`, `fixedfile.py` and `neuronfile.py` pack. */
 
-import { AskedLayer } from "./fixedQuery.js";
+import { FixedQueryLayer } from "./fixedQuery.js";
 import { LearnedLayer } from "./absolutePositions.js";
-import { HeardNeuron } from "./neuron.js";
+import { NeuronPredictor } from "./neuron.js";
 
 /** @typedef {{sizes: string[], reals: string[], lists: string[],
  *    tensors: (header: any) => string[]}} Kind what a header must give: whole numbers above 0, numbers
@@ -17,9 +17,9 @@ const LAYER = {
 function leveled(...names) {
   return names.flatMap((name) => ["", "_step", "_spread", "_mean"].map((of) => name + of));
 }
-const OF_TOKENS = ["known", "content", ...leveled("of_token")];
+const OF_TOKENS = ["token_ids", "content", ...leveled("of_token")];
 const OF_ROWS = ["here", "W_E", "W_E_step", "middle", "fine", "W_E_fine"];
-const RANKING = ["told_top", "told_mean", "told_tokens"];
+const RANKING = ["ranking_top", "ranking_mean", "ranking_tokens"];
 const OF_NEURONS = ["W_V", "W_O", "W_in", "b_V", "b_O", "means", ...RANKING];
 
 /** Of each kind of file what makes something of it, what it must hold, and what a part of it must, by
@@ -38,8 +38,8 @@ const KINDS = {
     ],
     part: (/** @type {string} */ kind) => (kind === "tokens" ? OF_ROWS : OF_NEURONS),
   },
-  "ctxlib asked layer": {
-    Kind: AskedLayer,
+  "ctxlib fixed-query layer": {
+    Kind: FixedQueryLayer,
     sizes: ["length", ...LAYER.sizes],
     reals: ["eps"],
     lists: LAYER.lists,
@@ -57,7 +57,7 @@ const KINDS = {
       kind === "head" ? leveled(`readout_${number}`) : OF_TOKENS,
   },
   "ctxlib neuron": {
-    Kind: HeardNeuron,
+    Kind: NeuronPredictor,
     sizes: ["vocab_size", "heads", "length", "first_merged"],
     reals: [],
     lists: ["vocab"],
@@ -66,10 +66,10 @@ const KINDS = {
   },
 };
 const PART = "ctxlib layer part";
-const LAYER_VERSION = 2;
+const LAYER_VERSION = 3;
 
 /** Fetches a packed layer, or whatever a file holds of one (`KINDS`).
- *  @param {string | URL} url @param {Bringing} [how] `onProgress` is told 0 to 1
+ *  @param {string | URL} url @param {Bringing} [how] `onProgress` gets 0 to 1
  *  @returns {Promise<any>} or an Error with one sentence for the reader */
 export async function loadLayer(url, { onProgress = () => {}, signal } = {}) {
   const place = new URL(url, globalThis.location?.href);
@@ -102,7 +102,7 @@ function made({ header, tensors }, part) {
   return new Kind(header, tensors, part);
 }
 
-/** What is unpacked of a file of one of some kinds; an Error says in one sentence why it is not, but a
+/** What is unpacked of a file of one of some kinds; an Error explains in one sentence why it is not, but a
  *  signal's own goes on as it is.
  *  @param {URL} file @param {Record<string, Kind>} kinds
  *  @param {Parameters<typeof unzippedBytes>[0]} bytes */
@@ -140,29 +140,29 @@ async function* fetchedBytes(url, onProgress, signal) {
   onProgress(1);
 }
 
-/** What gzip packed, unpacked as it comes; its own checksum and length say whether all of it is there.
+/** What gzip packed, unpacked as it comes; its own checksum and length show whether all of it is there.
  *  @param {AsyncIterable<Uint8Array<ArrayBuffer>> | Uint8Array<ArrayBuffer>[]} bytes */
 async function unzippedBytes(bytes) {
   const { readable, writable } = new DecompressionStream("gzip");
   const unzipped = new Response(readable).arrayBuffer();
   const writer = writable.getWriter();
-  const unheard = () => {}; // of what is no gzip each promise tells: the last one is asked
-  unzipped.catch(unheard);
+  const ignore = () => {}; // each promise fails on what is no gzip: the last one's failure counts
+  unzipped.catch(ignore);
   let begun = false;
   for await (const part of bytes) {
     if (!begun && part.length && part[0] !== 0x1f) throw new Error("it is another kind of file");
     begun ||= part.length > 0;
-    writer.write(part).catch(unheard);
+    writer.write(part).catch(ignore);
   }
   if (!begun) throw new Error("it is empty");
-  writer.close().catch(unheard);
+  writer.close().catch(ignore);
   return unzipped.catch(() => {
     throw new Error("it is damaged or cut off");
   });
 }
 
 /** @param {ArrayBuffer} buffer @param {Record<string, Kind>} among
- *  @returns {{header: LayerHeader & AskedHeader, tensors: Record<string, any>}} tensors by name, float16 widened */
+ *  @returns {{header: LayerHeader & FixedQueryHeader, tensors: Record<string, any>}} tensors by name, float16 widened */
 function unpackedLayer(buffer, among) {
   const { header, start } = layerHeader(buffer);
   if (!Object.hasOwn(among, header.format)) throw new Error("it is another kind of file");
@@ -232,7 +232,7 @@ function malformedLists({ heads, families, destinations, calibration }) {
 }
 
 /** The header of a safetensors file: its metadata, with the list of its tensors.
- *  @param {ArrayBuffer} buffer @returns {{header: LayerHeader & AskedHeader, start: number}} */
+ *  @param {ArrayBuffer} buffer @returns {{header: LayerHeader & FixedQueryHeader, start: number}} */
 function layerHeader(buffer) {
   try {
     const start = 8 + Number(new DataView(buffer).getBigUint64(0, true));

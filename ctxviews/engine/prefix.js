@@ -1,7 +1,7 @@
 /** A text up to the destination of a circuit, as that circuit reads it (chapters 4 to 9).
  *
- *  What no choice of heads or neurons changes is worked out once: another head then costs what it says
- *  itself, another neuron its own terms. */
+ *  What no choice of heads or neurons changes is worked out once: another head then costs its own
+ *  contribution, another neuron its own terms. */
 
 import { wholeBelow } from "./linalg.js";
 
@@ -36,7 +36,7 @@ export class Prefix {
     return this.layer.read(chosen, this.paper(chosen));
   }
 
-  /** What the circuit says that the heads put together. @param {number[]} heads @returns {Attended} */
+  /** The z of these heads by the paper's circuit. @param {number[]} heads @returns {Attended} */
   paper(heads) {
     const { circuit } = this;
     const [seen, kernel] = [this.seen(), circuit.kernelOf(heads)];
@@ -55,7 +55,7 @@ export class Prefix {
     return of(heads, this.#attention);
   }
 
-  /** By the model's own heads, which the circuits predict; null where the page cannot know.
+  /** By the model's own heads, which the circuits predict; null where the page lacks the weights.
    *  @param {number[]} heads */
   truth(heads) {
     this.#exact ??= this.layer.exact(this.ids);

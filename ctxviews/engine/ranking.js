@@ -14,7 +14,7 @@ export const NEURONS_AT_ONCE = 64;
  *  destination token, nor the denominators, nor other heads: all of these may change. */
 class HeadTable {
   #rows = 0;
-  /** @type {Generator<void> | null} whoever asks for the table goes on with it */ #filling = null;
+  /** @type {Generator<void> | null} whoever needs the table goes on with it */ #filling = null;
 
   /** @param {Layer} layer @param {number} n @param {number} head */
   constructor(layer, n, head) {
@@ -116,17 +116,17 @@ export class Ranking {
 
   /** @param {number} head */
   head(head) {
-    const known = this.#tables.get(head) ?? new HeadTable(this.layer, this.n, head);
-    this.#tables.set(head, known);
-    return known;
+    const table = this.#tables.get(head) ?? new HeadTable(this.layer, this.n, head);
+    this.#tables.set(head, table);
+    return table;
   }
 
   /** The ranking, some neurons at a time; where another one was made meanwhile, from the beginning.
    *  @param {Circuit} circuit weighed @param {number[]} heads in order
    *  @returns {Generator<void, Ranked>} */
   *making(circuit, heads) {
-    const known = this.#circuit === circuit && String(heads) === String(this.#heads);
-    if (known && this.#result) return this.#result;
+    const same = this.#circuit === circuit && String(heads) === String(this.#heads);
+    if (same && this.#result) return this.#result;
     for (const head of heads) yield* this.head(head).fill();
     let made;
     while (!made) made = yield* this.#run(circuit, heads);
@@ -147,11 +147,11 @@ export class Ranking {
     const { nNeurons, ranked, dHead } = this.layer;
     const size = ranked.length;
     const mine = (this.#runs += 1);
-    const known = this.#circuit === circuit ? this.#heads : [];
+    const summed = this.#circuit === circuit ? this.#heads : [];
     this.#circuit = null; // until the sums are whole again
     const all = heads.map((head) => this.#part(circuit, head, 1));
-    const joining = all.filter((_, k) => !known.includes(heads[k]));
-    const leaving = known.filter((head) => !heads.includes(head));
+    const joining = all.filter((_, k) => !summed.includes(heads[k]));
+    const leaving = summed.filter((head) => !heads.includes(head));
     const anew = joining.length + leaving.length >= heads.length;
     if (anew) {
       this.sums = this.sums.length ? this.sums.fill(0) : new Float32Array(nNeurons * size);
@@ -307,8 +307,8 @@ function workedOut(parts, t, j) {
 /** The tokens that contribute most to a neuron, the largest first.
  *  @param {Ranked} ranked @param {number} neuron @param {number} count at most */
 export function firstTokens({ top, tokens }, neuron, count) {
-  const known = tokens.length / top.length;
-  return Array.from(tokens.subarray(neuron * known, neuron * known + Math.min(count, known)));
+  const kept = tokens.length / top.length;
+  return Array.from(tokens.subarray(neuron * kept, neuron * kept + Math.min(count, kept)));
 }
 
 // ---------------------------------------------------------------- what stands out

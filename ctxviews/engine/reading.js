@@ -1,4 +1,4 @@
-/** What a text tells the neurons, prefix by prefix, and how two texts differ (chapters 5 and 9).
+/** What the heads add to the neurons, prefix by prefix of a text, and how two texts differ (chapters 5 and 9).
  *
  *  A text is read as the model would: its first token, then the text's own, with the destination at
  *  the last one. Of a text longer than the context a window is read. */
@@ -9,10 +9,10 @@ import { Prefix } from "./prefix.js";
 import { Tokenizer } from "./tokenizer.js";
 
 /** @typedef {{paper: Attended, own: Attended, truth: Attended | null}} Summaries by both circuits, and what the model
- *    computes, where the page knows; neurons are read from them when they are asked for */
+ *    computes, where the page has its weights; a neuron's are read from them when it is needed */
 
 const PLACES = 128; // at most so many prefixes of a text are summed up for the drawing
-export const FEWEST = 8; // tokens of a prefix: before, the token in front of every text says most
+export const FEWEST = 8; // tokens of a prefix: before, the token in front of every text contributes most
 export const LISTED = 8; // neurons in a list
 export const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
 const KEPT = 64; // neurons whose terms in a text, and lengths whose passages, are remembered
@@ -20,7 +20,7 @@ const STREAMS = 4; // that are remembered: they are large
 export const CHARACTERS = 16; // per token of the context, that are kept of a text
 const CHUNK = 4000; // characters that are counted in one go
 
-/** A layer that reads texts; knows what does not depend on them. */
+/** A layer that reads texts; keeps what does not depend on them. */
 export class LayerReader {
   /** @param {Layer} layer */
   constructor(layer) {
@@ -40,22 +40,22 @@ export class LayerReader {
   }
 
   /** A text's window as it is read; what was taken before itself where nothing is another.
-   *  @param {string} text @param {number} asked where the window is to begin @param {number[]} heads
+   *  @param {string} text @param {number} start where the window is to begin @param {number[]} heads
    *  @param {Taken} [before] @returns {Taken} */
-  take(text, asked, heads, before) {
+  take(text, start, heads, before) {
     const same = before?.text === text;
     const sameHeads = String(heads) === String(before?.reading.heads);
-    if (same && sameHeads && before.asked === asked) return before;
+    if (same && sameHeads && before.start === start) return before;
     const { layer, room, tokenizer } = this;
     const pieces = same ? before.pieces : tokenizer.pieces(text);
     const spare = Math.max(0, pieces.length - room);
-    const from = Math.min(asked, spare);
+    const from = Math.min(start, spare);
     const read = pieces.slice(from, from + room);
     const ids = [layer.bos, ...read.map(({ id }) => id)];
     const reading = new Reading(this, ids, heads, before?.reading);
-    const known = same && before.from === from;
-    const stretches = known ? before.stretches : read.map((piece) => piece.text);
-    return { text, asked, pieces, spare, from, stretches, reading };
+    const unmoved = same && before.from === from;
+    const stretches = unmoved ? before.stretches : read.map((piece) => piece.text);
+    return { text, start, pieces, spare, from, stretches, reading };
   }
 
   /** A text up to one of its tokens. @param {number[]} ids @param {number} n */
@@ -78,15 +78,15 @@ export class LayerReader {
   }
 
   /** Every neuron's summaries over the labelled passages, cut about as long as a text with its
-   *  last token at n: at the power of two next to it, so that a keystroke seldom asks for others.
+   *  last token at n: at the power of two next to it, so that a keystroke seldom needs others.
    *  @param {number[]} heads @param {number} n @returns {Promise<Reference>} */
   reference(heads, n) {
     const most = Math.min(this.room, ...this.layer.passages.map(({ ids }) => ids.length - 1));
     const near = Math.min(2 ** Math.round(Math.log2(n)), most);
     const key = `${heads} ${near}`;
-    const known = this.references.get(key, () => this.#measured(heads, near));
-    known.catch(() => this.references.drop(key));
-    return known;
+    const reference = this.references.get(key, () => this.#measured(heads, near));
+    reference.catch(() => this.references.drop(key));
+    return reference;
   }
 
   /** @param {number[]} heads @param {number} n @returns {Promise<Reference>} */
@@ -109,7 +109,7 @@ export class LayerReader {
   }
 }
 
-/** A text's tokens as some heads tell of them. What another reading before it had in common with it, of
+/** A text's tokens as some heads read them. What another reading before it had in common with it, of
  *  the tokens or of the heads, is not computed again. */
 export class Reading {
   /** @type {Map<number, Prefix>} by the place of the last token */ #prefixes;
@@ -127,12 +127,12 @@ export class Reading {
     const shared = other < 0 ? ids.length : other;
     /** @type {number[]} */
     this.ids = before && shared === Math.max(ids.length, before.ids.length) ? before.ids : ids;
-    /** @template T @param {Map<number, T> | undefined} known @returns {Map<number, T>} */
-    const still = (known) =>
-      new Map([...(known ?? [])].filter(([n]) => n < shared && this.drawnAt(n)));
+    /** @template T @param {Map<number, T> | undefined} earlier @returns {Map<number, T>} */
+    const still = (earlier) =>
+      new Map([...(earlier ?? [])].filter(([n]) => n < shared && this.drawnAt(n)));
     this.#prefixes = still(before && before.#prefixes);
     this.#sums = still(before && String(heads) === String(before.heads) ? before.#sums : undefined);
-    if (this.speaks) this.sumUp(this.n);
+    if (this.hasContext) this.sumUp(this.n);
   }
 
   /** @returns {number} where the last token stands, which is the destination */
@@ -140,9 +140,9 @@ export class Reading {
     return this.ids.length - 1;
   }
 
-  /** @returns {boolean} whether there is a context to speak of: two tokens of the text's own; and what it
-   *    takes */
-  get speaks() {
+  /** @returns {boolean} whether there is a context, of two tokens of the text's own at least, and the
+   *    weights that it takes */
+  get hasContext() {
     return this.n > 1 && !this.waits;
   }
 
@@ -162,14 +162,14 @@ export class Reading {
   missing() {
     const places = Array.from({ length: Math.max(this.n, 0) }, (_, i) => this.n - 1 - i);
     const left = places.filter((n) => this.drawnAt(n) && !this.#sums.has(n));
-    return this.speaks ? left.sort((a, b) => (b & -b) - (a & -a)) : [];
+    return this.hasContext ? left.sort((a, b) => (b & -b) - (a & -a)) : [];
   }
 
   /** @param {number} n @returns {Prefix} */
   #upTo(n) {
-    const known = this.#prefixes.get(n) ?? this.reader.prefix(this.ids, n);
-    this.#prefixes.set(n, known);
-    return known;
+    const prefix = this.#prefixes.get(n) ?? this.reader.prefix(this.ids, n);
+    this.#prefixes.set(n, prefix);
+    return prefix;
   }
 
   /** @param {number} n */
@@ -185,7 +185,7 @@ export class Reading {
 
   /** Works out what the next token will need that does not hang on the text. */
   foresee() {
-    if (!this.speaks || this.n >= this.reader.room) return;
+    if (!this.hasContext || this.n >= this.reader.room) return;
     const next = this.reader.at(this.n + 1);
     next.kernelOf(this.heads);
     void next.denominators;
@@ -197,7 +197,7 @@ export class Reading {
     return this.#whole;
   }
 
-  /** @returns {boolean} whether the page knows what the model computes */
+  /** @returns {boolean} whether the page has what the model computes */
   get computed() {
     return Boolean(this.#sums.get(this.n)?.truth);
   }
@@ -214,20 +214,20 @@ export class Reading {
     return this.#upTo(n).parts(this.heads, neuron, place);
   }
 
-  /** A neuron's lines: where there is a point, what both circuits say there, and what is true.
+  /** A neuron's lines: where there is a point, its summary there by both circuits, and the exact one.
    *  @param {number} neuron */
   curve(neuron) {
     const { layer } = this.reader;
     const places = [...this.#sums.keys()].sort((a, b) => a - b);
     const sums = places.map((n) => /** @type {Summaries} */ (this.#sums.get(n)));
     const rows = layer.heads(this.heads).map((head) => layer.readoutOf(head, neuron));
-    const told = (/** @type {Attended} */ { inside, scale }) =>
+    const contribution = (/** @type {Attended} */ { inside, scale }) =>
       rows.reduce((sum, row, k) => sum + dotProduct(row, 0, inside[k], 0, layer.dHead), 0) / scale;
     return {
       places,
-      paper: sums.map(({ paper }) => told(paper)),
-      own: sums.map(({ own }) => told(own)),
-      truth: sums.flatMap(({ truth }) => (truth ? [told(truth)] : [])),
+      paper: sums.map(({ paper }) => contribution(paper)),
+      own: sums.map(({ own }) => contribution(own)),
+      truth: sums.flatMap(({ truth }) => (truth ? [contribution(truth)] : [])),
     };
   }
 }

@@ -25,7 +25,7 @@ export async function doneInSlices(work, signal, onPause) {
 }
 
 /** Returns a function to await between two pieces of work: whenever a slice is over, it lets the
- *  browser listen and draw, and it ends work that is no longer wanted.
+ *  browser handle events and draw, and it ends work that is no longer wanted.
  *  @param {AbortSignal} [signal] @param {() => void} [onPause] @returns {() => Promise<void>} */
 export function sliced(signal, onPause = () => {}) {
   let until = performance.now() + SLICE;
@@ -61,10 +61,10 @@ export function latest() {
     control = new AbortController();
     const { signal } = control;
     const mine = done.then(() => (signal.aborted ? undefined : run(signal)));
-    const heard = mine.catch((error) => {
+    const outcome = mine.catch((error) => {
       if (!signal.aborted) throw error;
     });
-    done = heard.catch(() => {});
-    return heard;
+    done = outcome.catch(() => {});
+    return outcome;
   };
 }

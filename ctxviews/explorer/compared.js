@@ -43,12 +43,12 @@ export function comparedSection(tools, one) {
     title.textContent = alone
       ? `Neuron ${pinned} is pinned`
       : `Neuron ${neuron} beside neuron ${pinned}`;
-    const asked = "Choose another neuron, and both stand here side by side.";
-    if (alone) return held.replaceChildren(quiet(asked));
-    const mine = byDomain(layer.passages, scene.told(neuron));
+    const hint = "Choose another neuron, and both stand here side by side.";
+    if (alone) return held.replaceChildren(quiet(hint));
+    const mine = byDomain(layer.passages, scene.summariesOf(neuron));
     const places = new Map(mine.map(({ domain }, place) => [domain, place]));
     const placeOf = (/** @type {{domain: string}} */ { domain }) => Number(places.get(domain));
-    const other = byDomain(layer.passages, scene.told(pinned)).sort(
+    const other = byDomain(layer.passages, scene.summariesOf(pinned)).sort(
       (a, b) => placeOf(a) - placeOf(b),
     ); // row by row
     const values = [mine, other].map((answers) => answers.flatMap(({ values }) => values));
@@ -88,10 +88,10 @@ function comparedTable({ ranking, neuron, pinned }, { name, go }, one) {
       go({ neuron: j });
       one.focus(); // the table goes
     };
-    const said = j === pinned ? pick(String(j), choose, `Neuron ${j}`) : String(j);
+    const number = j === pinned ? pick(String(j), choose, `Neuron ${j}`) : String(j);
     const numbers = [grouped(places[j] + 1), figure(top[j], digits), figure(z[j], 1)];
     const marks = element("td", {}, tokenMarks(first));
-    const title = [said, j === pinned ? ", pinned" : ""];
+    const title = [number, j === pinned ? ", pinned" : ""];
     return row(title, [...numbers, figure(mean[j], digits), marks]);
   });
   const columns = ["neuron", ["rank"], ["top"], ["z"], ["mean of all"], "first tokens"];

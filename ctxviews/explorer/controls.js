@@ -25,7 +25,7 @@ export function controlsSection({ layer, name, go }, copy) {
     label: `Threshold θ, ${UNIT}`,
     max: 1,
     step: 0.1,
-    format: (theta) => (last ? thetaSaid(last, theta) : "–"),
+    format: (theta) => (last ? thetaLabel(last, theta) : "–"),
     // zero would be the rule again: the slider's lowest place is the smallest number above it
     onInput: (theta) => go({ threshold: theta || (last?.ranking.step ?? 1) / 1000 }),
   });
@@ -58,12 +58,12 @@ export function controlsSection({ layer, name, go }, copy) {
 }
 
 /** @param {Scene} scene @param {number} theta */
-function thetaSaid({ ranking, found, theta: shown }, theta) {
+function thetaLabel({ ranking, found, theta: shown }, theta) {
   // while a hand moves the slider, the count is that of the place it has reached
   const pass =
     theta === shown ? found : ranking.top.reduce((n, value) => n + Number(value > theta), 0);
   const digits = Math.max(1, digitsOfStep(ranking.step));
-  // in robust deviations: both measures differ by a shift and a factor, which any two neurons tell
+  // in robust deviations: both measures differ by a shift and a factor, which any two neurons fix
   const { top, z, order } = ranking;
   const [first, last] = [order[0], order[order.length - 1]];
   const far = ((theta - top[first]) * (z[first] - z[last])) / (top[first] - top[last]);

@@ -7,7 +7,7 @@ import { chart, legend, linearTicks, rule } from "../ui/plot.js";
 import { inStep } from "../ui/state.js";
 import { svgButton } from "../ui/svg.js";
 import { figure, grouped, several, UNIT } from "../ui/words.js";
-import { columnOf, headsSaid } from "./scene.js";
+import { columnOf, headsName } from "./scene.js";
 
 /** @import { Scene, Tools } from "./scene.js"
  *  @typedef {{edges: number[], counts: number[], outer: number[][]}} Bins some tokens of each, to name it by */
@@ -26,7 +26,7 @@ export function histogramSection(tools) {
     const scene = tools.scene();
     const { ranking, neuron } = scene;
     const title = `Contributions of ${several(layer.counted.length, "token")} to neuron ${neuron}`;
-    const name = [layer.model, `neuron ${neuron}`, headsSaid(ranking.heads), "histogram"];
+    const name = [layer.model, `neuron ${neuron}`, headsName(ranking.heads), "histogram"];
     const marks = histogramMarks(scene, layer);
     return { name, title, root: root.querySelector("svg"), marks };
   });
@@ -50,7 +50,7 @@ export function histogramSection(tools) {
       ),
       label: "Read the histogram at a contribution",
       value: last,
-      said: (bin) => {
+      describe: (bin) => {
         const [count, outer] = [held.counts[bin], held.outer[bin]];
         const tokens = count && count <= NAMED_IN_BIN ? `: ${outer.map(name).join("  ")}` : "";
         return `: ${several(count, "token")}${tokens}`;

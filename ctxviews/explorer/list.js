@@ -1,4 +1,4 @@
-/** The neurons that are found, loudest first. */
+/** The neurons that are found, those with the largest `top` first. */
 
 import { firstTokens } from "../engine/ranking.js";
 import { button } from "../ui/controls.js";
@@ -13,7 +13,7 @@ import { rankingName } from "./scene.js";
 const FIRST_ROWS = 12; // of the list, and as many more at a time
 const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (layerfile.NAMED)
 
-/** The found neurons, loudest first; the arrow keys move from one to the next.
+/** The found neurons, the largest first; the arrow keys move from one to the next.
  *  @param {Tools} tools */
 export function listSection(tools) {
   const { layer, name, go, heading } = tools;
@@ -24,7 +24,7 @@ export function listSection(tools) {
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
   let room = FIRST_ROWS;
   /** @type {Ranking | null} */ let last = null;
-  /** @type {WeakMap<HTMLElement, Ranking>} of which a row's words are */ const said =
+  /** @type {WeakMap<HTMLElement, Ranking>} of which a row's words are */ const filled =
     new WeakMap();
   const more = button("More", () => show(room + FIRST_ROWS));
   const fewer = button("Fewer", () => show(FIRST_ROWS));
@@ -47,13 +47,13 @@ export function listSection(tools) {
       const { ranking, neuron, found } = tools.scene();
       const place = ranking.places[j];
       const [rank, number, top, z, words] = row.cells;
-      if (said.get(row) !== ranking) {
+      if (filled.get(row) !== ranking) {
         rank.textContent = String(place + 1);
         top.textContent = figure(ranking.top[j], 1);
         z.textContent = figure(ranking.z[j], 1);
         const first = firstTokens(ranking, j, NAMED_TOKENS);
         words.replaceChildren(element("span", {}, first.map(name).join("  ")));
-        said.set(row, ranking);
+        filled.set(row, ranking);
       }
       row.classList.toggle("ctx-neurons-apart", place >= Math.min(found, room));
       row.classList.toggle("ctx-chosen", j === neuron);
@@ -64,7 +64,7 @@ export function listSection(tools) {
     const { ranking, found, neuron } = scene;
     if (ranking !== last) room = FIRST_ROWS; // another list begins at its head
     last = ranking;
-    note.replaceChildren(...foundSaid(scene, layer));
+    note.replaceChildren(...foundNote(scene, layer));
     const listed = Array.from(ranking.order.slice(0, Math.min(found, room)));
     fill(listed.includes(neuron) ? listed : [...listed, neuron]);
     more.hidden = found <= room;
@@ -83,8 +83,8 @@ export function listSection(tools) {
 
 /** @param {number} j @param {string} group @param {() => void} onPick */
 function listRow(j, group, onPick) {
-  const said = { "aria-label": `Neuron ${j}`, onchange: onPick };
-  const input = element("input", { type: "radio", name: group, value: j, ...said });
+  const ways = { "aria-label": `Neuron ${j}`, onchange: onPick };
+  const input = element("input", { type: "radio", name: group, value: j, ...ways });
   const within = (/** @type {Event} */ event) => event.stopPropagation();
   const number = element("label", { onclick: within }, input, String(j));
   const cells = ["", number, "", ""].map(numberCell);
@@ -93,16 +93,16 @@ function listRow(j, group, onPick) {
 }
 
 /** @param {Scene} scene @param {Layer} layer @returns {string[]} */
-function foundSaid({ found, ranking, theta }, layer) {
-  const loudest = ranking.order[0];
+function foundNote({ found, ranking, theta }, layer) {
+  const largest = ranking.order[0];
   const some = found
     ? `${grouped(found)} of ${several(ranking.top.length, "neuron")} ${found === 1 ? "has" : "have"} a top above θ: the mean of the ${layer.largest} largest contributions, less the mean of all. Choose one, and see what moves it; ␣ is a space, ↵ a new line.`
-    : `No neuron passes: the largest top is ${figure(ranking.most, 1)} (neuron ${loudest}), and θ is ${figure(theta, 1)}. Move θ to the left.`;
-  const told = layer.told(ranking.circuit, ranking.heads);
-  const few = !told && layer.ranked.length < layer.counted.length;
+    : `No neuron passes: the largest top is ${figure(ranking.most, 1)} (neuron ${largest}), and θ is ${figure(theta, 1)}. Move θ to the left.`;
+  const packed = layer.packedRanking(ranking.circuit, ranking.heads);
+  const few = !packed && layer.ranked.length < layer.counted.length;
   const looked = ` Looked at are the ${several(layer.ranked.length, "token")} of ${grouped(layer.counted.length)} that can contribute most.`;
   const left =
-    ` This page knows ${grouped(layer.counted.length)} of the vocabulary’s ` +
+    ` This page has data for ${grouped(layer.counted.length)} of the vocabulary’s ` +
     `${several(layer.trained, "token")}: those of its passages, usual ones, and those that weigh most.`;
   return [some, few ? looked : "", layer.counted.length < layer.trained ? left : ""];
 }

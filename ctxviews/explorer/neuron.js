@@ -6,7 +6,7 @@ import { csvButton } from "../ui/csv.js";
 import { element } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
-import { columnOf, headsSaid, rankingName } from "./scene.js";
+import { columnOf, headsName, rankingName } from "./scene.js";
 import { endTables, sameAgain } from "./search.js";
 
 /** @import { Scene, Tools } from "./scene.js" */
@@ -47,14 +47,14 @@ export function neuronSection(tools, drawing) {
     place.replaceChildren(
       `top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
         `rank ${grouped(rank)} of ${grouped(top.length)}; ` +
-        `${headsSaid(heads)}, n = ${circuit.n}, destination token `,
+        `${headsName(heads)}, n = ${circuit.n}, destination token `,
       tokenMark(name(circuit.token)),
     );
     const ends = outermost(column, layer.counted, OUTERMOST);
     const most = largest([...ends.up, ...ends.down].map((id) => column[id])) || 1;
     const tables = endTables("Tokens that push", "token", ends, most, (id) => ({
       label: name(id),
-      spoken: `Token ${name(id)}: which neurons does it drive?`,
+      ariaLabel: `Token ${name(id)}: which neurons does it drive?`,
       value: column[id],
       onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
     }));

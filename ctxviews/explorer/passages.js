@@ -1,4 +1,4 @@
-/** What a neuron answers to, and what it hears in a passage. */
+/** The domains that a neuron responds to, and what drives it in a passage. */
 
 import { largest } from "../engine/linalg.js";
 import { passageChoice } from "../ui/controls.js";
@@ -19,9 +19,9 @@ export function domainsSection({ layer, go, heading }) {
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { responses, neuron, read } = scene;
     if (!responses || !changed("responses", "neuron", "width", "read")) return;
-    const answers = byDomain(layer.passages, scene.told(neuron));
+    const answers = byDomain(layer.passages, scene.summariesOf(neuron));
     const { usual, count } = overall(answers);
-    title.textContent = `What neuron ${neuron} answers to`;
+    title.textContent = `What neuron ${neuron} responds to`;
     note.textContent =
       `Summary of each of ${several(count, "passage")}, in ${UNIT}: a dot each; the bar ` +
       `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
@@ -50,7 +50,7 @@ export function passageSection(tools) {
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     which.update(scene.passage);
     if (!changed("responses", "neuron", "read")) return;
-    title.textContent = `What neuron ${scene.neuron} hears`;
+    title.textContent = `What drives neuron ${scene.neuron} in a passage`;
     renewed(held, passageRead(scene, layer.passages[scene.read], tools, why));
   });
   return { root: element("section", {}, title, which, held, why.root), paint };
@@ -74,7 +74,7 @@ export function passageRead({ ranking, neuron }, passage, { inText }, why) {
   const order = Array.from(terms.keys()).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
   const own = ids[n] === passage.ids[n] ? "" : `, with ${names[n]} in place of its own token there`;
   const titled = passage.title ? `${passage.title} (${passage.name}, ` : `${passage.name} (`;
-  const said =
+  const caption =
     `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}${own}: summary ${signed(summary)}, ` +
     "the sum of what its tokens add. Press one: “Why here” takes its share apart, head by head. " +
     "Numbers are rounded: they hold to about a hundredth of their range. ";
@@ -92,5 +92,5 @@ export function passageRead({ ranking, neuron }, passage, { inText }, why) {
     onMove: explain,
     read: (i) => `“${names[i]}”, ${awayFrom(n, i)}: ${signed(terms[i], digits)}`,
   });
-  return [quiet(said, shadeKey(largest(terms), digits)), ...reader];
+  return [quiet(caption, shadeKey(largest(terms), digits)), ...reader];
 }

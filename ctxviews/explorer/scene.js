@@ -8,7 +8,7 @@ import { spelling } from "../ui/source.js";
 import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
 
 /** @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads and token are settled,
- *    the others may still say "choose for me"
+ *    the others may still leave the choice to the view
  *  @typedef {ReturnType<typeof rankingOf>} Ranking
  *  @typedef {ReturnType<typeof toolsOf>} Tools
  *  @typedef {ReturnType<typeof sceneOf>} Scene `read` is the passage shown
@@ -65,13 +65,13 @@ export function sceneOf(now, ranking, responses) {
   if (found < 0) found = order.length;
   const neuron = neuronOf(now, ranking);
   /** A neuron's summaries, passage after passage. @param {number} neuron */
-  const told = (neuron) =>
+  const summariesOf = (neuron) =>
     layer.passages.map(
       (_, i) => /** @type {Float64Array} */ (responses)[i * layer.nNeurons + neuron],
     );
-  const summaries = now.passage === -1 && responses ? told(neuron) : null;
-  const read = summaries?.indexOf(Math.max(...summaries)) ?? now.passage; // the loudest, unless chosen
-  return { ...now, neuron, ranking, responses, told, theta, found, read };
+  const summaries = now.passage === -1 && responses ? summariesOf(neuron) : null;
+  const read = summaries?.indexOf(Math.max(...summaries)) ?? now.passage; // the largest, unless one is chosen
+  return { ...now, neuron, ranking, responses, summariesOf, theta, found, read };
 }
 
 /** @param {Circuit} circuit @param {number[]} heads */
@@ -93,26 +93,26 @@ export function rankingOf(circuit, heads) {
 export function waysFrom({ heads, token, threshold, neuron, read, ...now }, { layer, inText }) {
   const [{ id }] = layer.destinations;
   const { pinned, passage, search } = now;
-  const asked = { threshold, pinned, passage, search, token: token === id ? -1 : token };
-  const chosen = Object.entries(asked).filter(([, value]) => ![-1, 0, ""].includes(value));
+  const turned = { threshold, pinned, passage, search, token: token === id ? -1 : token };
+  const chosen = Object.entries(turned).filter(([, value]) => ![-1, 0, ""].includes(value));
   const text = inText(layer.passages[read].ids.slice(1)).tokens.join("");
-  const explored = { heads, neuron, ...Object.fromEntries(chosen) };
-  const heard = { heads, neuron, text };
+  const explorerState = { heads, neuron, ...Object.fromEntries(chosen) };
+  const readerState = { heads, neuron, text };
   return [
-    { page: "explorer", label: "Open in the explorer", state: explored },
-    { page: "reader", label: "Read this passage in the live reader", state: heard },
+    { page: "explorer", label: "Open in the explorer", state: explorerState },
+    { page: "reader", label: "Read this passage in the live reader", state: readerState },
   ];
 }
 
 /** @param {number[]} heads */
-export function headsSaid(heads) {
+export function headsName(heads) {
   return `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`;
 }
 
 /** What a file of a ranking is called. @param {Ranking} ranking @param {string} what */
 export function rankingName({ circuit, heads }, what) {
   const { layer, n, token } = circuit;
-  return [layer.model, what, headsSaid(heads), `n-${n}`, `token-${token}`];
+  return [layer.model, what, headsName(heads), `n-${n}`, `token-${token}`];
 }
 
 /** The neuron that is shown. @param {Turned} now @param {Ranking} ranking */
@@ -127,7 +127,7 @@ export function columnOf(ranking, neuron) {
   return columns.get(neuron, () => circuit.contribution(neuron, heads));
 }
 
-/** Works out what `columnOf` will be asked first, while the page stays alive.
+/** Computes the column that `columnOf` needs first, while the page stays alive.
  *  @param {Turned} now @param {Ranking} ranking @param {AbortSignal} signal */
 export async function firstColumn(now, ranking, signal) {
   const { circuit, heads, columns } = ranking;

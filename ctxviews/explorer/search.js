@@ -14,7 +14,7 @@ import { LONGEST_SEARCH } from "./scene.js";
  *  @typedef {{id: number, parts: number[], kin: number[]}} Typed what a reader typed: `id` is the
  *  token that is looked up (-1 for none), `parts` are the tokens of what is not a single one, `kin`
  *  are others that spell the same word
- *  @typedef {Typed & {unknown: number}} Found and the token, if it is one that the page does not know */
+ *  @typedef {Typed & {missing: number}} Found and the token, if it is one that the page has no data for */
 
 const DRIVEN = 8; // neurons shown of each end of a token
 const OFFERED = 12; // pieces of a word that is no single token
@@ -40,31 +40,31 @@ export function searchSection(tools) {
     spellcheck: "false",
     oninput: () => go({ search: input.value }),
   });
-  const said = element("div", { role: "status", tabindex: -1 });
+  const note = element("div", { role: "status", tabindex: -1 });
   const result = element("div", { class: "ctx-neurons-ends" });
   const counted = new Set(layer.counted);
-  const say = inStep((/** @type {Found & {typed: string, ranking: Ranking}} */ now, changed) => {
+  const update = inStep((/** @type {Found & {typed: string, ranking: Ranking}} */ now, changed) => {
     const { typed, id, ranking } = now;
     if (changed("ranking", "id"))
       result.replaceChildren(...(id < 0 ? [] : drivenBy(id, ranking, tools)));
-    if (!changed("typed", "id", "unknown")) return;
-    const pressed = focusIn(said);
-    said.replaceChildren(...searchSaid(now, tools, counted.has(id)));
-    if (pressed) said.focus(); // the button is gone
+    if (!changed("typed", "id", "missing")) return;
+    const pressed = focusIn(note);
+    note.replaceChildren(...searchNote(now, tools, counted.has(id)));
+    if (pressed) note.focus(); // the button is gone
     // what is being typed is ahead of what is painted
     if (!focusIn(input) && input.value !== typed) input.value = typed;
     input.placeholder = typed ? "" : name(id);
   });
   const paint = (/** @type {Scene} */ { ranking, neuron, search }) => {
     const [first] = firstTokens(ranking, neuron, 1);
-    const asked = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
-    const unknown = asked.id >= 0 && !layer.knows(asked.id) ? asked.id : -1;
-    if (unknown >= 0) here([], [unknown], `the token ${name(unknown)}`);
-    say({ ...asked, ...(unknown >= 0 ? { id: -1 } : {}), unknown, typed: search, ranking });
+    const found = search ? tokensOf(search, tools) : { id: first, parts: [], kin: [] };
+    const missing = found.id >= 0 && !layer.hasToken(found.id) ? found.id : -1;
+    if (missing >= 0) here([], [missing], `the token ${name(missing)}`);
+    update({ ...found, ...(missing >= 0 ? { id: -1 } : {}), missing, typed: search, ranking });
   };
-  const asked = field("A word, or any token", input);
+  const box = field("A word, or any token", input);
   const title = heading(0, "Which neurons does a token drive?");
-  return { root: element("section", {}, title, asked, waiting.root, said, result), paint };
+  return { root: element("section", {}, title, box, waiting.root, note, result), paint };
 }
 
 /** @param {string} typed @param {Tools} tools @returns {Typed} */
@@ -88,16 +88,16 @@ function tokensOf(typed, tools) {
 }
 
 /** @param {Found} found @param {Tools} tools @param {boolean} counted @returns {HTMLElement[]} */
-function searchSaid({ id, parts, kin, unknown }, tools, counted) {
+function searchNote({ id, parts, kin, missing }, tools, counted) {
   const { layer, text, name, go } = tools;
   const offered = (/** @type {number} */ other) =>
     sameAgain(other, tools) ? pick(name(other), () => go({ search: text(other) })) : name(other);
   const row = (/** @type {any[]} */ ...held) => {
     const items = held.flat().map((item) => element("span", {}, item));
-    return element("p", { class: "ctx-neurons-said" }, items);
+    return element("p", { class: "ctx-neurons-note" }, items);
   };
-  if (unknown >= 0)
-    return [row("This page does not know the token ", tokenMark(name(unknown)), ".")];
+  if (missing >= 0)
+    return [row("This page has no data for the token ", tokenMark(name(missing)), ".")];
   if (id < 0 && !parts.length) return [row("The vocabulary has no such token.")];
   const made = [];
   if (parts.length) {
@@ -108,7 +108,7 @@ function searchSaid({ id, parts, kin, unknown }, tools, counted) {
     const why = layer.untrained.has(id) ? "was never trained" : "is rare";
     const left = counted ? "" : ` It ${why}, so no ranking counts it.`;
     const about = ["What ", tokenMark(name(id)), ` contributes, in ${UNIT}:${left}`];
-    made.push(element("p", { class: "ctx-neurons-said" }, element("span", {}, about)));
+    made.push(element("p", { class: "ctx-neurons-note" }, element("span", {}, about)));
   }
   if (kin.length) made.push(row("Also", kin.map(offered)));
   return made;
@@ -121,7 +121,7 @@ function drivenBy(token, { circuit, heads }, { layer, text, go }) {
   const most = largest(all) || 1;
   return endTables("Neurons driven", "neuron", ends, most, (j) => ({
     label: String(j),
-    spoken: `Neuron ${j}`,
+    ariaLabel: `Neuron ${j}`,
     value: all[j],
     // the token stays, even if it was only the last neuron's first
     onPick: () => go({ search: text(token), neuron: j }),
@@ -131,14 +131,14 @@ function drivenBy(token, { circuit, heads }, { layer, text, go }) {
 /** What is largest and what is smallest: names to press with a number and a bar each.
  *  @param {string} title @param {string} kind @param {ReturnType<typeof outermost>} ends
  *  @param {number} most that a whole bar stands for
- *  @param {(item: number) => {label: string, spoken: string, value: number, onPick: (() => void) | null}} of */
+ *  @param {(item: number) => {label: string, ariaLabel: string, value: number, onPick: (() => void) | null}} of */
 export function endTables(title, kind, ends, most, of) {
   return Object.entries(ends).map(([way, items]) => {
-    const rows = items.map(of).map(({ label, spoken, value, onPick }) => {
+    const rows = items.map(of).map(({ label, ariaLabel, value, onPick }) => {
       const bar = element("span", { class: "ctx-neurons-bar", "aria-hidden": "true" });
       bar.style.setProperty("--share", (Math.abs(value) / most).toFixed(3));
       bar.style.backgroundColor = value < 0 ? DOWN : UP;
-      const named = element("td", {}, onPick ? pick(label, onPick, spoken) : label, bar);
+      const named = element("td", {}, onPick ? pick(label, onPick, ariaLabel) : label, bar);
       return element("tr", {}, named, numberCell(signed(value, digitsFor(most))));
     });
     const [caption, columns] = [`${title} ${way}`, [kind, "contribution"]];

@@ -26,7 +26,7 @@ export function controlsSection(model, el, tools) {
   });
   number.addEventListener("blur", () => tools.again()); // what is no neuron goes away
   const box = checkbox(null, () => go({ shades: box.checked ? "cursor" : "end" }));
-  const follows = "Shades follow the cursor: what the text says up to there";
+  const follows = "Shades follow the cursor: what the text adds up to there";
   return {
     parts: [
       heads,
@@ -42,16 +42,16 @@ export function controlsSection(model, el, tools) {
   };
 }
 
-/** What is shown, in words: what drives the neuron, what shades say, how lists and lines are made.
+/** What is shown, in words: what drives the neuron, what shades mean, how lists and lines are made.
  *  @param {LayerReader} reader */
 export function captionSection({ layer, tokenizer }) {
-  const asking = tokenName(tokenizer.decode([layer.destinations[0].id]));
+  const queryToken = tokenName(tokenizer.decode([layer.destinations[0].id]));
   const about = element("p", { class: "ctx-reader-about" });
   const counted = layer.counted.length;
   const vocabulary =
     counted < layer.trained ? `${grouped(counted)} common tokens` : "the whole vocabulary";
   const [key, method] = [quiet(), quiet()];
-  const say = inStep((/** @type {Record<string, any>} */ { drivers, ...now }, changed) => {
+  const updateText = inStep((/** @type {Record<string, any>} */ { drivers, ...now }, changed) => {
     if (drivers && changed("drivers"))
       about.replaceChildren(
         `Tokens that raise neuron ${drivers.neuron} most, of ${vocabulary}: `,
@@ -64,31 +64,31 @@ export function captionSection({ layer, tokenizer }) {
     const where = now.shades === "end" ? "the text’s end" : "the cursor";
     const most = Number(now.shade.toPrecision(2));
     const digits = String(most).split(".")[1]?.length ?? 0;
-    const said = [
+    const parts = [
       `What each token adds to neuron ${now.neuron} at ${where}, by the paper’s circuit. `,
       ...shadeKey(most, digits),
       " Press a token: “Why here” takes its share apart, head by head.",
       now.differ ? " Underlined: the tokens in which the texts differ." : "",
     ];
-    key.replaceChildren(...(now.neuron === null ? [] : said));
+    key.replaceChildren(...(now.neuron === null ? [] : parts));
   });
   /** @param {Scene} scene @param {Found} found */
   const update = ({ neuron, shades, shade, texts }, { drivers }) => {
     const differ = texts.some(({ apart }) => apart.size);
-    const whom = layer.waits ? null : neuron;
-    const made = methodInWords(texts, layer, asking);
-    say({ drivers, neuron: whom, shades, shade, differ, made });
+    const drawn = layer.waits ? null : neuron;
+    const made = methodInWords(texts, layer, queryToken);
+    updateText({ drivers, neuron: drawn, shades, shade, differ, made });
   };
   return { about, key, method, update };
 }
 
-/** @param {Text[]} texts @param {Layer} layer @param {string} asking @returns {string} */
-function methodInWords(texts, layer, asking) {
+/** @param {Text[]} texts @param {Layer} layer @param {string} queryToken @returns {string} */
+function methodInWords(texts, layer, queryToken) {
   const { passages, nNeurons, fixed, n } = layer;
-  const speaking = texts.filter(({ reference }) => reference);
-  if (!speaking.length) return "";
-  const cut = new Set(speaking.map(({ reference }) => reference?.n));
-  const step = Math.max(...speaking.map(({ reading }) => reading.step)); // a power of two
+  const measured = texts.filter(({ reference }) => reference);
+  if (!measured.length) return "";
+  const cut = new Set(measured.map(({ reference }) => reference?.n));
+  const step = Math.max(...measured.map(({ reading }) => reading.step)); // a power of two
   const every = step === 1 ? "token" : `${step}${step % 10 === 2 ? "nd" : "th"} token`;
   return (
     `z and apart are in standard deviations of the ${passages.length} labelled passages’ ` +
@@ -100,7 +100,7 @@ function methodInWords(texts, layer, asking) {
     `begin at token ${FEWEST} and have a point at every ${every}. ` +
     "Numbers are rounded: they hold to about a hundredth of their range." +
     (fixed
-      ? ` The destination is fixed: a text is read as if “${asking}” at n = ${n} asked at its end; what ` +
+      ? ` The destination is fixed: a text is read as if the query “${queryToken}” at n = ${n} stood at its end; what ` +
         "this model’s own attention would add is not in the page."
       : "")
   );

@@ -10,7 +10,7 @@ import { figure, signed, tokenName } from "../ui/words.js";
 const NAMED = 4; // tokens that a list names
 const REPAINT = 200; // milliseconds between two drawings of a line that grows
 
-/** Measures the passages, chooses a neuron, makes the lists, says what drives the neuron, completes the
+/** Measures the passages, chooses a neuron, makes the lists, finds what drives the neuron, completes the
  *  lines and counts what is not read, until the next keystroke cuts it short.
  *  @param {Scene} scene @param {Side[]} sides @param {Found} found
  *  @param {(more: Partial<Found>) => void} learn @param {LayerReader} reader @param {AbortSignal} signal */
@@ -18,8 +18,8 @@ export async function follow(scene, sides, found, learn, reader, signal) {
   const { heads, texts } = scene;
   const readings = texts.map(({ reading }) => reading);
   const references = [];
-  for (const { n, speaks } of readings) {
-    references.push(speaks ? await reader.reference(heads, n) : null);
+  for (const { n, hasContext } of readings) {
+    references.push(hasContext ? await reader.reference(heads, n) : null);
     signal.throwIfAborted();
   }
   // in standard deviations: each text's summaries from the passages' mean, and the first less the second's

@@ -1,4 +1,4 @@
-/** A text's lines: what the circuits say as it is read. */
+/** A text's lines: its summary by the circuits, token after token. */
 
 import { element, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
@@ -25,7 +25,7 @@ export function pictureSection(label, hand) {
     else if (changed(...drawnOf)) {
       const made = runningSummary(label, text, () => shown?.terms ?? [], hand);
       mark = made.update;
-      renewed(root, made, errorSaid(text));
+      renewed(root, made, errorLine(text));
     } else if (changed("at", "terms")) mark(text.at);
   });
   return { root, update, mark: (/** @type {number} */ place) => mark(place) };
@@ -42,7 +42,7 @@ function runningSummary(label, text, terms, { held, show, hold }) {
   const finer = digitsFor(shade);
   const digits = digitsFor(domain.y[1] - domain.y[0]);
   const ends = [paper, own, truth].map((values) => figure(values.at(-1) ?? NaN, digits));
-  const known = truth.length > 0;
+  const exact = truth.length > 0;
   const usual = reference && [reference.mean[neuron], reference.sd[neuron]];
   const lines = [
     { label: "paper’s circuit", style: BY_PAPER, xs: places, ys: paper },
@@ -54,7 +54,7 @@ function runningSummary(label, text, terms, { held, show, hold }) {
     alt:
       `${label}: running summary of neuron ${neuron}; at the end ${ends[0]} by the paper’s ` +
       `circuit and ${ends[1]} by the self-normalised one` +
-      (known ? `; the model computes ${ends[2]}.` : "."),
+      (exact ? `; the model computes ${ends[2]}.` : "."),
     x: { label: "tokens read", domain: [0, domain.x] },
     y: { label: UNIT, domain: domain.y },
     width,
@@ -77,24 +77,24 @@ function runningSummary(label, text, terms, { held, show, hold }) {
     );
     const upTo = near === reading.n ? "At the end" : `Up to token ${near}`;
     const adds = `Token ${place}, “${names[place]}”, adds ${signed(terms()[place] ?? NaN, finer)}`;
-    const computed = known ? `; the model computes ${c}` : "";
+    const computed = exact ? `; the model computes ${c}` : "";
     return `${adds}. ${upTo}: ${a} by the paper’s circuit, ${b} self-normalised${computed}.`;
   };
-  const asked = `Read the ${label.toLowerCase()} token by token`;
+  const reads = `Read the ${label.toLowerCase()} token by token`;
   const moved = { held, onMove: show, onHold: hold };
-  return readable(on, { label: asked, max: reading.n, value: at, read, ...moved });
+  return readable(on, { label: reads, max: reading.n, value: at, read, ...moved });
 }
 
 /** How far both lines are from what the model computes, as soon as they are whole: of a part of them
  *  the number would be another. @param {Text} text */
-function errorSaid({ reading, neuron }) {
+function errorLine({ reading, neuron }) {
   const { paper, own, truth } = reading.curve(/** @type {number} */ (neuron));
   if (!truth.length) return "";
   const off = (/** @type {number[]} */ line) =>
     Math.hypot(...line.map((value, i) => value - truth[i])) / Math.sqrt(line.length);
   const [first, second] = [paper, own].map((line) => figure(off(line), 2));
-  const said = reading.missing().length
+  const words = reading.missing().length
     ? "The lines are still being worked out."
     : `Off by ${first} on the way (root mean square) by the paper’s circuit, by ${second} self-normalised.`;
-  return element("p", { class: "ctx-quiet ctx-reader-error" }, said);
+  return element("p", { class: "ctx-quiet ctx-reader-error" }, words);
 }

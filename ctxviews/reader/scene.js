@@ -13,11 +13,11 @@ import { below, belowOrLeft, circuitHeads, sound } from "../ui/state.js";
  *    both texts' lists and of the one between them, what raises the neuron, and how often a line has
  *    grown
  *  @typedef {{taken: Taken | undefined, names: string[], full: string | null, total: number | null,
- *    at: number | null, kept: number | null, typings: number}} Kept what is known of a text: where it is
+ *    at: number | null, kept: number | null, typings: number}} Kept the state of a text: where it is
  *    read, and where when nobody points, null at its end
  *  @typedef {ReturnType<typeof sceneOf>} Scene `shade` is the strength of a full one
  *  @typedef {Scene["texts"][number]} Text one text as it is shown: the tokens in which it is not the
- *    other, where it is read (`at`), up to where the shades know it */
+ *    other, where it is read (`at`), up to where the shades go */
 
 /** What an address calls the two texts, and where each is read. */
 export const OF_TEXTS = [
@@ -25,7 +25,7 @@ export const OF_TEXTS = [
   { label: "Second text", text: "other", window: "other_window", cursor: "other_cursor" },
 ];
 
-/** The next round number above a value: the strength of a full shade, so that it can be said.
+/** The next round number above a value: the strength of a full shade, so that it has few digits.
  *  @param {number} value @returns {number} */
 function roundedUp(value) {
   if (!(value > 0)) return 1;
@@ -38,15 +38,15 @@ export function turned(model, layer) {
   const [characters, places] = [CHARACTERS * layer.positions, layer.positions];
   return {
     heads: circuitHeads(model, layer),
-    asked: sound(model, "neuron", belowOrLeft(layer.nNeurons), -1),
+    chosenNeuron: sound(model, "neuron", belowOrLeft(layer.nNeurons), -1),
     shades: sound(model, "shades", (value) => value === "end" || value === "cursor", "end"),
     windows: OF_TEXTS.map(({ window }) => sound(model, window, below(characters), 0)),
     cursors: OF_TEXTS.map(({ cursor }) => sound(model, cursor, belowOrLeft(places), -1)),
   };
 }
 
-/** A function that says in which tokens two texts differ, if they have most in common: else there is no
- *  telling. @returns {(first: number[], second: number[]) => Set<number>[]} */
+/** A function that finds the tokens in which two texts differ, if they have most in common: else there
+ *  are none. @returns {(first: number[], second: number[]) => Set<number>[]} */
 export function compared() {
   /** @type {number[][]} */ let last = [];
   let apart = [new Set(), new Set()];
@@ -62,12 +62,12 @@ export function compared() {
 /** Everything the sections show. @param {Turned} now @param {Taken[]} taken @param {Set<number>[]} apart
  *  @param {{side: Kept}[]} sides @param {Found} found */
 export function sceneOf(now, taken, apart, sides, found) {
-  const neuron = now.asked < 0 ? found.auto : now.asked;
+  const neuron = now.chosenNeuron < 0 ? found.auto : now.chosenNeuron;
   const termsOf = (/** @type {Reading} */ reading, n = reading.n) =>
-    neuron !== null && reading.speaks ? reading.terms(neuron, n) : null;
+    neuron !== null && reading.hasContext ? reading.terms(neuron, n) : null;
   // a full shade is that of the whole texts, wherever the cursor stands
   const shade = roundedUp(Math.max(...taken.map(({ reading }) => largest(termsOf(reading) ?? []))));
-  // of other heads they would say nothing
+  // those of other heads would mean nothing
   const references = found.references.map((of) =>
     String(of?.heads) === String(now.heads) ? of : null,
   );
@@ -94,9 +94,9 @@ export function sceneOf(now, taken, apart, sides, found) {
  *  @param {number | null} neuron @param {(Reference | null)[]} references */
 function axesOf(taken, neuron, references) {
   if (neuron === null) return "";
-  const reach = taken.map(({ reading }) => (reading.speaks ? reading.n : 0));
+  const reach = taken.map(({ reading }) => (reading.hasContext ? reading.n : 0));
   const values = taken.flatMap(({ reading }, i) => {
-    if (!reading.speaks) return [];
+    if (!reading.hasContext) return [];
     const { paper, own, truth } = reading.curve(neuron);
     const { mean, sd } = references[i] ?? { mean: [0], sd: [0] };
     const usual = references[i] ? [mean[neuron] - sd[neuron], mean[neuron] + sd[neuron]] : [];

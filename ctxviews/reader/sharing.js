@@ -1,4 +1,4 @@
-/** The opening texts, and what Python or an address is told of texts. */
+/** The opening texts, and which texts are passed on to Python or put into an address. */
 
 import { checkbox } from "../ui/controls.js";
 import { element, quiet } from "../ui/dom.js";
@@ -23,40 +23,40 @@ const OPENING =
   "{sceptre|scepter} in the store, and {rumours|rumors} of a new season had {travelled|traveled} " +
   "as far as the pier, where sailors in {pyjamas|pajamas} {marvelled|marveled} at them.";
 
-export const QUIET = 300; // milliseconds without a keystroke until Python, or the address, is told
+export const QUIET = 300; // milliseconds without a keystroke until Python, or the address, gets the texts
 
 /** @param {0 | 1} spelling British, American @returns {string} */
 function openingText(spelling) {
   return OPENING.replace(/\{(.*?)\|(.*?)\}/g, (_, ...both) => both[spelling]);
 }
 
-/** What a page with an address offers: to put the texts into it, which it does not do unasked; and what
- *  Python, or the address, is told of them. @param {Model} model @param {Side[]} sides @param {Found} found */
+/** What a page with an address offers: to put the texts into it, which it only does on request; and which
+ *  texts Python, or the address, gets. @param {Model} model @param {Side[]} sides @param {Found} found */
 export function sharingSection(model, sides, found) {
-  let [telling, waiting] = [false, 0];
+  let [saving, waiting] = [false, 0];
   const unkept = element("span", { role: "status" });
   const addressed = "text" in (model.first ?? {}); // beside another view, it is that one's
-  const keep = addressed ? checkbox(null, () => tell()) : null;
+  const keep = addressed ? checkbox(null, () => save()) : null;
   // lone surrogates fit in neither
-  const tell = () => {
+  const save = () => {
     const [text, other] = sides.map(({ box }) => box.value.toWellFormed());
     const opening = text === openingText(0) && other === openingText(1);
     const shared = !keep || keep.checked;
-    telling = true;
+    saving = true;
     turn(model, {
       text: shared ? (opening ? "" : text) : model.first?.text,
       other: shared ? (opening ? "" : other) : model.first?.other,
       ...(model.get("neuron") === -1 && found.auto !== null ? { neuron: found.auto } : {}),
     });
-    telling = false;
+    saving = false;
     const none = shared && !text && !other ? "Two empty boxes are no text to keep." : "";
-    if (keep) textsLost(model).then((said) => (unkept.textContent = said || none));
+    if (keep) textsLost(model).then((lost) => (unkept.textContent = lost || none));
   };
-  const asked = " Put both texts into the address of the page, to keep or to share them";
+  const offer = " Put both texts into the address of the page, to keep or to share them";
   const promise =
     "Nothing you type leaves the page. The address holds the texts only while the box is ticked. ";
   const parts = keep && [
-    element("p", {}, element("label", {}, keep, asked)),
+    element("p", {}, element("label", {}, keep, offer)),
     quiet(promise, unkept),
     stateButtons(model) ?? "",
   ];
@@ -64,21 +64,21 @@ export function sharingSection(model, sides, found) {
     parts: parts ?? [],
     later() {
       clearTimeout(waiting);
-      waiting = window.setTimeout(tell, QUIET);
+      waiting = window.setTimeout(save, QUIET);
     },
     end: () => clearTimeout(waiting),
     /** Texts that come from Python, or with an address. @returns {boolean} whether there were others */
     fill() {
-      if (telling) return false;
+      if (saving) return false;
       const isText = (/** @type {any} */ value) => typeof value === "string";
-      const said = OF_TEXTS.map(({ text }) => sound(model, text, isText, ""));
-      const opening = said.every((text) => text === "");
-      if (keep) keep.checked = OF_TEXTS.some(({ text }, i) => said[i] !== model.first?.[text]);
+      const values = OF_TEXTS.map(({ text }) => sound(model, text, isText, ""));
+      const opening = values.every((text) => text === "");
+      if (keep) keep.checked = OF_TEXTS.some(({ text }, i) => values[i] !== model.first?.[text]);
       return sides
-        .map((side, i) => side.fill(opening ? openingText(/** @type {0 | 1} */ (i)) : said[i]))
+        .map((side, i) => side.fill(opening ? openingText(/** @type {0 | 1} */ (i)) : values[i]))
         .includes(true);
     },
-    /** The texts that may stand in an address: those that the page gave, or all where a reader asked. */
+    /** The texts that may stand in an address: those that the page gave, or all where a reader ticked the box. */
     given() {
       const texts = OF_TEXTS.map(({ text }, i) => [text, sides[i].box.value]);
       return Object.fromEntries(

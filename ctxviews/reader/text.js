@@ -54,7 +54,7 @@ export function textSection({ label, window, cursor }, tools) {
   );
 
   const end = () => side.taken?.reading.n ?? 0;
-  /** What a hand asks for is there at once; the rest with the next picture.
+  /** What a hand points at is there at once; the rest with the next picture.
    *  @param {number} place */
   function read(place) {
     side.at = place === end() ? null : place;
@@ -63,7 +63,7 @@ export function textSection({ label, window, cursor }, tools) {
     tools.again();
   }
   const atCaret = () => {
-    if (!side.taken?.reading.speaks) return;
+    if (!side.taken?.reading.hasContext) return;
     const place = reader.placeOf(side.taken, box.selectionStart);
     if (place !== (side.at ?? side.taken.reading.n)) read(place);
   };
@@ -89,8 +89,8 @@ export function textSection({ label, window, cursor }, tools) {
     from.hidden = !text.spare;
     from.update(text.from, { max: text.spare });
     tokens.update({ ...text, picks: terms !== null });
-    silent.hidden = reading.speaks;
-    silent.textContent = reading.speaks ? "" : silence(reading);
+    silent.hidden = reading.hasContext;
+    silent.textContent = reading.hasContext ? "" : silence(reading);
     picture.update(text);
     why.root.hidden = terms === null;
     if (neuron !== null && terms && changed("reading", "neuron", "at", "upTo"))
@@ -104,7 +104,7 @@ export function textSection({ label, window, cursor }, tools) {
     { "aria-label": label },
     title,
     box,
-    count.said,
+    count.summary,
     element("div", {}, count.note, from), // one row of the grid that both texts share
     tokens.root,
     silent,
@@ -117,7 +117,7 @@ export function textSection({ label, window, cursor }, tools) {
     box,
     update,
     side,
-    forget: () => (side.taken = undefined), // its tokens say more now
+    forget: () => (side.taken = undefined), // its tokens contribute more now
     width: () => picture.root.clientWidth || 400,
     /** @param {number} cursor */
     place(cursor) {
@@ -132,10 +132,10 @@ export function textSection({ label, window, cursor }, tools) {
       side.typings += 1;
       return true;
     },
-    /** @param {number} asked where its window is to begin
+    /** @param {number} begin where its window is to begin
      *  @param {Pick<Turned, "heads" | "shades">} now */
-    take(asked, { heads, shades }) {
-      const taken = reader.take(box.value, asked, heads, side.taken);
+    take(begin, { heads, shades }) {
+      const taken = reader.take(box.value, begin, heads, side.taken);
       const written = taken.stretches !== side.taken?.stretches;
       if (written) side.names = [start, ...taken.stretches.map(nameInText)];
       side.taken = taken;
@@ -153,13 +153,13 @@ export function textSection({ label, window, cursor }, tools) {
 
 /** How many tokens a text has, and which are read. */
 function countLines() {
-  const said = element("p", { class: "ctx-quiet ctx-reader-count" });
+  const summary = element("p", { class: "ctx-quiet ctx-reader-count" });
   const note = element("p", { class: "ctx-quiet", role: "status" });
   /** @param {Text} text @param {LayerReader} reader @param {HTMLTextAreaElement} box */
   const update = ({ counted, full, total, from, ids }, { room, layer }, { maxLength, value }) => {
-    const unknown = ids.filter((id) => !layer.knows(id)).length;
+    const missing = ids.filter((id) => !layer.hasToken(id)).length;
     const read = Math.min(counted, room);
-    said.textContent =
+    summary.textContent =
       read === counted && full === null
         ? `${several(counted, "token")}; up to ${grouped(room)} are read`
         : `${several(read, "token")} read`;
@@ -167,13 +167,13 @@ function countLines() {
     const notes = [
       full !== null && total === null ? "Counting what is left out." : null,
       there !== null && there > read ? leftOut(from, read, there, layer.fixed) : null,
-      unknown ? `${several(unknown, "token")} the page does not know: they say nothing.` : null,
+      missing ? `The page has no data for ${several(missing, "token")}: they add nothing.` : null,
       value.length >= maxLength ? `The box keeps ${several(maxLength, "character")}.` : null,
     ];
-    const told = notes.filter((sentence) => sentence !== null).join(" ");
-    if (note.textContent !== told) note.textContent = told;
+    const sentences = notes.filter((sentence) => sentence !== null).join(" ");
+    if (note.textContent !== sentences) note.textContent = sentences;
   };
-  return { said, note, update };
+  return { summary, note, update };
 }
 
 /** @param {number} from @param {number} read @param {number} total @param {boolean} fixed */
@@ -184,10 +184,10 @@ function leftOut(from, read, total, fixed) {
   return `${which} of ${several(total, "token")} are read: ${fixed ? "the destination sees" : "the model’s context holds"} no more.`;
 }
 
-/** What there is to say of a text without a context. @param {Reading} reading */
+/** A line in place of what a text without a context does not have. @param {Reading} reading */
 function silence({ n }) {
   if (n < 1) return "Nothing to read yet.";
-  if (n > 1) return "What it says follows with the weights.";
+  if (n > 1) return "Its summary follows with the weights.";
   return "One token stands at the destination alone: a context begins with the next.";
 }
 
@@ -203,8 +203,8 @@ function tokensSection(hand, start, kept) {
     const anew = changed("picks");
     if (anew) {
       const values = text.terms ?? new Float64Array(tokens.length);
-      const said = { most: shade, digits, names, apart, hand: picks ? hand : undefined };
-      made = shadedTokens(tokens, values, said);
+      const options = { most: shade, digits, names, apart, hand: picks ? hand : undefined };
+      made = shadedTokens(tokens, values, options);
       made.hold(kept());
       made.querySelector(".ctx-token")?.setAttribute("dir", "ltr"); // the start is no word of the text's language
       root.replaceChildren(made);
@@ -213,7 +213,7 @@ function tokensSection(hand, start, kept) {
       if (text.terms && changed("terms", "shade")) made?.shade(text.terms, shade, digits);
       else if (changed("ids")) made?.shade(new Float64Array(tokens.length));
     }
-    // tokens that were written have no frame; the last one has it when it is asked for
+    // tokens that were written have no frame; the last one has it when it is read
     const written = anew || changed("ids", "apart");
     if (written ? text.at < text.reading.n : changed("at")) made?.mark(text.at);
   });
@@ -241,7 +241,7 @@ export function neuronTable(caption, whose, figures, words, onChoose) {
     (row, { neuron, figures, tokens }) => {
       const [choose, ...cells] = [...row.children];
       choose.firstElementChild?.setAttribute("aria-pressed", String(neuron === chosen));
-      figures.forEach((said, i) => (cells[i].textContent = said));
+      figures.forEach((figure, i) => (cells[i].textContent = figure));
       cells[figures.length].replaceChildren(...tokenMarks(tokens));
       row.classList.toggle("ctx-chosen", neuron === chosen);
     },

@@ -28,17 +28,17 @@ export function field(label, input, { kind = "", beside } = {}) {
  *    format?: (value: number) => string, onInput: (value: number) => void}} options */
 export function slider({ label, min = 0, max, step = 1, format = String, onInput }) {
   const id = fresh("slider");
-  const said = element("output", { for: id, "aria-live": "off" });
+  const output = element("output", { for: id, "aria-live": "off" });
   const input = element("input", { type: "range", id, min, max, step });
   const show = (/** @type {number} */ now) => {
-    said.textContent = format(now);
+    output.textContent = format(now);
     input.setAttribute("aria-valuetext", format(now));
   };
   input.addEventListener("input", () => {
     show(Number(input.value));
     onInput(Number(input.value));
   });
-  return Object.assign(field(label, input, { kind: "ctx-slider", beside: said }), {
+  return Object.assign(field(label, input, { kind: "ctx-slider", beside: output }), {
     update(/** @type {number} */ now, /** @type {{max?: number, step?: number}} */ scale = {}) {
       for (const [name, value] of Object.entries(scale)) input.setAttribute(name, String(value));
       if (Number(input.value) !== now) input.value = String(now);
@@ -83,7 +83,7 @@ export function passageChoice({ passages, first, onChange }) {
   return choice({ label: "Passage", options, onChange });
 }
 
-/** One of the tokens that the layer knows a circuit for, at the destination. @param {Layer} layer
+/** One of the query tokens for which the file has a circuit's constants. @param {Layer} layer
  *  @param {(id: number) => string} name @param {(token: number) => void} onChange */
 export function destinationChoice({ destinations }, name, onChange) {
   const options = destinations.map(({ id }) => ({ value: id, label: name(id) }));
@@ -130,11 +130,11 @@ export function headChoice({ count, onChange, label = "Head", notes }) {
   return either({ label, options, onChange });
 }
 
-/** The one destination that a page knows, in a line.
+/** The one query that a page has, in a line.
  *  @param {Layer} layer @param {(id: number) => string} name */
 export function fixedDestination({ n, destinations }, name) {
-  const said = element("p", {}, `n = ${n}, `, tokenMark(name(destinations[0].id)), ", fixed here");
-  const held = [element("span", { class: "ctx-label" }, "Destination"), said];
+  const query = element("p", {}, `n = ${n}, `, tokenMark(name(destinations[0].id)), ", fixed here");
+  const held = [element("span", { class: "ctx-label" }, "Destination"), query];
   return Object.assign(element("div", { class: "ctx-control" }, held), { update: () => {} });
 }
 
@@ -144,17 +144,17 @@ export function headChooser({ families }, onChange) {
   const boxes = families.map((_, head) => checkbox(head, () => turned(head)));
   const turned = (/** @type {number} */ head) => {
     const now = boxes.flatMap((box, h) => (box.checked ? [h] : []));
-    said.textContent = now.length ? "" : "One head stays.";
+    status.textContent = now.length ? "" : "One head stays.";
     if (now.length) onChange(now);
     else boxes[head].checked = true;
   };
-  const said = element("span", { class: "ctx-quiet", role: "status" });
+  const status = element("span", { class: "ctx-quiet", role: "status" });
   const chips = boxes.map((box, head) => {
     const made = chip(box, String(head), lineMark(headStyle(head)));
     made.title = `head ${head}: ${families[head].family}`;
     return made;
   });
-  return Object.assign(chipRow("Heads", [...chips, said]), {
+  return Object.assign(chipRow("Heads", [...chips, status]), {
     update(/** @type {number[]} */ heads) {
       boxes.forEach((box, head) => (box.checked = heads.includes(head)));
     },
@@ -182,10 +182,10 @@ export function button(label, onClick) {
   return element("button", { type: "button", class: "ctx-button", onclick: onClick }, label);
 }
 
-/** A button within a text or a table: words that can be pressed. `spoken` says more where the
- *  words alone are too few.
- *  @param {string} label @param {() => void} onClick @param {string} [spoken] */
-export function pick(label, onClick, spoken) {
-  const ways = { type: "button", class: "ctx-pick", "aria-label": spoken, onclick: onClick };
+/** A button within a text or a table: words that can be pressed. `ariaLabel` is its name
+ *  where the words alone are too few.
+ *  @param {string} label @param {() => void} onClick @param {string} [ariaLabel] */
+export function pick(label, onClick, ariaLabel) {
+  const ways = { type: "button", class: "ctx-pick", "aria-label": ariaLabel, onclick: onClick };
   return element("button", ways, label);
 }

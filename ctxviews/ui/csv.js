@@ -7,8 +7,8 @@ import { element } from "./dom.js";
  *    take for a formula is quoted as one types it there @returns {string} */
 function field(value) {
   if (typeof value === "number") return String(Number(value.toPrecision(6)));
-  const said = /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
-  return /[",\r\n]/.test(said) ? `"${said.replaceAll('"', '""')}"` : said;
+  const cell = /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
 }
 
 /** Saves a file. @param {string[]} name in pieces @param {string} ending @param {string} type
@@ -25,7 +25,7 @@ export function save(name, ending, type, held) {
 export function csvButton(label, made) {
   return button(label, () => {
     const { name, titles, rows } = made();
-    const bytes = "\ufeff"; // by which Excel knows UTF-8
+    const bytes = "\ufeff"; // by which Excel recognises UTF-8
     const lines = [titles, ...rows].map((row) => `${row.map(field).join(",")}\r\n`);
     save(name, "csv", "text/csv", [bytes, ...lines]);
   });

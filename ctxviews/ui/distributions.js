@@ -13,11 +13,11 @@ export function binAt(edges, value) {
 /** Bars over bins of one width in a chart of the values, from its foot.
  *  @param {Chart} on
  *  @param {{edges: number[], heights: number[], style: Record<string, any>, over: SVGElement[],
- *    label: string, value: number, digits?: number, said: (bin: number) => string,
+ *    label: string, value: number, digits?: number, describe: (bin: number) => string,
  *    onMove: (bin: number) => void}} bins
- *    `edges` are one more than heights; what is `over` the bars is drawn last; `said` goes on from the
- *    edges of a bin */
-export function readableBars(on, { edges, heights, style, over, digits, said, ...reader }) {
+ *    `edges` are one more than heights; what is `over` the bars is drawn last; `describe` goes on from
+ *    the edges of a bin */
+export function readableBars(on, { edges, heights, style, over, digits, describe, ...reader }) {
   const [first, step] = [edges[0], edges[1] - edges[0]];
   const bars = heights.map((height, i) => {
     const [x, end, y] = [on.X(edges[i]), on.X(edges[i + 1]), on.Y(height)];
@@ -31,6 +31,6 @@ export function readableBars(on, { edges, heights, style, over, digits, said, ..
     from: (/** @type {number} */ pixel) => (on.from(pixel) - first) / step - 0.5,
   };
   const read = (/** @type {number} */ bin) =>
-    `${figure(edges[bin], digits)} to ${figure(edges[bin + 1], digits)}${said(bin)}`;
+    `${figure(edges[bin], digits)} to ${figure(edges[bin + 1], digits)}${describe(bin)}`;
   return readable(byBin, { max: heights.length - 1, read, ...reader });
 }

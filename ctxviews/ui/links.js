@@ -8,37 +8,37 @@ import { element } from "./dom.js";
  *  elsewhere. @param {Model} model @returns {HTMLElement | null} */
 export function stateButtons(model) {
   if (!model.address) return null;
-  const said = element("span", { role: "status", class: "ctx-quiet" });
+  const status = element("span", { role: "status", class: "ctx-quiet" });
   const copy = async () => {
     try {
       await navigator.clipboard.writeText((await model.address?.()) ?? location.href);
-      said.textContent = "copied";
+      status.textContent = "copied";
     } catch {
-      said.textContent = "the address bar holds it";
+      status.textContent = "the address bar holds it";
     }
-    setTimeout(() => said.replaceChildren(), 2500);
+    setTimeout(() => status.replaceChildren(), 2500);
   };
   const parts = [
     button("Copy this state's address", copy),
     button("Reset", () => model.reset?.()),
-    said,
+    status,
   ];
   return element("span", { class: "ctx-copy" }, parts);
 }
 
-/** A line of links to other views' pages, each in a state, where a page knows them: told the ways at
- *  each update, since a link is to be right before it is pressed.
+/** A line of links to other views' pages, each in a state, where a page has them. `update` gets the ways
+ *  each time, since a link is to be right before it is pressed.
  *  @param {Model} model @param {HTMLElement | null} [buttons] behind the links */
 export function waysOn(model, buttons) {
   const line = element("span");
   const root = element("p", { class: "ctx-quiet ctx-ways" }, line, buttons);
-  let [asked, shown] = [0, ""];
+  let [requests, shown] = [0, ""];
   const update = async (/** @type {Way[]} */ ways) => {
     if (!model.link) return;
-    const mine = (asked += 1);
-    line.dataset.working = ""; // until the last links asked for are there
+    const mine = (requests += 1);
+    line.dataset.working = ""; // until the last links requested are there
     const links = await Promise.all(ways.map(({ page, state }) => model.link?.(page, state)));
-    if (mine !== asked) return;
+    if (mine !== requests) return;
     delete line.dataset.working;
     if (String(links) === shown) return;
     shown = String(links);

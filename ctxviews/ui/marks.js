@@ -20,7 +20,7 @@ export const UP = "var(--ctx-up)";
 export const DOWN = "var(--ctx-down)";
 
 /** Colour and dash of a head's line, the same in every view: every second head is dashed, so that no
- *  two neighbours differ by colour alone, and 32 can be told apart.
+ *  two neighbours differ by colour alone, and 32 can be distinguished.
  *  @param {number} head @returns {{stroke: string, "stroke-dasharray": string | null}} */
 export function headStyle(head) {
   const dash = DASHES[(Math.floor(head / 8) + (head % 2)) % 4];

@@ -5,13 +5,13 @@ import { latest } from "../engine/slices.js";
 import { choice } from "./controls.js";
 import { element, failed, headingsIn } from "./dom.js";
 import { held } from "./source.js";
-import { heard, sound, turn } from "./state.js";
+import { observe, sound, turn } from "./state.js";
 import { fetched, waitingLine } from "./waiting.js";
 
 /** @typedef {(view: {model: Model, el: HTMLElement}) => Promise<(() => void) | undefined>} Render */
 
 /** A view that begins anew when another model is chosen, where the page has several: the trait `model`
- *  is the first of the traits, so that what an address says of the others is told to the new view only.
+ *  is the first of the traits, so that only the new view gets the others' values from an address.
  *  @param {Render} render @returns {Render} */
 export function ofModels(render) {
   return async ({ model, el }) => {
@@ -39,17 +39,17 @@ export function ofModels(render) {
       if (second?.root.contains(/** @type {Node} */ (target))) write(second.root, first.root);
       else follow();
     });
-    const deaf = [
-      ...sides.map((side) => heard(side.model, ["model"], () => begin(side))),
-      heard(model, ["text", "other"], () => requestAnimationFrame(follow)), // they are in the boxes then
+    const observers = [
+      ...sides.map((side) => observe(side.model, ["model"], () => begin(side))),
+      observe(model, ["text", "other"], () => requestAnimationFrame(follow)), // they are in the boxes then
     ];
     for (const side of sides) await begin(side); // who reads the first is not to wait for the second
-    return () => [...deaf, ...sides.map(({ end }) => end)].forEach((stop) => stop());
+    return () => [...observers, ...sides.map(({ end }) => end)].forEach((stop) => stop());
   };
 }
 
-/** The view of a model that is chosen, and the choice; of a name that is empty there is none. What fails
- *  in it is told in its place. @param {Render} render @param {Model} model @param {string} label
+/** The view of a model that is chosen, and the choice; of a name that is empty there is none. An error
+ *  in it is shown in its place. @param {Render} render @param {Model} model @param {string} label
  *  @param {Record<string, string>} labels @param {HTMLElement} el */
 function sideOf(render, model, label, labels, el) {
   const first = Object.keys(labels)[0];

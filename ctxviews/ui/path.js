@@ -11,15 +11,15 @@ const LONGEST = 15; // letters in a box
 const SIZE = { viewBox: "0 0 6 6", markerWidth: 6, markerHeight: 6 };
 const TIP = { ...SIZE, refX: 5, refY: 3, orient: "auto" }; // of an arrow
 
-/** A drawing with what is `said` under each name, and `alt` for who does not see it.
- *  @param {Record<string, string>} said @param {string} alt @param {number} width */
-export function pathDrawing(said, alt, width) {
+/** A drawing with one of the `values` under each name, and `alt` for who does not see it.
+ *  @param {Record<string, string>} values @param {string} alt @param {number} width */
+export function pathDrawing(values, alt, width) {
   const { view, at, arrows, signs, frame, key } = width > NARROW ? SHAPES.wide : SHAPES.narrow;
   const tip = fresh("tip");
   /** @param {string} part @param {...SVGElement} inside */
   const group = (part, ...inside) => drawn("g", { "data-part": part }, inside);
-  /** @param {number} x @param {number} y @param {any} said @param {string} [kind] */
-  const words = (x, y, said, kind) => drawn("text", { x, y, class: kind }, said);
+  /** @param {number} x @param {number} y @param {any} held @param {string} [kind] */
+  const words = (x, y, held, kind) => drawn("text", { x, y, class: kind }, held);
   /** @param {number[]} at @param {number} [rx] @param {string} [dashes] */
   const box = ([x, y, width, height], rx = 6, dashes) =>
     drawn("rect", { x, y, width, height, rx, "stroke-dasharray": dashes });
@@ -40,7 +40,7 @@ export function pathDrawing(said, alt, width) {
         part,
         box([left + 1, top, width - 2, 40]),
         words(left + width / 2, top + 17, indexed(SHAPES.boxes[part][0])),
-        words(left + width / 2, top + 33, cutShort(said[part], LONGEST), "ctx-path-said"),
+        words(left + width / 2, top + 33, cutShort(values[part], LONGEST), "ctx-path-value"),
       ),
     ),
   );

@@ -1,7 +1,7 @@
 /** What stands on the path from a token to a neuron, and where: one drawing for the book's figures
  *  (`ctxbook.figures.path`, which reads what is quoted here as JSON and draws the wide one) and for the
  *  views, in a wide page and in a narrow one. Of a box: left, top, width; its name, in which _i is
- *  an index, and what is said under it stand in `boxes`. An arrow is lit with the part that is
+ *  an index, and the words under it stand in `boxes`. An arrow is lit with the part that is
  *  named, as are the frame's and the signs' lines. */
 
 /** @typedef {{view: [number, number, number, number], at: Record<string, [number, number, number]>,

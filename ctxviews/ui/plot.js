@@ -26,7 +26,7 @@ export function linearTicks([low, high], count) {
   const step = size * ([1, 2, 5, 10].find((factor) => factor * size >= rough) ?? 10);
   const first = Math.ceil(low / step - 1e-9);
   const last = Math.floor(high / step + 1e-9);
-  if (last === first && count < 20) return linearTicks([low, high], 2 * count); // one says no scale
+  if (last === first && count < 20) return linearTicks([low, high], 2 * count); // one does not fix a scale
   return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step);
 }
 
@@ -41,7 +41,7 @@ function logTicks([low, high], count) {
   return powers.length > 1 ? powers : linearTicks([low, high], count);
 }
 
-/** Digits behind the point that tell numbers apart which lie so far from each other.
+/** Digits behind the point that distinguish numbers which lie so far from each other.
  *  @param {number} step */
 export function digitsOfStep(step) {
   return Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
@@ -71,7 +71,7 @@ function isPower(value) {
   return Math.abs(power - Math.round(power)) < 1e-9;
 }
 
-/** Two axes and a way from values to places. What the chart shows is said in `alt`.
+/** Two axes and a way from values to places. `alt` describes the chart.
  *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string,
  *    names?: string[]}} options `names` are those that lines are to bear at their ends */
 export function chart({ alt, x, y, width, height = 260, title, names = [] }) {
@@ -114,20 +114,20 @@ function axisMarks(x, y, X, Y, area, title) {
     axis.ticks ?? (axis.log ? logTicks : linearTicks)(axis.domain, Math.floor(pixels));
   const across = ticksOf(x, (area.right - area.left) / 90);
   const up = ticksOf(y, (area.bottom - area.top) / 45);
-  const sayX =
+  const formatX =
     x.format ?? (x.log && across.every(isPower) ? powerFormat(across) : tickFormat(across));
-  const sayY = y.format ?? (y.log && up.every(isPower) ? powerFormat(up) : tickFormat(up));
+  const formatY = y.format ?? (y.log && up.every(isPower) ? powerFormat(up) : tickFormat(up));
   const { left, right, top, bottom } = area;
   const middle = (top + bottom) / 2;
   const upright = { "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` };
   return [
     ...up.flatMap((v) => [
       drawn("line", { class: "ctx-grid", x1: left, x2: right, y1: Y(v), y2: Y(v) }),
-      drawn("text", { x: left - 7, y: Y(v) + 4, "text-anchor": "end" }, sayY(v)),
+      drawn("text", { x: left - 7, y: Y(v) + 4, "text-anchor": "end" }, formatY(v)),
     ]),
     ...across.flatMap((v) => [
       drawn("line", { class: "ctx-axis", x1: X(v), x2: X(v), y1: bottom, y2: bottom + 4 }),
-      drawn("text", { x: X(v), y: bottom + 17, "text-anchor": "middle" }, sayX(v)),
+      drawn("text", { x: X(v), y: bottom + 17, "text-anchor": "middle" }, formatX(v)),
     ]),
     drawn("path", { class: "ctx-axis", d: `M${left} ${top}V${bottom}H${right}` }),
     drawn("text", { x: right, y: bottom + 35, "text-anchor": "end" }, x.label),
@@ -211,13 +211,13 @@ export function rule(on, { x, y }, style = {}) {
 /** What lines mean: mark and words, below a chart.
  *  @param {{label: string, style: Record<string, any>}[]} items @returns {HTMLElement} */
 export function legend(items) {
-  const said = items.map(({ label, style }) => element("li", {}, lineMark(style), label));
-  return element("ul", { class: "ctx-legend" }, said);
+  const entries = items.map(({ label, style }) => element("li", {}, lineMark(style), label));
+  return element("ul", { class: "ctx-legend" }, entries);
 }
 
-/** Lets a reader ask a chart for the values at one place, with a hand or the arrow keys. `read` says
- *  them in words; they stand in the line under the chart. `onMove` hears where it is read, `onHold` what
- *  is held, null where it is let go; `held` is what is held where a text beside it is read too.
+/** Lets a reader read a chart's values at one place, with a hand or the arrow keys. `read` puts
+ *  them into words, for the line under the chart. `onMove` gets the place that is read, `onHold` the one
+ *  that is held, null where it is let go; `held` is what is held where a text beside it is read too.
  *  @param {Chart} on
  *  @param {{label: string, max: number, value: number, read: (place: number) => string,
  *    onMove?: (place: number) => void, onHold?: (place: number | null) => void,
@@ -227,7 +227,7 @@ export function readable(on, { label, max, value, read, onMove, onHold, held }) 
   const [mark, pin] = ["ctx-cursor", "ctx-cursor ctx-held"].map((kind) =>
     drawn("line", { class: kind, y1: on.area.top, y2: on.area.bottom }),
   );
-  const said = element("p", { class: "ctx-said" });
+  const readout = element("p", { class: "ctx-readout" });
   on.root.id ||= fresh("chart");
   const handle = element("div", {
     class: "ctx-readable",
@@ -243,8 +243,8 @@ export function readable(on, { label, max, value, read, onMove, onHold, held }) 
     at = Math.min(Math.max(Math.round(to), 0), max);
     for (const end of ["x1", "x2"]) mark.setAttribute(end, String(on.X(at)));
     handle.setAttribute("aria-valuenow", String(at));
-    said.textContent = read(at);
-    handle.setAttribute("aria-valuetext", said.textContent);
+    readout.textContent = read(at);
+    handle.setAttribute("aria-valuetext", readout.textContent);
     if (!quiet) onMove?.(at);
   };
   const steps = /** @type {Record<string, number>} */ ({
@@ -264,7 +264,7 @@ export function readable(on, { label, max, value, read, onMove, onHold, held }) 
     return on.from(share * on.root.viewBox.baseVal.width);
   };
   const hold = (/** @type {number | null} */ place) => {
-    move(place ?? value, Boolean(onHold)); // who hears what is held reads there himself
+    move(place ?? value, Boolean(onHold)); // `onHold` reads there itself
     kept = at;
     pin.setAttribute("visibility", place === null ? "hidden" : "visible");
     for (const end of ["x1", "x2"]) pin.setAttribute(end, String(on.X(at)));
@@ -275,7 +275,7 @@ export function readable(on, { label, max, value, read, onMove, onHold, held }) 
   on.add(pin, mark);
   handle.append(on.root);
   move(value, true);
-  return Object.assign(element("div", {}, handle, said), {
+  return Object.assign(element("div", {}, handle, readout), {
     update: (/** @type {number} */ place) => move(place, true),
   });
 }

@@ -5,9 +5,9 @@ import { failed } from "./dom.js";
 import { sound } from "./state.js";
 
 /** @template T
- *  @typedef {{(value: any, sizes?: Record<string, number>): boolean, held?: T}} Test of a value, told how
+ *  @typedef {{(value: any, sizes?: Record<string, number>): boolean, held?: T}} Test of a value, given how
  *    long lists are by what they are of */
-/** @template T @typedef {T extends Test<infer Held> ? Held : never} Told */
+/** @template T @typedef {T extends Test<infer Held> ? Held : never} Infer */
 
 /** @type {Test<string>} */
 export const isText = (value) => typeof value === "string";
@@ -33,9 +33,9 @@ export function each(names, test) {
   );
 }
 
-/** These fields; of what lists are, is said for all of them.
+/** These fields; the lengths of lists hold for all of them.
  *  @template {Record<string, Test<any>>} Fields @param {Fields} fields
- *  @returns {Test<{[Name in keyof Fields]: Told<Fields[Name]>}>} */
+ *  @returns {Test<{[Name in keyof Fields]: Infer<Fields[Name]>}>} */
 export function object(fields) {
   return (value, sizes) => {
     const own = { ...sizes };
@@ -53,7 +53,7 @@ export function list(test, of, least = 1) {
   };
 }
 
-/** The trait `record`, if it is whole; else one line says so in the place of the view.
+/** The trait `record`, if it is whole; else one line in the place of the view explains it.
  *  @template T @param {Model} model @param {HTMLElement} place @param {Test<T>} isWhole
  *  @returns {T | null} */
 export function recordOf(model, place, isWhole) {

@@ -1,52 +1,52 @@
-/** The layer behind a view: fetched by a page, asked of Python by a notebook. */
+/** The layer behind a view: fetched by a page, requested from Python by a notebook. */
 
 import { loadLayer, readLayer } from "../engine/packed.js";
 import { Tokenizer } from "../engine/tokenizer.js";
 import { element, failed } from "./dom.js";
 import { nameInText, tokenName } from "./words.js";
 
-const PATIENCE = 10_000; // milliseconds until a view asks for itself what another has asked for
+const PATIENCE = 10_000; // milliseconds until a view requests what another has requested
 
-/** @typedef {{layer: Promise<any>, tell?: (share: number) => void}} Download how far it is, whoever
- *    asked last is told */
+/** @typedef {{layer: Promise<any>, onProgress?: (share: number) => void}} Download which
+ *    reports how far it is to the last view that requested it */
 
 /** One for all views of a page. @type {Map<string, Download>} */
 const downloads = new Map();
 
-/** The layer of a widget: another widget's of the same name, or what Python answers.
+/** The layer of a widget: another widget's of the same name, or the one that Python sends.
  *  @param {Model} model @param {string} name @returns {Promise<Layer>} */
-async function askedLayer(model, name) {
+async function widgetLayer(model, name) {
   // what a document that shows several widgets keeps for all of them, whichever bundle they came in
   const page = /** @type {Record<symbol, any>} */ (/** @type {unknown} */ (globalThis));
   /** @type {Map<string, Promise<Layer> | WeakRef<Layer>>} somebody waits for it, or it is in use */
   const shared = (page[Symbol.for("ctxlib layers")] ??= new Map());
-  const known = shared.get(name);
-  const there = known instanceof WeakRef ? known.deref() : known;
+  const entry = shared.get(name);
+  const there = entry instanceof WeakRef ? entry.deref() : entry;
   if (there && !(there instanceof Promise)) return there;
-  const answer = () => {
-    const asked = answeredLayer(model).then((layer) => {
+  const request = () => {
+    const coming = requestedLayer(model).then((layer) => {
       shared.set(name, new WeakRef(layer));
       return layer;
     });
-    shared.set(name, asked);
-    asked.catch(() => shared.delete(name));
-    return asked;
+    shared.set(name, coming);
+    coming.catch(() => shared.delete(name));
+    return coming;
   };
-  if (!there) return answer();
-  // who asked may be gone, or its kernel
+  if (!there) return request();
+  // the widget that requested it may be gone, or its kernel
   const late = new Promise((done) => setTimeout(done, PATIENCE));
-  return Promise.race([there, late.then(() => (shared.get(name) === there ? answer() : there))]);
+  return Promise.race([there, late.then(() => (shared.get(name) === there ? request() : there))]);
 }
 
 /** @param {Model} model @returns {Promise<Layer>} */
-function answeredLayer(model) {
+function requestedLayer(model) {
   return new Promise((done, fail) => {
-    const hear = (/** @type {any} */ said, /** @type {DataView[]} */ buffers) => {
-      if (!said?.layer) return;
-      model.off("msg:custom", hear);
+    const receive = (/** @type {any} */ message, /** @type {DataView[]} */ buffers) => {
+      if (!message?.layer) return;
+      model.off("msg:custom", receive);
       readLayer(buffers[0]).then(done, fail);
     };
-    model.on("msg:custom", hear);
+    model.on("msg:custom", receive);
     model.send({ wanted: "layer" });
   });
 }
@@ -56,20 +56,20 @@ function answeredLayer(model) {
  *  @returns {Promise<any>} */
 export async function held(model, how, name) {
   const data = model.get("data", name);
-  return data instanceof URL ? downloaded(data, how) : askedLayer(model, model.get("layer"));
+  return data instanceof URL ? downloaded(data, how) : widgetLayer(model, model.get("layer"));
 }
 
-/** What a file holds; a page asks for it before it has a view (`page.js`).
+/** What a file holds; a page requests it before it has a view (`page.js`).
  *  @param {URL} file @param {Bringing} [how] @returns {Promise<any>} */
 export function downloaded({ href }, { onProgress, signal } = {}) {
   const download = downloads.get(href) ?? begun(href, signal);
-  download.tell = onProgress ?? download.tell;
+  download.onProgress = onProgress ?? download.onProgress;
   return download.layer;
 }
 
 /** @param {string} href @param {AbortSignal} [signal] @returns {Download} */
 function begun(href, signal) {
-  const onProgress = (/** @type {number} */ share) => download.tell?.(share);
+  const onProgress = (/** @type {number} */ share) => download.onProgress?.(share);
   /** @type {Download} */
   const download = { layer: loadLayer(href, { onProgress, signal }) };
   downloads.set(href, download);
@@ -78,8 +78,7 @@ function begun(href, signal) {
 }
 
 /** The layer behind a view. While it loads, `place` shows how far; if it cannot be had, one line
- *  says why, and the answer is null. It is null as well for a view that was taken away meanwhile:
- *  there is nobody to draw for.
+ *  explains why, and the result is null. It is null as well for a view that was removed meanwhile.
  *  @param {Model} model @param {HTMLElement} place
  *  @returns {Promise<Layer | null>} */
 export async function layerOf(model, place) {

@@ -4,7 +4,7 @@ import { atWidth, eachFrame, viewAround } from "./dom.js";
 import { lettingGo } from "./pointer.js";
 
 /** The value of a trait if it is sound, else what it was at first, else `otherwise`; and puts it
- *  right, so that addresses and controls say the same.
+ *  right, so that addresses and controls agree.
  *  @template T @param {Model} model @param {string} name @param {(value: any) => boolean} test
  *  @param {T} otherwise @returns {T} */
 export function sound(model, name, test, otherwise) {
@@ -38,17 +38,17 @@ export function circuitHeads(model, layer) {
   return [...new Set(heads.length ? heads : layer.usual)].sort((a, b) => a - b);
 }
 
-/** Tell the page, or Python, what a reader turned. @param {Model} model
+/** Sets traits that a reader turned, in the page or in Python. @param {Model} model
  *  @param {Record<string, any>} values */
 export function turn(model, values) {
   for (const [name, value] of Object.entries(values)) model.set(name, value);
   model.save_changes();
 }
 
-/** Runs a function when one of these traits has changed; returns what ends it. Each trait is an event
+/** Runs a function when one of these traits has changed; returns a function that ends this. Each trait is an event
  *  of its own: only some hosts understand several in one. @param {Model} model
  *  @param {string[]} traits @param {() => void} run @returns {() => void} */
-export function heard(model, traits, run) {
+export function observe(model, traits, run) {
   const events = traits.map((name) => `change:${name}`);
   for (const event of events) model.on(event, run);
   return () => events.forEach((event) => model.off(event, run));
@@ -59,7 +59,7 @@ function alike(a, b) {
   return Object.is(a, b) || (Array.isArray(a) && Array.isArray(b) && String(a) === String(b));
 }
 
-/** What is told with each state what of it is another than in the last one that it was told.
+/** Calls `update` with each state and a test of which of its fields differ from the last one.
  *  @template {Record<string, any>} S @param {(state: S, changed: Changed) => void} update
  *  @returns {(state: S) => void} */
 export function inStep(update) {
@@ -71,7 +71,7 @@ export function inStep(update) {
   };
 }
 
-/** Keeps a view in step with its traits: `update` is told the state now, and with the next picture
+/** Keeps a view in step with its traits: `update` gets the state now, and with the next picture
  *  after one of these traits or the width of the place has changed. Returns what ends it; its `again` is
  *  for what a view has learnt by itself.
  *  @template {Record<string, any>} S
@@ -80,16 +80,16 @@ export function inStep(update) {
  *    state of the traits, `width` is the place's in pixels */
 export function kept({ model, place, state, traits = Object.keys(state()), update }) {
   let ended = false;
-  const told = inStep(update);
-  const tell = () => ended || told({ ...state(), width: place.clientWidth || 700 });
-  const redraw = eachFrame(place, tell);
-  const deaf = heard(model, traits, redraw);
+  const updateInStep = inStep(update);
+  const refresh = () => ended || updateInStep({ ...state(), width: place.clientWidth || 700 });
+  const redraw = eachFrame(place, refresh);
+  const unobserve = observe(model, traits, redraw);
   const rest = atWidth(place, redraw);
   lettingGo(viewAround(place));
-  tell();
+  refresh();
   const end = () => {
     ended = true;
-    deaf();
+    unobserve();
     rest();
   };
   return Object.assign(end, { again: redraw });

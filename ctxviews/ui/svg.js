@@ -20,15 +20,15 @@ function inBytes(_, ...shares) {
  *    marks?: Mark[]}} made */
 export function svgButton(label, made) {
   return button(label, () => {
-    const { name, root, ...said } = made();
+    const { name, root, ...description } = made();
     if (!root) return;
-    const file = new XMLSerializer().serializeToString(alone(root, said));
+    const file = new XMLSerializer().serializeToString(alone(root, description));
     save(name, "svg", "image/svg+xml", [file]);
   });
 }
 
 /** The drawing on white, in its own styles, with title and description, its lines' meanings below.
- *  @param {SVGSVGElement} root @param {{title: string, marks?: Mark[]}} said */
+ *  @param {SVGSVGElement} root @param {{title: string, marks?: Mark[]}} description */
 function alone(root, { title, marks = [] }) {
   const { width, height } = root.viewBox.baseVal;
   const tall = height + LINE * marks.length;

@@ -1,9 +1,9 @@
-/** A box for a text that keeps so much of it, and says what it could not keep. */
+/** A box for a text that keeps so much of it, and passes on what it could not keep. */
 
 import { element, fresh } from "./dom.js";
 
 /** @param {string} label @param {number} limit characters that the box keeps
- *  @param {(full: string | null) => void} onInput told a text that was longer */
+ *  @param {(full: string | null) => void} onInput gets a text that was longer */
 export function textBox(label, limit, onInput) {
   const id = fresh("text");
   const plain = { spellcheck: "false", autocomplete: "off", autocapitalize: "off", dir: "auto" };

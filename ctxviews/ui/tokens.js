@@ -23,15 +23,15 @@ function shadeToken(token, value, share) {
   token.style.backgroundColor = share > 0.02 ? shade(value, share * STRONGEST) : "";
 }
 
-/** Tokens with a shade behind each, as strong as its value. Each tells its value to a pointer, and
- *  its place to the `hand`; `mark` frames the one that is read, `hold` the one that is held, and `shade`
+/** Tokens with a shade behind each, as strong as its value. A pointer shows the value of each, and
+ *  the `hand` gets its place; `mark` frames the one that is read, `hold` the one that is held, and `shade`
  *  has other values, in other strengths: where there is none the token is not read and stays faint. Those at the places in `apart`
  *  are underlined. `write` has other tokens, of which those that begin as before are not made anew.
  *  @param {string[]} tokens @param {ArrayLike<number>} values
  *  @param {{most?: number, digits?: number, names?: string[], apart?: Set<number>,
  *    hand?: Omit<Hand, "at">}} [options] */
 export function shadedTokens(tokens, values, { most, digits = 2, names, apart, hand } = {}) {
-  // it can be focused, so that keys are heard where a token was pressed
+  // it can be focused, so that keys work where a token was pressed
   const text = element("p", { class: "ctx-tokens", ...(hand ? { tabindex: -1 } : {}) });
   const readout = element("p", { class: "ctx-touched", "aria-hidden": "true" });
   /** @type {HTMLElement | undefined} */ let marked;
@@ -96,10 +96,10 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
   });
 }
 
-/** What the shades behind tokens say. @param {number} most @param {number} [digits] */
+/** What the shades behind tokens mean. @param {number} most @param {number} [digits] */
 export function shadeKey(most, digits = 2) {
-  const whole = (/** @type {string} */ said, /** @type {1 | -1} */ sign) => {
-    const text = `${said} to ${signed(sign * most, digits)}`;
+  const whole = (/** @type {string} */ word, /** @type {1 | -1} */ sign) => {
+    const text = `${word} to ${signed(sign * most, digits)}`;
     const made = element("span", { class: "ctx-token ctx-key" }, text);
     shadeToken(made, sign, 1);
     return made;

@@ -1,4 +1,4 @@
-/** A line that says what is waited for and how far it is; it takes no room when it has nothing to say. */
+/** A line that shows what is waited for and how far it is; it takes no room when it is empty. */
 
 import { latest } from "../engine/slices.js";
 import { button } from "./controls.js";
@@ -8,10 +8,10 @@ import { element, failed } from "./dom.js";
 
 export function waitingLine() {
   const bar = element("progress", { max: 1, value: 0, "aria-label": "Working" });
-  const said = element("span", { role: "status" });
+  const status = element("span", { role: "status" });
   let stop = () => {};
   const halt = button("Stop", () => stop());
-  const root = element("p", { class: "ctx-waiting" }, said, " ", bar, " ", halt);
+  const root = element("p", { class: "ctx-waiting" }, status, " ", bar, " ", halt);
   root.hidden = bar.hidden = true;
   return {
     root,
@@ -19,15 +19,15 @@ export function waitingLine() {
     show(words, onStop) {
       stop = onStop ?? (() => {});
       root.className = "ctx-waiting";
-      said.textContent = words;
+      status.textContent = words;
       [bar.value, bar.hidden, halt.hidden, root.hidden] = [0, false, !onStop, false];
     },
     share(/** @type {number} */ done) {
       bar.value = done;
     },
     /** Nothing is waited for; what came of it may stay. @param {string} [words] */
-    end(words = bar.hidden ? (said.textContent ?? "") : "") {
-      said.textContent = words;
+    end(words = bar.hidden ? (status.textContent ?? "") : "") {
+      status.textContent = words;
       root.className = "ctx-quiet";
       bar.hidden = halt.hidden = true;
       root.hidden = !words;
@@ -43,7 +43,7 @@ export async function brought(line, layer, parts, what, signal) {
   return !parts.length || fetched(line, what, (how) => layer.bring(parts, how), signal);
 }
 
-/** Whether something has come: if not, a hand has stopped it or it could not be had, and the line says so.
+/** Whether something has come: if not, a hand has stopped it or it could not be had, and the line explains it.
  *  @param {WaitingLine} line @param {string} what it is, in words
  *  @param {(how: Bringing) => Promise<any>} bring @param {AbortSignal} signal
  *  @returns {Promise<boolean>} or the signal's own error */
@@ -64,17 +64,17 @@ export async function fetched(line, what, bring, signal) {
   }
 }
 
-/** A function that says whether all is here that some heads and tokens need, and fetches what is not:
- *  `again` is called when it has come. What did not come is not asked for at once again.
+/** A function that checks whether all is here that some heads and tokens need, and fetches what is not:
+ *  `again` is called when it has come. What did not come is not requested at once again.
  *  @param {Layer} layer @param {WaitingLine} line @param {() => void} again
  *  @returns {(heads: ArrayLike<number>, ids: ArrayLike<number>, what: string) => boolean} */
 export function needed(layer, line, again) {
   const task = latest();
-  /** @type {string[]} */ let asked = [];
+  /** @type {string[]} */ let requested = [];
   return (heads, ids, what) => {
     const missing = layer.lacks(heads, ids);
-    if (missing.some((part) => !asked.includes(part))) {
-      asked = missing;
+    if (missing.some((part) => !requested.includes(part))) {
+      requested = missing;
       task(async (signal) => {
         if (await brought(line, layer, missing, what, signal)) again();
       }).catch((error) => failed(line.root, error));

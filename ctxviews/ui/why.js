@@ -8,8 +8,8 @@ import { headStyle, lineMark } from "./marks.js";
 import { lighting, pathDrawing } from "./path.js";
 import { UNIT, digitsFor, signed, threeDigits, tokenMark } from "./words.js";
 
-/** @typedef {{name: string, away: string, neuron: number}} Source a token, where it stands, and whom it
- *    tells */
+/** @typedef {{name: string, away: string, neuron: number}} Source a token, where it stands, and the
+ *    neuron that it adds to */
 
 const EQUATION = /** @type {const} */ ([
   ["kernel", "kernel"],
@@ -27,14 +27,14 @@ const SENTENCE =
 /** Opens into path and equation; nothing is computed while it is shut.
  *  @param {{open?: boolean}} [options] */
 export function whyHere({ open = false } = {}) {
-  const said = element("summary");
+  const summary = element("summary");
   const held = element("div");
   let explain = () => {};
   const ways = { class: "ctx-why", open, ontoggle: () => explain() };
-  const root = element("details", ways, said, held);
+  const root = element("details", ways, summary, held);
   lighting(held);
   const show = (/** @type {Source} */ source, /** @type {() => Part[]} */ of) => {
-    said.replaceChildren("Why here: what ", tokenMark(source.name), " adds, head by head");
+    summary.replaceChildren("Why here: what ", tokenMark(source.name), " adds, head by head");
     explain = () => {
       if (!root.open) return;
       const width = held.clientWidth || root.clientWidth;
@@ -74,7 +74,7 @@ function explained(source, parts, width) {
     kind: "ctx-figures",
     columns: [
       "head",
-      ...EQUATION.map(([name, said]) => [lightWord(name, said)]),
+      ...EQUATION.map(([name, word]) => [lightWord(name, word)]),
       [lightWord("neuron", "=\u00a0adds")],
     ],
     rows: [...rows, row("all", sum, "ctx-why-sum")],
@@ -88,22 +88,22 @@ function explained(source, parts, width) {
   return [drawing, scrolling("Why here, head by head", equation), quiet(sentence)];
 }
 
-/** @param {string} part @param {string} said */
-function lightCell(part, said) {
-  const cell = numberCell(said);
+/** @param {string} part @param {string} text */
+function lightCell(part, text) {
+  const cell = numberCell(text);
   cell.dataset.part = part;
   return cell;
 }
 
-/** @param {string} part @param {string} said */
-function lightWord(part, said) {
-  return element("span", { "data-part": part, tabindex: 0 }, said);
+/** @param {string} part @param {string} word */
+function lightWord(part, word) {
+  return element("span", { "data-part": part, tabindex: 0 }, word);
 }
 
 /** @param {Source} source @param {Part} part @param {number} digits @param {number} width */
 function pathOf({ name, away, neuron }, { head, adds, ...part }, digits, width) {
   const row = (part.kernel * part.content) / part.denominator;
-  const said = {
+  const values = {
     token: name,
     place: away,
     kernel: threeDigits(part.kernel),
@@ -114,12 +114,12 @@ function pathOf({ name, away, neuron }, { head, adds, ...part }, digits, width) 
     neuron: `${neuron}: ${signed(adds, digits)}`,
   };
   const alt =
-    `The path of ${name}, ${away}, through head ${head}: kernel ${said.kernel} times content ` +
-    `${said.content} over denominator ${said.denominator} is attention ${said.row}; times value ` +
-    `${said.value} it adds ${signed(adds, digits)} to neuron ${neuron}.`;
+    `The path of ${name}, ${away}, through head ${head}: kernel ${values.kernel} times content ` +
+    `${values.content} over denominator ${values.denominator} is attention ${values.row}; times value ` +
+    `${values.value} it adds ${signed(adds, digits)} to neuron ${neuron}.`;
   const caption = `Through head ${head}; point at another in the table.`;
   const made = [
-    pathDrawing(said, alt, width),
+    pathDrawing(values, alt, width),
     element("figcaption", { class: "ctx-quiet" }, caption),
   ];
   return element("figure", { class: "ctx-path-figure" }, made);

@@ -16,8 +16,8 @@ export function figure(value, digits = 2) {
 /** The same, with a sign above zero as well.
  *  @param {number} value @param {number} [digits] @returns {string} */
 export function signed(value, digits = 2) {
-  const said = figure(value, digits);
-  return Number(value.toFixed(digits)) > 0 ? `+${said}` : said;
+  const fixed = figure(value, digits);
+  return Number(value.toFixed(digits)) > 0 ? `+${fixed}` : fixed;
 }
 
 /** A count. Of Intl.NumberFormat the first costs a phone more than a drawing.
@@ -83,7 +83,7 @@ export function tokenMarks(names) {
 }
 
 /** Digits after the point for numbers up to this size: the page's are Python's to about a hundredth of
- *  their range, so that a step of less than half of that would say what does not hold.
+ *  their range, so that a step of less than half of that would claim what does not hold.
  *  @param {number} most */
 export function digitsFor(most) {
   return Math.min(6, Math.max(1, Math.floor(-Math.log10((most || 1) / 200) + 1e-9)));

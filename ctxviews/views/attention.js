@@ -107,17 +107,17 @@ async function render({ model, el }) {
     ways.update([{ page: "reader", label: "Read this text in the live reader", state }]);
     // at other places than the usual one a circuit is calibrated
     const read = n === layer.n ? [] : layer.calibration.ids;
-    why.root.hidden = !here(heads, read, "what the heads tell neurons");
+    why.root.hidden = !here(heads, read, "the weights from heads to neurons");
     if (why.root.hidden) {
       renewed(path, waiting.root);
       return;
     }
     const circuit = layer.circuit({ n });
     const [neuron] = leading(circuit.summary(circuit.placed(ids), heads));
-    const said = `What each token adds to neuron ${neuron}, which this text excites most. `;
+    const caption = `What each token adds to neuron ${neuron}, which this text excites most. `;
     const scene = { ranking: { circuit, heads }, neuron };
-    renewed(path, element("p", {}, said), ...passageRead(scene, passage, { inText }, why));
-    here(heads, layer.known, "the other passages"); // while this one is looked at
+    renewed(path, element("p", {}, caption), ...passageRead(scene, passage, { inText }, why));
+    here(heads, layer.available, "the other passages"); // while this one is looked at
   };
   const state = () => ({
     ...place.state(),

@@ -14,8 +14,8 @@ import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/links.js";
 import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Told } from "../ui/record.js"
- *  @typedef {Told<typeof RECORD>} Measured
+/** @import { Infer } from "../ui/record.js"
+ *  @typedef {Infer<typeof RECORD>} Measured
  *  @typedef {{domain: [number, number], ticks: number[]}} Axis that both pictures share
  *  @typedef {{head: number, text: number, bound: string, level: number}} Turned
  *  @typedef {Turned & {record: Measured, texts: number[], values: number[], epsilon: number,
@@ -152,7 +152,9 @@ async function render({ model, el }) {
     renewed(picture, textsAndPassages(scene, place, onMove, onPick));
     words.replaceChildren(shareAccount(scene), boundsTable(scene));
     const state = { heads: [now.head] };
-    ways.update([{ page: "explorer", label: "What this head tells neurons: the explorer", state }]);
+    ways.update([
+      { page: "explorer", label: "What this head adds to neurons: the explorer", state },
+    ]);
   };
   return kept({ model, place: el, state: chosen, update });
 }
@@ -221,7 +223,7 @@ function textHistogram(scene, place, onMove) {
     label: "Read the histogram at a denominator",
     value: Math.min(binAt(edges, place), bins - 1),
     digits: digitsOfStep(edges[1]),
-    said: (bin) => ` times the mean: ${counts[bin]} of ${several(texts.length, "text")}`,
+    describe: (bin) => ` times the mean: ${counts[bin]} of ${several(texts.length, "text")}`,
     onMove: (bin) => onMove((bin + 0.5) * edges[1]),
   });
 }
@@ -254,8 +256,8 @@ function passageMark(on, { record, values, text }, named) {
     y: on.area.top + 11,
     "text-anchor": rightwards ? "start" : "end",
   };
-  const said = `${record.passages[text].name}, ${figure(values[text])}`;
-  return [mark, drawn("text", { ...at, class: "ctx-denominators-name" }, said)];
+  const name = `${record.passages[text].name}, ${figure(values[text])}`;
+  return [mark, drawn("text", { ...at, class: "ctx-denominators-name" }, name)];
 }
 
 /** The passages, a line for each domain; hollow where they lie outside the band.
@@ -283,16 +285,16 @@ function passageStrip(scene, rows, names, onPick) {
     const dots = passages.map((i) => ({
       x: on.X(values[i]),
       y,
-      said: `${record.passages[i].name}: ${figure(values[i], 3)}`,
+      title: `${record.passages[i].name}: ${figure(values[i], 3)}`,
       chosen: i === scene.text,
       kind: Math.abs(values[i] - 1) < epsilon ? "ctx-denominators-in" : "ctx-denominators-out",
     }));
     on.add(...spots(dots, [3.6, 6], (i) => onPick(passages[i])));
   });
-  const said =
+  const hint =
     "A dot is a labelled passage, hollow if outside the band; a row is a domain with its mean, " +
     "upright, and the rows are in the order of these means.";
-  return element("div", {}, element("div", {}, on.root), quiet(said));
+  return element("div", {}, element("div", {}, on.root), quiet(hint));
 }
 
 // ---------------------------------------------------------------- words

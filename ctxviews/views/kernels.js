@@ -84,7 +84,7 @@ async function render({ model, el }) {
     renewed(picture, kernelDrawing(kernels, now, title, { width, distance, read }));
     const state = { heads: now.heads, token: now.token };
     ways.update([
-      { page: "explorer", label: "What these heads tell neurons: the explorer", state },
+      { page: "explorer", label: "What these heads add to neurons: the explorer", state },
     ]);
   };
   return kept({ model, place: el, state: chosen, update });
@@ -106,7 +106,7 @@ function halfMass(kernel) {
   return back;
 }
 
-/** A table of the heads with one column for the place that is read, and what says that place.
+/** A table of the heads with one column for the place that is read, and a line about that place.
  *  @param {Float64Array[]} kernels by distance @param {Shown} now @param {string[]} families */
 function numbersOf(kernels, { heads, n }, families) {
   const digits = Math.ceil(Math.log10(n + 1)) + 2; // an even row keeps three of them
@@ -128,11 +128,11 @@ function numbersOf(kernels, { heads, n }, families) {
   });
   const at = (/** @type {number} */ distance) => {
     place.textContent = `weight ${distance} back`;
-    const said = heads.map((head, k) => {
+    const parts = heads.map((head, k) => {
       weights[k].textContent = weight(kernels[k][distance]);
       return `head ${head} ${weights[k].textContent}`;
     });
-    return `${several(distance, "token")} back: ${said.join(", ")}`;
+    return `${several(distance, "token")} back: ${parts.join(", ")}`;
   };
   return { root, at };
 }

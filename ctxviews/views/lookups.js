@@ -12,8 +12,8 @@ import { stateButtons, waysOn } from "../ui/links.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
 import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Test, Told } from "../ui/record.js"
- *  @typedef {Told<typeof RECORD>} LookUpRecord
+/** @import { Infer, Test } from "../ui/record.js"
+ *  @typedef {Infer<typeof RECORD>} LookUpRecord
  *  @typedef {LookUpRecord["neurons"][0]} Neuron
  *  @typedef {Neuron["usual"]} Terms
  *  @typedef {Neuron["prompts"][0]} LookedUp
@@ -234,16 +234,16 @@ function headGrid(at, nHeads, onChange) {
  *  @param {HTMLElement} place
  *  @returns {(prompt: LookedUp, places: number[], chosen: string) => void} draws it */
 function promptReader(place) {
-  /** @type {LookedUp | undefined} */ let known;
+  /** @type {LookedUp | undefined} */ let last;
   let at = 0; // where it is read
   return (prompt, places, chosen) => {
     const { tokens, sources } = prompt;
     const from = (/** @type {number} */ u) =>
       total(places.map((place) => sources[place * tokens.length + u] * THOUSANDTH));
     const values = tokens.map((_, u) => from(u));
-    if (prompt !== known)
+    if (prompt !== last)
       at = values.reduce((best, v, u) => (Math.abs(v) > Math.abs(values[best]) ? u : best), 0);
-    known = prompt;
+    last = prompt;
     const verb = places.length > 1 ? "bring" : "brings";
     const words = `What ${chosen} ${verb} the neuron from each token of the prompt`;
     const reader = tokenReader({
@@ -258,8 +258,8 @@ function promptReader(place) {
     const sums =
       `From the last token ${signed(own)}, from the first ${signed(first)}, ` +
       `from those between ${signed(total(values) - own - first)}. `;
-    const said = quiet(sums, shadeKey(largest(values)));
-    renewed(place, element("p", { class: "ctx-label" }, words), reader, said);
+    const note = quiet(sums, shadeKey(largest(values)));
+    renewed(place, element("p", { class: "ctx-label" }, words), reader, note);
   };
 }
 
@@ -294,7 +294,7 @@ async function render({ model, el }) {
     options: neurons,
     onChange: (neuron) => turn(model, { neuron, prompt: 0 }),
   });
-  const [prompts, heads, said, text] = Array.from({ length: 4 }, () => element("div"));
+  const [prompts, heads, summary, text] = Array.from({ length: 4 }, () => element("div"));
   const tables = element("div", { class: "ctx-split ctx-lookups-tables" });
   const readPrompt = promptReader(text);
   const ways = waysOn(model, stateButtons(model));
@@ -302,7 +302,7 @@ async function render({ model, el }) {
   const all = pick("all heads", () => choose(chosen().neuron.heads));
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, which, prompts),
-    said,
+    summary,
     heads,
     quiet("Choose ", strongest, " or ", all, "."),
     text,
@@ -327,7 +327,7 @@ async function render({ model, el }) {
     if (changed("prompt")) {
       grid = headGrid(now, nHeads, choose);
       heads.replaceChildren(grid);
-      said.replaceChildren(headline(now));
+      summary.replaceChildren(headline(now));
     }
     grid?.update(now.places);
     readPrompt(now.prompt, now.places, inWords(now, nHeads));

@@ -1,6 +1,6 @@
 /** The neuron explorer (chapter 8): which neurons the context can move far, and what moves one.
  *
- *  What waits is asked for in the order in which a reader needs it: the ranking of the chosen heads,
+ *  What takes time is computed in the order in which a reader needs it: the ranking of the chosen heads,
  *  the neuron, its passages; then, unseen, the tables of the other heads, so that to toggle one
  *  later is a matter of milliseconds. */
 
@@ -14,7 +14,7 @@ import { neuronSection } from "../explorer/neuron.js";
 import { domainsSection, passageSection } from "../explorer/passages.js";
 import {
   firstColumn,
-  headsSaid,
+  headsName,
   rankingOf,
   sceneOf,
   toolsOf,
@@ -26,7 +26,7 @@ import { eachFrame, element, failed, quiet } from "../ui/dom.js";
 import { labelTable } from "../ui/labels.js";
 import { ofModels } from "../ui/models.js";
 import { downloaded, layerOf } from "../ui/source.js";
-import { heard, kept } from "../ui/state.js";
+import { kept, observe } from "../ui/state.js";
 import { brought, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/links.js";
 import { several } from "../ui/words.js";
@@ -34,7 +34,7 @@ import { several } from "../ui/words.js";
 /** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js" */
 
 const LABELLED = 5; // tokens of a neuron in the table of labels
-const IDLE = 50; // milliseconds after which a browser that does not tell may have nothing to do
+const IDLE = 50; // milliseconds after which a browser that does not report it may have nothing to do
 
 /** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, token, neuron, pinned,
  *  passage, search */
@@ -128,17 +128,17 @@ async function render({ model, el }) {
     const { heads, token } = now;
     const circuit = layer.circuit({ token });
     const unread = heads.filter((head) => layer.lacks([head], []).length);
-    const what = unread.length ? `the readout of ${headsSaid(unread)}` : "the vocabulary";
-    if (!(await brought(waiting, layer, layer.lacks(unread, layer.known), what, signal))) {
+    const what = unread.length ? `the readout of ${headsName(unread)}` : "the vocabulary";
+    if (!(await brought(waiting, layer, layer.lacks(unread, layer.available), what, signal))) {
       tools.go({ heads: ranking?.heads ?? [] });
       return;
     }
     if (!circuit.prepared(heads)) {
-      waiting.show(`Ranking ${several(layer.nNeurons, "neuron")} by ${headsSaid(heads)}`);
+      waiting.show(`Ranking ${several(layer.nNeurons, "neuron")} by ${headsName(heads)}`);
       await circuit.prepare(heads, { signal, onProgress: waiting.share });
     }
     signal.throwIfAborted();
-    if (!roomy() && !layer.told(circuit, heads)) await circuit.rank(heads, signal); // a hand is not to wait for it
+    if (!roomy() && !layer.packedRanking(circuit, heads)) await circuit.rank(heads, signal); // a hand is not to wait for it
     const found = near.get(ranked) ?? rankingOf(circuit, heads);
     if (!ranking) await firstColumn(now, found, signal); // later the list follows a turn at once
     ranking = found;
@@ -151,7 +151,7 @@ async function render({ model, el }) {
     body.removeAttribute("aria-busy");
     repaint();
     if (!roomy() && layer.fixed) return;
-    await circuit.rank(heads, signal); // where the file told it, too: a turn starts from it
+    await circuit.rank(heads, signal); // even if the file has it: a turn starts from it
     if (!roomy()) return;
     const here = layer.everyHead.filter((head) => !layer.lacks([head], []).length);
     for (const head of here) await circuit.prepare([head], { signal });
@@ -173,11 +173,11 @@ async function render({ model, el }) {
   tools.again = second;
   tools.scene = () => /** @type {Scene} */ (scene);
   // a ranking begins with the hand, not with the picture after it
-  const hear = () => follow(state());
-  const deaf = heard(model, ["heads", "token"], hear);
+  const start = () => follow(state());
+  const unobserve = observe(model, ["heads", "token"], start);
   return () => {
     end();
-    deaf();
+    unobserve();
     task(async () => {});
   };
 }
@@ -185,7 +185,7 @@ async function render({ model, el }) {
 /** What a ranking is of, in words. @param {{heads: number[], token: number}} turned */
 const keyOf = ({ heads, token }) => `${heads} ${token}`;
 
-/** Whether tables may be made that nobody has asked for: they cost a phone its battery and up to some
+/** Whether tables may be made before they are needed: they cost a phone its battery and up to some
  *  hundred megabytes. @returns {boolean} */
 function roomy() {
   return matchMedia("(hover: hover) and (min-width: 40rem)").matches;

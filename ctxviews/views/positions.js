@@ -1,7 +1,7 @@
 /** What a head's scores depend on, wherever a model keeps its positions: where, what, and both
  *  (chapter 11).
  *
- *  No layer is needed: Python has asked each model's first layer. Scores are in nats, distances in
+ *  No layer is needed: Python has computed with each model's first layer. Scores are in nats, distances in
  *  tokens back from the destination. */
 
 import { either, headChoice } from "../ui/controls.js";
@@ -13,9 +13,9 @@ import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/links.js";
 import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Test, Told } from "../ui/record.js"
- *  @typedef {Told<typeof RECORD>} Asked
- *  @typedef {Told<typeof HEAD>} Head
+/** @import { Infer, Test } from "../ui/record.js"
+ *  @typedef {Infer<typeof RECORD>} PositionRecord
+ *  @typedef {Infer<typeof HEAD>} Head
  *  @typedef {{kind: number, head: number}} Turned */
 
 const TOKENS = [
@@ -108,7 +108,7 @@ async function render({ model, el }) {
 
 // ---------------------------------------------------------------- where
 
-/** @param {Asked} record @param {Head} head @param {number} width @param {number} place
+/** @param {PositionRecord} record @param {Head} head @param {number} width @param {number} place
  *  @param {(place: number) => void} onMove */
 function whereDrawing({ n, distances }, { kernel, effective }, width, place, onMove) {
   const weights = kernel.map(Math.exp);
@@ -136,7 +136,7 @@ function decade(value, way) {
   return 10 ** (way * Math.ceil(way * Math.log10(value) - 1e-9));
 }
 
-/** Lets a reader ask a chart for one of the record's distances.
+/** Lets a reader read a chart at one of the record's distances.
  *  @param {Chart} on @param {number[]} distances
  *  @param {Omit<Parameters<typeof readable>[1], "max">} reader */
 function readAlong(on, distances, reader) {
@@ -154,7 +154,7 @@ function readAlong(on, distances, reader) {
 
 // ---------------------------------------------------------------- what, and both
 
-/** @param {Asked} record @param {Head} head @param {number} width @param {number} place
+/** @param {PositionRecord} record @param {Head} head @param {number} width @param {number} place
  *  @param {(place: number) => void} onMove */
 function bothDrawing({ n, distances }, { tokens }, width, place, onMove) {
   const all = tokens.flatMap(({ more }) => more);

@@ -1,4 +1,4 @@
-/** What a text tells the neurons, while it is typed (chapters 5 and 9); two texts side by side.
+/** What the heads add to the neurons on a text, while it is typed (chapters 5 and 9); two texts side by side.
  *
  *  A text is read as the model would: its first token, then the text's own, with the destination
  *  at the last one. A keystroke is seen at once, with the next picture come tokens, shades and the
@@ -16,7 +16,7 @@ import { csvButton } from "../ui/csv.js";
 import { element, failed, guarded, quiet } from "../ui/dom.js";
 import { ofModels } from "../ui/models.js";
 import { downloaded, layerOf } from "../ui/source.js";
-import { heard, inStep, kept, turn } from "../ui/state.js";
+import { inStep, kept, observe, turn } from "../ui/state.js";
 import { svgButton } from "../ui/svg.js";
 import { brought, waitingLine } from "../ui/waiting.js";
 import { waysOn } from "../ui/links.js";
@@ -28,10 +28,10 @@ async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
   if (!layer.byteLevel || layer.bothSides) {
-    const said = layer.byteLevel
+    const reason = layer.byteLevel
       ? "This model reads a text from both sides at once: there is no text so far."
       : "This model’s tokenizer is no byte-level one, so a page cannot read text for it.";
-    el.replaceChildren(element("p", {}, said));
+    el.replaceChildren(element("p", {}, reason));
     return undefined;
   }
   const reader = new LayerReader(layer);
@@ -56,7 +56,7 @@ async function render({ model, el }) {
     choose: (/** @type {number} */ neuron) => turn(model, { neuron }),
     forget: () => (found.auto = null),
     typed: () => {
-      // what was typed is seen first; what it says is worked out between two pictures
+      // what was typed is seen first; what follows from it is computed between two pictures
       requestAnimationFrame(async () => {
         await nextTurn();
         guarded(el, state)();
@@ -84,7 +84,7 @@ async function render({ model, el }) {
   const drawings = OF_TEXTS.map(({ label }, i) =>
     svgButton(`${label}’s lines as SVG`, () => {
       const { neuron, heads } = /** @type {Scene} */ (scene);
-      const title = `${label}: what it says to neuron ${neuron}`;
+      const title = `${label}: what it adds to neuron ${neuron}`;
       const name = [layer.model, `neuron ${neuron}`, `heads ${heads.join(" ")}`, label];
       return { name, title, root: sides[i].root.querySelector(".ctx-readable svg") };
     }),
@@ -112,14 +112,14 @@ async function render({ model, el }) {
     ...sharing.parts,
   );
 
-  // heads and tokens that are not here yet are asked for; what was there goes on until they are
+  // heads and tokens that are not here yet are requested; what was there goes on until they come
   let heads = layer.usual;
-  /** @type {Set<number>} */ const asked = new Set(); // once, whether or not they came
+  /** @type {Set<number>} */ const requested = new Set(); // once, whether or not they came
   /** @param {Scene} now @param {AbortSignal} signal */
   const bring = async ({ wanted, texts }, signal) => {
-    const rare = texts.flatMap(({ ids }) => ids).filter((id) => !asked.has(id));
+    const rare = texts.flatMap(({ ids }) => ids).filter((id) => !requested.has(id));
     const ofHeads = layer.lacks(wanted, []);
-    const ofTokens = layer.lacks([], [...rare, ...layer.known]);
+    const ofTokens = layer.lacks([], [...rare, ...layer.available]);
     if (!ofHeads.length && !ofTokens.length) return;
     if (!layer.waits) await new Promise((done) => setTimeout(done, QUIET));
     signal.throwIfAborted();
@@ -127,7 +127,7 @@ async function render({ model, el }) {
       turn(model, { heads });
     if (await brought(waiting, layer, ofTokens, "rarer tokens of the texts", signal))
       sides.forEach((side) => side.forget());
-    for (const id of rare) asked.add(id);
+    for (const id of rare) requested.add(id);
     tools.again();
   };
   const task = latest();
@@ -164,7 +164,7 @@ async function render({ model, el }) {
   };
   /** @param {ReturnType<typeof state>} now @param {Changed} changed */
   const update = ({ first, second, ...now }, changed) => {
-    const width = sides[0].width(); // asked before anything changes
+    const width = sides[0].width(); // measured before anything changes
     const apart = compare(first.reading.ids, second.reading.ids);
     scene = sceneOf(now, [first, second], apart, sides, found);
     for (const [i, text] of scene.texts.entries()) {
@@ -176,7 +176,7 @@ async function render({ model, el }) {
     between.show(found.listed[2], scene.neuron);
     caption.update(scene, found);
     relink({ first, second, neuron: scene.neuron });
-    if (changed("first", "second", "asked", "typings", "wanted")) work(scene);
+    if (changed("first", "second", "chosenNeuron", "typings", "wanted")) work(scene);
   };
   // texts and cursors are set anew whenever they are named: a box and a hand are ahead of both
   const named = (/** @type {"text" | "cursor"} */ kind) => OF_TEXTS.map((of) => of[kind]);
@@ -191,12 +191,12 @@ async function render({ model, el }) {
     place();
   };
   fill();
-  const deaf = [heard(model, named("text"), fill), heard(model, named("cursor"), place)];
+  const observers = [observe(model, named("text"), fill), observe(model, named("cursor"), place)];
   const traits = ["heads", "neuron", "shades", ...OF_TEXTS.map(({ window }) => window)];
   const end = kept({ model, place: el, traits, state, update });
   tools.again = end.again;
   return () => {
-    [end, sharing.end, ...deaf].forEach((stop) => stop());
+    [end, sharing.end, ...observers].forEach((stop) => stop());
     task(async () => {});
   };
 }

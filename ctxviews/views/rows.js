@@ -168,7 +168,7 @@ async function render({ model, el }) {
       { page: "explorer", label: "Head by head: the explorer", state: explored },
       { page: "reader", label: "Read this text in the live reader", state: read },
     ]);
-    here([], layer.known, "the other passages"); // while this one is looked at
+    here([], layer.available, "the other passages"); // while this one is looked at
   };
   /** @returns {Turned} */
   const state = () => ({

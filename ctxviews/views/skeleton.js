@@ -5,19 +5,19 @@
  *  one event name at a time) and nothing more. It exports `render`. Its state is a handful of traits,
  *  which a page takes from `data-state` and keeps in its address: behind the view's name
  *  (`#rows.head=3`) or, where the page is the view's own (`data-addressed`), without it. What views
- *  share lies beside it: `engine/` computes and knows no page, `ui/` draws and knows no model, `types.js`
- *  names what they speak of; large views have a folder of their own around a `scene.js`, which says
+ *  share lies beside it: `engine/` computes and needs no page, `ui/` draws and needs no model, `types.js`
+ *  names their types; large views have a folder of their own around a `scene.js`, which holds
  *  what is shown.
  *
  *  What it keeps to.
  *  - One way to stay in step: `kept` calls `update(state, changed)` with the sound state, now and at the
- *    next picture after something was turned; `changed("head", "n")` says what to compute again. A
+ *    next picture after something was turned; `changed("head", "n")` decides what to compute again. A
  *    control turns a trait (`turn`) and is itself set by `update`: nothing is drawn from what it holds.
  *  - Numbers come from the engine, of the layer that `layerOf` fetches by name (layerfile.py,
- *    askedfile.py, neuronfile.py), or from a record that Python makes (record.py). A test holds what is
+ *    fixedfile.py, neuronfile.py), or from a record that Python makes (record.py). A test holds what is
  *    shown against ctxlib.
- *  - Texts are never markup: elements and text nodes by `ui/dom.js` (a test says so). What an address
- *    says is checked (`sound`), and nonsense falls back.
+ *  - Texts are never markup: elements and text nodes by `ui/dom.js` (a test checks it). What an address
+ *    holds is checked (`sound`), and nonsense falls back.
  *  - `bundle.py` wraps all modules into one for notebooks: they import by name, in no circle, and export
  *    functions, classes and constants. No build step, no framework, nothing from another host.
  *  - Controls are the browser's own, so a keyboard reaches them; colour is never alone; a picture stands
@@ -26,7 +26,7 @@
  *  A new one.
  *  1. Copy this file. State what it answers in the first line, what it computes in functions of
  *     numbers, what it shows in `update`; name its traits in `state` and in `controls`. `ui/` has
- *     the parts: choices and sliders, tables, charts that are read by pointer, keys and ears
+ *     the parts: choices and sliders, tables, charts that are read by pointer, keys and screen reader
  *     (`readable`), shaded texts, `whyHere`.
  *  2. Declare it in views.py, its traits with what they refuse, and name it in `__init__.pyi`:
  *         class Shares(LayerView):
@@ -72,7 +72,7 @@ function drawing(shares, head, width) {
 /** @param {{model: Model, el: HTMLElement}} view traits: head */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
-  if (!layer) return undefined; // a line says why, or the view was taken away
+  if (!layer) return undefined; // a line explains why, or the view was removed
   const state = () => ({ head: sound(model, "head", below(layer.nHeads), 0) });
   const controls = controlRow({
     head: headChoice({ count: layer.nHeads, onChange: (head) => turn(model, { head }) }),

@@ -43,13 +43,13 @@ def export(work: Path, out: Path) -> None:
         for checkpoint in sorted(folder.glob("at-*.safetensors")):
             place = out / f"{name}-{checkpoint.stem.removeprefix('at-')}"
             facts = {"sha256": digest(checkpoint), "tokens": result["tokens"]}
-            told = place / "run.json"
-            if told.exists() and json.loads(told.read_text()) == facts:
+            record = place / "run.json"
+            if record.exists() and json.loads(record.read_text()) == facts:
                 continue
             recipe = recipe_of(result)
             save_half(as_model(load_file(checkpoint), recipe), place)
             save_tokenizer(work / "tokenizer.json", recipe.n_ctx, place)
-            told.write_text(json.dumps(facts))
+            record.write_text(json.dumps(facts))
 
 
 def compute(chapter: Path, given: Mapping[str, Sequence[str] | None]) -> None:
@@ -59,12 +59,12 @@ def compute(chapter: Path, given: Mapping[str, Sequence[str] | None]) -> None:
     Raises ValueError for a chapter without such a parameter, and where none of its own is given.
     """
     code = "\n".join(c.source for c in jupytext.read(chapter).cells if c.cell_type == "code")
-    asked = re.findall(rf"(?m)^({'|'.join(given)}) = None", code)
-    if not asked:
+    needed = re.findall(rf"(?m)^({'|'.join(given)}) = None", code)
+    if not needed:
         raise ValueError(f"{chapter.name} has no parameter {' = None or '.join(given)} = None")
-    if not any(given[name] for name in asked):
-        raise ValueError(f"{chapter.name} needs {' or '.join(asked)}")
-    for name in asked:
+    if not any(given[name] for name in needed):
+        raise ValueError(f"{chapter.name} needs {' or '.join(needed)}")
+    for name in needed:
         code = re.sub(rf"(?m)^{name} = None", f"{name} = {given[name]!r}", code)
     exec(compile(code, chapter, "exec"), {"__name__": "__main__", "display": display})
 
