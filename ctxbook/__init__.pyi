@@ -2,6 +2,7 @@ from . import (
     figures,
     ledgers,
     nulls,
+    spelling,
 )
 from .bounds import (
     Claim,
@@ -38,6 +39,9 @@ from .ledgers import (
     ledger,
     on_real,
 )
+from .spelling import (
+    SpellingProbe,
+)
 
 __all__ = [
     "DATA",
@@ -48,6 +52,7 @@ __all__ = [
     "Estimate",
     "Finding",
     "Published",
+    "SpellingProbe",
     "by_document",
     "evidence",
     "figures",
@@ -66,6 +71,7 @@ __all__ = [
     "over",
     "published",
     "published_figures",
+    "spelling",
     "widest",
     "with_interval",
 ]
