@@ -26,6 +26,9 @@ from .intervals import (
     widest,
     with_interval,
 )
+from .interventions import (
+    InterventionRun,
+)
 from .kept import (
     DATA,
     evidence,
@@ -51,6 +54,7 @@ __all__ = [
     "Claim",
     "Estimate",
     "Finding",
+    "InterventionRun",
     "Published",
     "SpellingProbe",
     "by_document",
