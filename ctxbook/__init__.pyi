@@ -23,7 +23,6 @@ from .intervals import (
     half_masks,
     halves,
     median_over_neurons,
-    widest,
     with_interval,
 )
 from .interventions import (
@@ -76,6 +75,5 @@ __all__ = [
     "published",
     "published_figures",
     "spelling",
-    "widest",
     "with_interval",
 ]

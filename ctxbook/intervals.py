@@ -189,20 +189,3 @@ def median_over_neurons(
         return float(per_neuron[column].nanquantile(0.5))
 
     return of_drawn
-
-
-def widest(
-    statistic: Callable[[np.ndarray], float], texts: Sequence[Text], draws: int = 999
-) -> tuple[float, float, str]:
-    """Return the wider of two 95% intervals, and the unit that was drawn: documents, or whole
-    domains, in case texts of one domain are alike in what is measured.
-
-    >>> texts = cx.texts.collection(weights, 100)
-    >>> of_python = np.array([text.domain == "python" for text in texts])
-    >>> *_, unit = cb.widest(lambda drawn: of_python[drawn].mean(), texts)
-    >>> unit
-    'domain'
-    """
-    units = ["document", "domain"] if len({text.domain for text in texts}) > 1 else ["document"]
-    ends = [(*by_document(statistic, texts, draws, unit), unit) for unit in units]
-    return max(ends, key=lambda interval: interval[1] - interval[0])
