@@ -29,8 +29,6 @@ MODELS = None  # real models that are run for what is kept: make evidence CHAPTE
 
 # %% tags=["remove-input"]
 import json
-import re
-import tomllib
 from difflib import SequenceMatcher
 from html import escape
 
@@ -52,12 +50,11 @@ NEURON = 6419  # found in chapter 7
 FULL = 0.5  # has the full shade
 
 
-def decode_tokens(side):
+def spelled(side):
     """The paragraph in British (0) or American (1) spelling."""
-    table = tomllib.loads((cb.DATA / "spelling.toml").read_text(encoding="utf-8"))
-    pairs = [pair.split() for of_rule in table.values() for pair in of_rule]
-    form = {word: pair[side] for pair in pairs for word in pair}
-    return re.sub(r"[a-z]+", lambda word: form.get(word[0], word[0]), PARAGRAPH)
+    pair_of = cb.spelling.pair_of()
+    parts = cb.spelling.respelled(PARAGRAPH, lambda word: pair_of[word.group()][side])
+    return "".join(part for part, _ in parts)
 
 
 def run_on(file, sum_of):
@@ -79,7 +76,7 @@ def run_on(file, sum_of):
         layer.self_attn.o_proj.weight.T @ (gain * layer.mlp.gate_proj.weight[NEURON])
     ).unflatten(0, (fixed.n_heads, -1))
     for side in (0, 1):
-        ids = begin + fixed.tokenizer.encode(decode_tokens(side), add_special_tokens=False)
+        ids = begin + fixed.tokenizer.encode(spelled(side), add_special_tokens=False)
         with torch.no_grad():
             model(torch.tensor([ids]))
         scale = (seen["mid"].square().mean(-1) + fixed.readout.eps).sqrt()
@@ -181,7 +178,7 @@ higher = [int((row > 0).sum()) for row in more]
 r = float(
     torch.corrcoef(torch.stack([torch.cat([side[k] for side in both]) for k in (2, 3)]))[0, 1]
 )
-differ = [a != b for a, b in zip(*(decode_tokens(k).split() for k in (0, 1)), strict=True)]
+differ = [a != b for a, b in zip(*(spelled(k).split() for k in (0, 1)), strict=True)]
 texts = [
     t
     for t in cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), 250)

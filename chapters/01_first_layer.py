@@ -62,24 +62,22 @@ What does the model expect next?
 """
 
 # %% tags=["hide-input"]
-unseen = [text for text in study.texts if text.half == "B"] or study.texts
+_, unseen = cb.halves(study.texts)
 three = [next((t for t in unseen if t.domain == d), unseen[0]) for d in DOMAINS]
 pages = study.fixed.prepare(three)  # page source
 with torch.inference_mode():
     expected = model(pages)[:, -1].softmax(-1).cpu()  # page vocab
 
 
-def decode_tokens(ids):
+def decoded(ids):
     return cx.texts.decode_tokens(weights, ids.tolist())
 
 
 pd.DataFrame(
     {
-        "ends": ["".join(map(str, decode_tokens(page[-9:]))) for page in pages],
+        "ends": ["".join(map(str, decoded(page[-9:]))) for page in pages],
         "expected next": [
-            ", ".join(
-                f"{t!r} {v:.2f}" for t, v in zip(decode_tokens(p.indices), p.values, strict=True)
-            )
+            ", ".join(f"{t!r} {v:.2f}" for t, v in zip(decoded(p.indices), p.values, strict=True))
             for p in (e.topk(4) for e in expected)
         ],
     },
@@ -163,7 +161,7 @@ with torch.inference_mode():
     _, cache = model.run_with_cache(x[None], stop_at_layer=1, device="cpu")
 stream = cache["blocks.0.hook_resid_pre"][0]
 vectors = {
-    f"what: the row of {decode_tokens(x[i : i + 1])[0]!r} in W_E": what,
+    f"what: the row of {decoded(x[i : i + 1])[0]!r} in W_E": what,
     f"where: row {i} of W_pos": where,
     "their sum": r_i,
     "the model's own residual stream": stream[i],
@@ -241,7 +239,7 @@ Here is the end of the page as the head with the most uneven row on it sees it f
 spread = cx.effective_tokens(row)
 narrow, broad = int(spread.argmin()), int(spread.argmax())
 begin, grey = max(0, n - 110), cb.figures.COLORS[7]
-pieces = list(map(str, decode_tokens(x[begin:])))
+pieces = list(map(str, decoded(x[begin:])))
 caption = f"Head {narrow}. The page goes on before the first word shown."
 cb.figures.shaded_text(pieces, row[narrow, begin:], caption, grey)
 
@@ -368,12 +366,12 @@ def written(tokens):
 
 passages = study.fixed.prepare(study.passages)
 rng = np.random.default_rng(0)
-deals = np.stack([rng.permutation(study.domains) for _ in range(200)])  # draw text
+deals = cb.nulls.permuted(study.domains, 200, rng)  # draw text
 
 
 def shuffled():
     """The passages, each with its tokens in another order; BOS and the last token stay."""
-    order = np.stack([rng.permutation(np.arange(1, n)) for _ in passages])
+    order = cb.nulls.permuted(np.arange(1, n), len(passages), rng)
     mixed = passages.clone()
     mixed[:, 1:n] = passages.gather(1, torch.from_numpy(order))
     return mixed

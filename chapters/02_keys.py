@@ -492,9 +492,8 @@ def typical_tv(name, summary):
     def typical(drawn):
         return cb.over(np.median(of_text[drawn], 0), broad, summary)
 
-    here, interval = typical(slice(None)), cb.by_document(typical, passages)
-    measured = f"median TV, {name}"
-    return cb.Claim("tv", measured, here, interval, digits=3)
+    here = cb.with_interval(typical, passages)
+    return cb.Claim("tv", f"median TV, {name}", *here.for_claim, digits=3)
 
 
 def over_some(octave):

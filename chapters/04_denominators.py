@@ -307,10 +307,8 @@ Half A of the texts is for choosing, half B for judging, and no document is in b
 
 
 # %%
-half_A = np.array([text.half != "B" for text in texts])
-if half_A.all() or not half_A.any():  # texts that have no halves
-    half_A = np.arange(len(texts)) % 2 == 0
-A, B = denom[half_A], denom[~half_A]  # text head
+half_A, half_B = cb.half_masks(texts)
+A, B = denom[half_A], denom[half_B]  # text head
 
 page = cx.softmax_denominators(study.fixed, [study.calibration_text])[0]  # head
 middle = A[(A.log() - A.log().mean(0)).abs().mean(1).argmin()]  # head
@@ -567,7 +565,7 @@ Intervals are over documents. What is averaged over heads is weighted by varianc
 
 # %% tags=["hide-input", "nbval-check-output"]
 is_broad = (effective > cx.heads.BROAD).numpy()
-in_A, in_B = ([t for t, a in zip(texts, half_A, strict=True) if a == side] for side in (1, 0))
+in_A, in_B = cb.halves(texts)
 denom_np = denom.numpy()
 
 
@@ -577,10 +575,9 @@ def spoken(values):
     return float((np.asarray(values) * weight).sum() / weight.sum()) if is_broad.any() else np.nan
 
 
-def judged(statistic, of=texts, draws=399):
+def judged(statistic, of=texts):
     """On all documents, and where it lies when others had been read."""
-    everything = np.arange(len(of))
-    return float(statistic(everything)), cb.by_document(statistic, of, draws=draws)
+    return cb.with_interval(statistic, of, 399).for_claim
 
 
 def left_over(drawn):

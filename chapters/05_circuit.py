@@ -50,8 +50,7 @@ weights = cx.LayerWeights.of(model)
 study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV)
 passages, n, heads = study.passages, study.n, study.heads
 calibration_text, circuit = study.calibration_text, study.circuit
-half_A = [text for text in study.texts if text.half == "A"] or study.texts
-half_B = [text for text in study.texts if text.half == "B"] or study.texts
+half_A, half_B = cb.halves(study.texts)
 J = cx.find_neurons(circuit, threshold=-np.inf).index[:NEURONS].tolist()
 kind = np.array([text.domain for text in half_B])
 print(
@@ -594,22 +593,6 @@ Intervals are by document of half B. Where a source speaks in words, the conditi
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-def measured(statistic, of=half_B):
-    """On all documents, and where it lies when others had been read."""
-    return float(statistic(np.arange(len(of)))), cb.by_document(statistic, of)
-
-
-def median_r(approx, true):
-    """r of the median neuron, as a statistic of the texts that are drawn."""
-    approx, true = (v.double().numpy() for v in (approx, true))
-
-    def of_drawn(drawn):
-        p, q = (v[drawn] - v[drawn].mean(0) for v in (approx, true))
-        return np.median((p * q).sum(0) / np.sqrt((p * p).sum(0) * (q * q).sum(0)))
-
-    return of_drawn
-
-
 def beyond_chance(drawn):
     """Cohen's kappa of the circuit and the model on whether a neuron fires, median."""
     p, q = fires[drawn].mean(0), says[drawn].mean(0)
@@ -623,7 +606,9 @@ shared_only = [
     cx.evaluation.approx_summary(circuit, few, ["kernel"])[:, J] for few in x_B.split(32)
 ]
 worst = true_asked[int(np.argmin(asked_r))]
-r_all, ends_all = measured(median_r(summary_B, truth))
+r_all = cb.with_interval(cb.median_over_neurons("r", summary_B, truth), half_B)
+shared_r = cb.with_interval(cb.median_over_neurons("r", torch.cat(shared_only), truth), half_B)
+worst_r = cb.with_interval(cb.median_over_neurons("r", summary_B[some], worst), half_B[some])
 
 cb.ledger(
     model,
@@ -639,20 +624,20 @@ cb.ledger(
     cb.Claim(
         "one_kernel_will_do",
         "r with the shared kernel alone, median neuron",
-        *measured(median_r(torch.cat(shared_only), truth)),
+        *shared_r.for_claim,
     ),
     cb.Claim(
-        "median_r", "r of summary and truth over half B, median neuron", r_all, ends_all, digits=4
+        "median_r", "r of summary and truth over half B, median neuron", *r_all.for_claim, digits=4
     ),
     cb.Claim(
         "agrees_on_decisions",
         "agreement whether a neuron fires, beyond chance, own token at n, median",
-        *measured(beyond_chance),
+        *cb.with_interval(beyond_chance, half_B).for_claim,
     ),
     cb.Claim(
         "bag_for_other_tokens",
         f"r of the circuit for {TOKEN!r} when another token asks, the worst of {len(asked_r)}",
-        *measured(median_r(summary_B[some], worst), half_B[some]),
+        *worst_r.for_claim,
     ),
 )
 
@@ -665,8 +650,8 @@ r"""
 
 # %% tags=["hide-input", "nbval-check-output"]
 cb.finding(
-    f"The stable heads write a bag of tokens: r with what they add lies between {ends_all[0]:.3f} and {ends_all[1]:.3f} (95%, by document).",
-    holds=bool(ends_all[0] > 0.9),
+    f"The stable heads write a bag of tokens: r with what they add lies between {r_all.low:.3f} and {r_all.high:.3f} (95%, by document).",
+    holds=r_all.low > 0.9,
 )
 
 # %% tags=["hide-input", "nbval-check-output"]

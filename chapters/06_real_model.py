@@ -224,26 +224,15 @@ class First:
 
 
 def r_and_fvu(guess, true):
-    """Medians over neurons of r and FVU, as a statistic of the texts that are drawn."""
-    center = true.mean(0)
-    p, q = guess - center, true - center
-    parts = p, q, p * p, q * q, p * q
-
-    def of_drawn(drawn):
-        weight = torch.bincount(torch.as_tensor(drawn), minlength=len(p)).float()
-        P, Q, PP, QQ, PQ = (weight @ part / weight.sum() for part in parts)
-        vp, vq, both = PP - P * P, QQ - Q * Q, PQ - P * Q
-        each = torch.stack([both / (vp * vq).sqrt(), (PP + QQ - 2 * PQ) / vq])
-        return each.quantile(0.5, dim=1).numpy()
-
-    return of_drawn
+    """Medians over neurons of both."""
+    everything = np.arange(len(true))
+    return [cb.median_over_neurons(of, guess, true)(everything) for of in ("r", "fvu")]
 
 
-def interval(guess, true, texts, draws=199):
-    """Both, and their 95% intervals had other documents been read."""
-    statistic = r_and_fvu(guess, true)
-    ends = [cb.by_document(lambda d, k=k: statistic(d)[k], texts, draws) for k in (0, 1)]
-    return statistic(np.arange(len(true))), np.array(ends)
+def with_intervals(guess, true, texts):
+    """Both, with their 95% intervals had other documents been read."""
+    both = (cb.median_over_neurons(of, guess, true) for of in ("r", "fvu"))
+    return [cb.with_interval(of, texts, 199) for of in both]
 
 
 def held_against(first):
@@ -251,25 +240,27 @@ def held_against(first):
     interval: had other documents been read, or other pages calibrated, whichever is wider.
     """
     J, B = first.J, first.B
-    all_of_B, true, inside = np.arange(len(B)), first.truth[B], first.z[B]
-    (r, fvu), ends = interval(first.told(inside, J), true[:, J], first.on_B)
+    true, inside = first.truth[B], first.z[B]
+    one_page = with_intervals(first.told(inside, J), true[:, J], first.on_B)
     pages = np.random.default_rng(SEED).choice(first.A.numpy(), PAGES, replace=False)
     by_page = [
-        r_and_fvu(first.told(inside * page[:, None], J), true[:, J])(all_of_B)
+        r_and_fvu(first.told(inside * page[:, None], J), true[:, J])
         for page in first.on_pages(first.x[pages])
     ]
     over_pages = np.quantile(by_page, [0.025, 0.975], axis=0).T
-    wider = np.where(np.ptp(over_pages, axis=1) > np.ptp(ends, axis=1), *(over_pages.T, ends.T)).T
-    (own_r, own_fvu), own_ends = interval(first.own[:, J], true[:, J], first.on_B)
+    r, fvu = (
+        of._replace(low=low, high=high, unit="page") if high - low > of.high - of.low else of
+        for of, (low, high) in zip(one_page, over_pages, strict=True)
+    )
+    own_r, own_fvu = with_intervals(first.own[:, J], true[:, J], first.on_B)
     return {
-        "r": (r, wider[0]),
-        "FVU": (fvu, wider[1]),
-        "own r": (own_r, own_ends[0]),
-        "own FVU": (own_fvu, own_ends[1]),
-        "even r": r_and_fvu(first.told(first.even[B], J), true[:, J])(all_of_B)[0],
-        "of all": r_and_fvu(first.told(inside), true)(all_of_B),
-        "own of all": r_and_fvu(first.own, true)(all_of_B),
-        "pages": over_pages,
+        "r": r,
+        "FVU": fvu,
+        "own r": own_r,
+        "own FVU": own_fvu,
+        "even r": r_and_fvu(first.told(first.even[B], J), true[:, J])[0],
+        "of all": r_and_fvu(first.told(inside), true),
+        "own of all": r_and_fvu(first.own, true),
     }
 
 
@@ -347,9 +338,9 @@ The circuit takes the denominators of these heads, and LayerNorm's scale, from o
 held = {"qwen": held_against(qwen)}
 
 
-def shown(value, ends=(), digits=2):
+def shown(*estimate, digits=2):
     """A number, with its interval."""
-    number, *rest = (f"{v:.{digits if v < 10 else 0}f}" for v in (value, *ends))
+    number, *rest = (f"{v:.{digits if v < 10 else 0}f}" for v in estimate[:3])
     return f"{number} [{', '.join(rest)}]" if rest else number
 
 
@@ -360,7 +351,7 @@ own_r, own_fvu = q["own r"][0], q["own FVU"][0]
 compared = pd.DataFrame(
     {
         f"r, {MANY} strongest": [shown(*q["r"]), shown(*q["own r"], digits=3), published_r],
-        f"FVU, {MANY} strongest": [shown(*q["FVU"]), shown(*q["own FVU"], 3), published_fvu],
+        f"FVU, {MANY} strongest": [shown(*q["FVU"]), shown(*q["own FVU"], digits=3), published_fvu],
         "r, all": [shown(q["of all"][0]), shown(q["own of all"][0], digits=3), ""],
         "FVU, all": [shown(q["of all"][1]), shown(q["own of all"][1], digits=3), ""],
     },
@@ -375,13 +366,13 @@ display(
     cb.finding(
         f"That is what is published for GPT-2 small, {published_r:.2f} and {published_fvu:.0%}, within the interval of either.",
         holds=bool(
-            q["r"][1][0] <= published_r <= q["r"][1][1]
-            and q["FVU"][1][0] <= published_fvu <= q["FVU"][1][1]
+            q["r"].low <= published_r <= q["r"].high
+            and q["FVU"].low <= published_fvu <= q["FVU"].high
         ),
     ),
     cb.finding(
         f"These heads carry {stable_share:.0%} of what differs between texts, and over all neurons r is {q['of all'][0]:.2f} and {q['of all'][1]:.0%} is left.",
-        holds=bool(stable_share < 0.1 and q["of all"][0] < q["r"][1][0]),
+        holds=bool(stable_share < 0.1 and q["of all"][0] < q["r"].low),
     ),
     cb.finding(
         f"Self-normalised, r is {own_r:.2f} and {own_fvu:.0%} is left, for the strongest as for all.",
@@ -528,7 +519,7 @@ display(
     pd.DataFrame(
         {
             "median AUC on half B": [shown(found_auc)]
-            + [shown(np.median(v), np.quantile(v, [0.025, 0.975])) for v in nulls.values()],
+            + [shown(np.median(v), *np.quantile(v, [0.025, 0.975])) for v in nulls.values()],
             "as good as the twenty": ["", *(f"{share:.0%}" for share in beaten.values())],
         },
         index=[f"the first {FEW}", *nulls],
@@ -680,8 +671,8 @@ def row(name, first):
         f"FVU, {MANY} strongest": shown(*told["FVU"]),
         "r, all": shown(told["of all"][0]),
         "FVU, all": shown(told["of all"][1]),
-        "r, self-normalised": shown(*told["own r"], 3),
-        "FVU, self-normalised": shown(*told["own FVU"], 3),
+        "r, self-normalised": shown(*told["own r"], digits=3),
+        "FVU, self-normalised": shown(*told["own FVU"], digits=3),
         "labels agree": f"{(of_A == of_B).mean():.0%}",
     }
 
@@ -716,7 +707,7 @@ display(
     ),
     cb.finding(
         f"With one page SmolLM2's circuit is worse than no circuit: its FVU is {held['SmolLM2']['FVU'][0]:.1f}, and 1 is what the mean alone would leave.",
-        holds=bool(held["SmolLM2"]["FVU"][1][0] > 1),
+        holds=bool(held["SmolLM2"]["FVU"].low > 1),
     ),
 )
 
@@ -725,7 +716,7 @@ figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.6, sharey=True)
 for axis, of, value in zip(axes, ("r", "FVU"), (published_r, published_fvu), strict=True):
     for k, (kind, key) in enumerate({"one page": of, "self-normalised": f"own {of}"}.items()):
         for place, told in enumerate(held.values()):
-            axis.plot(told[key][1], [-place - 0.2 * k] * 2, color=f"C{k}", lw=2)
+            axis.plot(told[key].ends, [-place - 0.2 * k] * 2, color=f"C{k}", lw=2)
             axis.plot(
                 told[key][0],
                 -place - 0.2 * k,
@@ -789,7 +780,7 @@ def asked(first):
 
     def left(inside, scale=1.0):
         true = first.truth[B][:, J]
-        return float(r_and_fvu(first.told(inside, J, scale), true)(np.arange(len(B)))[1])
+        return r_and_fvu(first.told(inside, J, scale), true)[1]
 
     alone = [torch.arange(len(first.heads)) == k for k in range(len(first.heads))]
     return {
@@ -890,11 +881,9 @@ for key, name in REAL.items():
         drawn = true[:, drawn]
         return float((drawn.sum(0).var(0) / drawn.var(1).sum(0)).quantile(0.5))
 
-    ends = cb.by_document(of_unrelated, layers[name].on_B, 199, "domain")
-    spread[name] = of_unrelated(slice(None)), ends
+    spread[name] = cb.with_interval(of_unrelated, layers[name].on_B, 199, ["domain"])
     r_of_first[name] = [
-        float(r_and_fvu(guess[:k].sum(0), true[:k].sum(0))(np.arange(len(true[0])))[0])
-        for k in range(1, len(true) + 1)
+        r_and_fvu(guess[:k].sum(0), true[:k].sum(0))[0] for k in range(1, len(true) + 1)
     ]
 strays = {name: max(abs(v - r[-1]) for v in r[1:]) for name, r in r_of_first.items()}
 of_smol = r_of_first["SmolLM2"]
@@ -907,7 +896,7 @@ display(
     .T.rename_axis("r of so many heads, the steadiest first"),
     cb.finding(
         f"SmolLM2's stable heads partly cancel: together they move the middle one of the {MANY} neurons with {shown(*spread['SmolLM2'])} times the variance that they would have if unrelated (drawn: domains). Those of Qwen, {shown(*spread['Qwen'])}, and MiniLM, {shown(*spread['MiniLM'])}, do not.",
-        holds=bool(spread["SmolLM2"][1][1] < 1 < min(spread[k][1][0] for k in ("Qwen", "MiniLM"))),
+        holds=bool(spread["SmolLM2"].high < 1 < min(spread[k].low for k in ("Qwen", "MiniLM"))),
     ),
     cb.finding(
         f"With what the same heads add, r is {of_smol[1]:.2f} for SmolLM2's two steadiest and {of_smol[-1]:.2f} for all {len(of_smol)}; whether their number or their kind does it was not asked. In the others r strays from that of all by {max(v for name, v in strays.items() if name != 'SmolLM2'):.2f} at most.",
@@ -981,13 +970,13 @@ cb.ledger(
         "median_r",
         f"Qwen: r over half B, median of {MANY} neurons",
         here["median_r"],
-        tuple(q["r"][1]),
+        q["r"].ends,
     ),
     cb.Claim(
         "median_fvu",
         f"Qwen: FVU over half B, median of {MANY} neurons",
         here["median_fvu"],
-        tuple(q["FVU"][1]),
+        q["FVU"].ends,
     ),
 )
 
@@ -1001,8 +990,8 @@ The bounds were set for GPT-2 small. The first two lines fail; TV does so where 
 # %% tags=["hide-input", "nbval-check-output"]
 display(
     cb.finding(
-        f"In Qwen one page of prose puts texts in order, for the neurons that tokens move farthest: r is {r:.2f}, and {min(q['r'][1]):.2f} or more on nearly any page; in SmolLM2 it is {held['SmolLM2']['r'][0]:.2f}.",
-        holds=bool(min(q["r"][1]) > 0.9),
+        f"In Qwen one page of prose puts texts in order, for the neurons that tokens move farthest: r is {r:.2f}, and {q['r'].low:.2f} or more on nearly any page; in SmolLM2 it is {held['SmolLM2']['r'][0]:.2f}.",
+        holds=q["r"].low > 0.9,
     ),
     cb.finding(
         f"Amounts are not to be trusted before the constant is compared with what varies: in SmolLM2 it is {larger['SmolLM2']:.0f} times as large, in Qwen {larger['Qwen']:.1f} times.",
@@ -1024,7 +1013,7 @@ r"""
 # %% tags=["nbval-check-output"]
 passages = qwen.study.passages
 by_page = [
-    r_and_fvu(qwen.told(qwen.z[qwen.B] * page[:, None], J), true_B[:, J])(np.arange(len(true_B)))
+    r_and_fvu(qwen.told(qwen.z[qwen.B] * page[:, None], J), true_B[:, J])
     for page in qwen.on_pages(fixed.prepare(passages))
 ]
 by_kind = pd.DataFrame(by_page, columns=["r", "FVU"]).groupby(qwen.study.domains).median()

@@ -31,20 +31,14 @@ TEXTS = 250  # how many texts of the collection are read for heads and frequenci
 MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=07_british
 
 # %% tags=["hide-input"]
-import hashlib
 import json
-import re
-import tomllib
-from collections import Counter, defaultdict
-from functools import cached_property
-from itertools import chain
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import torch
-from torch.nn.functional import embedding_bag
 
 import ctxbook as cb
 import ctxlib as cx
@@ -94,109 +88,14 @@ where $\bar d_j$ is the mean over families, and $\bar d^0_j$ the same with rando
 """
 
 # %%
-table = tomllib.loads((cb.DATA / "spelling.toml").read_text(encoding="utf-8"))
-ASKED = tomllib.loads((cb.DATA / "dialect.toml").read_text(encoding="utf-8"))
+ASKED = cb.spelling.dialect()  # what was set beforehand
 BAR = ASKED["conditions"]
-RULE = {tuple(pair.split()): rule for rule, pairs in table.items() for pair in pairs}
-PAIR = {form: pair for pair in RULE for form in pair}  # form -> (British, American)
-WORD = re.compile(r"(?<![A-Za-z'-])[a-z]+(?![A-Za-z'])")
-BEFORE = re.compile(
-    r"^(dis|un|mis|multi|water|tri|re|pre|de|over|under|in|dem|non|out|inter|counter|sub)(?=[a-z]{5})"
-)
-
-
-def family(pair):
-    """Words of one stem and one rule."""
-    return f"{RULE[pair]} {BEFORE.sub('', pair[1])[:4]}"
-
-
-def half(name):
-    return "judging" if hashlib.sha256(name.encode()).digest()[0] % 2 else "discovery"
-
-
-families = defaultdict(list)
-for pair in RULE:
-    families[family(pair)].append(pair)
-
-
-# %%
-class Ear:
-    """What words add to the neurons of a study, and which words are like them."""
-
-    def __init__(self, study):
-        self.study, self.tokenizer = study, study.fixed.tokenizer
-        self.values = study.circuit.weighted_values.flatten(1)  # vocab (head d_head)
-        self.readout = study.circuit.readout.flatten(0, 1)  # (head d_head) neuron
-
-    def pieces(self, words):
-        return self.tokenizer([f" {w}" for w in words], add_special_tokens=False)["input_ids"]
-
-    def sums(self, words):
-        """What the pieces of each word put into the heads: word (head d_head)."""
-        ids = self.pieces(words)
-        starts = torch.tensor([0, *map(len, ids[:-1])]).cumsum(0)
-        return embedding_bag(torch.tensor([*chain(*ids)]), self.values, starts, mode="sum")
-
-    def features(self, words):
-        """Pieces, frequency, token number, norm, length, plural: word feature."""
-        ids, norm = self.pieces(words), self.sums(words).norm(dim=1).tolist()
-        rows = zip(words, ids, norm, strict=True)
-        return np.array(
-            [
-                (len(i), np.log1p(self.counts[w]), np.log1p(i).mean(), s, len(w), w.endswith("s"))
-                for w, i, s in rows
-            ]
-        )
-
-    @cached_property
-    def counts(self):
-        """How often the words of English texts come."""
-        english = [t.source for t in self.study.texts if t.dialect.startswith("en")]
-        return Counter(w for source in english for w in re.findall(r"\b[A-Za-z]{3,}\b", source))
-
-    @cached_property
-    def pool(self):
-        """Words that may stand for others, with their features and sums, by their pieces."""
-        whole = (self.tokenizer.decode([t]) for t in range(self.study.fixed.d_vocab))
-        single = {t[1:] for t in whole if re.fullmatch(r" [A-Za-z][a-z]{2,}", t)}
-        listed = set(PAIR) | set(re.findall(r"\w+", json.dumps(ASKED)))
-        words = np.array(sorted((set(self.counts) | single) - listed))
-        known = self.features(words.tolist())
-        named = np.char.isupper(words.astype("U1"))
-        return {
-            (k, capital): (known[of, 1:], self.sums(words[of].tolist()))
-            for k in np.unique(known[:, 0])
-            for capital in (False, True)
-            if (of := (known[:, 0] == k) & (named == capital)).sum() >= BAR["like"]
-        }
-
-    def drawn(self, words, rng):
-        """For each word, as many random ones like it as there are draws: word draw (head d_head)."""
-        for word, known in zip(words, self.features(words), strict=True):
-            key = (min(known[0], max(k for k, _ in self.pool)), word[0].isupper())
-            theirs, sums = self.pool[key if key in self.pool else (1, key[1])]
-            far = ((theirs - known[1:]) / (theirs.std(0) + 1e-9)) ** 2
-            like = np.argsort(far.sum(1), kind="stable")[: BAR["like"]]
-            yield sums[torch.from_numpy(rng.choice(like, BAR["draws"]))]
-
-    def told(self, groups, readout=None):
-        """d of every group, z of every neuron, and z in every draw; of the model's neurons, or of
-        those with this readout. A group lists pairs of words to be added and taken off; None is no
-        word."""
-        readout = self.readout if readout is None else readout
-        rng, d, draws = np.random.default_rng(0), [], 0
-        for pairs in groups:
-            signed = [(w, s) for pair in pairs for w, s in zip(pair, (1, -1), strict=True) if w]
-            words, signs = zip(*signed, strict=True)
-            sign = torch.tensor(signs)[:, None] / len(pairs)
-            d.append((sign * self.sums(list(words))).sum(0))
-            rows = zip(self.drawn(list(words), rng), sign, strict=True)
-            draws = draws + sum(of * s for of, s in rows)
-        null = draws / len(groups) @ readout  # draw neuron
-        d = torch.stack(d) @ readout  # group neuron
-        mean, sd = null.mean(0), null.std(0)
-        return d.numpy(), ((d.mean(0) - mean) / sd).numpy(), ((null - mean) / sd).numpy()
-
+PAIR = cb.spelling.pair_of()  # form -> (British, American)
+families = cb.spelling.families()  # name -> pairs
+probes = {
+    name: cb.SpellingProbe(study.circuit, study.texts, BAR["like"], BAR["draws"])
+    for name, study in studies.items()
+}
 
 # %% tags=["hide-input"]
 GROUPS = {
@@ -204,20 +103,19 @@ GROUPS = {
     "judging": ("judging", True),
     "judging, more pieces": ("judging", False),
 }
-ears = {name: Ear(study) for name, study in studies.items()}
 columns = {}  # name -> group -> (pairs by family, d, z, null)
 found = {}  # name -> its neurons, strongest first
-for name, ear in ears.items():
-    one = {form: len(ids) == 1 for form, ids in zip(PAIR, ear.pieces(list(PAIR)), strict=True)}
+for name, probe in probes.items():
+    one = {form: len(ids) == 1 for form, ids in zip(PAIR, probe.pieces(PAIR), strict=True)}
     columns[name] = {}
     for group, (which, single) in GROUPS.items():
         chosen = {
             f: [pair for pair in pairs if all(one[w] for w in pair) == single]
             for f, pairs in families.items()
-            if half(f) == which
+            if cb.spelling.half(f) == which
         }
         chosen = {f: pairs for f, pairs in chosen.items() if pairs}
-        columns[name][group] = (chosen, *ear.told(chosen.values()))
+        columns[name][group] = (chosen, *probe.z_scores(chosen.values()))
     found[name] = np.argsort(-np.abs(columns[name]["discovery"][2]), kind="stable")[:2].tolist()
 
 
@@ -279,7 +177,7 @@ cb.figures.picture(
 # %% tags=["hide-input", "nbval-check-output"]
 rows = {}
 for name, pair in found.items():
-    column = ears[name].values @ ears[name].readout[:, pair]
+    column = probes[name].values @ probes[name].readout[:, pair]
     for k, j in enumerate(pair):
         pushing = (column[:, k] * sign(name, j)).topk(10).indices.tolist()
         zs = {f"z, {group}": round(float(columns[name][group][2][j]), 0) for group in GROUPS}
@@ -299,11 +197,11 @@ J = found[Q][0]
 most = {group: float(np.abs(columns[Q][group][3]).max()) for group in GROUPS}
 z = {name: {g: float(c[2][found[name][0]]) for g, c in columns[name].items()} for name in NAMES}
 mixed = torch.randn(
-    studies[Q].fixed.n_neurons, len(ears[Q].values.T), generator=torch.manual_seed(0)
+    studies[Q].fixed.n_neurons, len(probes[Q].values.T), generator=torch.manual_seed(0)
 )
-spread = torch.linalg.cholesky(ears[Q].readout.double() @ ears[Q].readout.double().T).float()
+spread = torch.linalg.cholesky(probes[Q].readout.double() @ probes[Q].readout.double().T).float()
 discovered = columns[Q]["discovery"][0].values()
-z_mixed = float(np.abs(ears[Q].told(discovered, spread @ mixed.T)[1]).max())
+z_mixed = float(np.abs(probes[Q].z_scores(discovered, spread @ mixed.T)[1]).max())
 display(
     cb.finding(
         f"British spelling adds to the gate of neuron {J} {z[Q]['discovery']:.0f} times the spread of random words, where random words take the largest of {len(columns[Q]['discovery'][2])} gates to {most['discovery']:.0f} in {BAR['draws']} draws; in families that were not used to find it, {z[Q]['judging']:.0f} times.",
@@ -347,27 +245,26 @@ LISTS = {
 def heard(name, words):
     """AUC of every neuron, in the direction found, between the words of two sides."""
     ours, theirs = words
-    said = (ears[name].sums([*ours, *theirs]) @ ears[name].readout[:, found[name]]).numpy()
+    said = (probes[name].sums([*ours, *theirs]) @ probes[name].readout[:, found[name]]).numpy()
     said = said * [sign(name, j) for j in found[name]]
     inside = np.arange(len(said)) < len(ours)
-    rng = np.random.default_rng(0)
-    luck = cx.neurons.auc(said, np.array([rng.permutation(inside) for _ in range(1000)]))
+    luck = cx.neurons.auc(said, cb.nulls.permuted(inside, 1000))
     auc = cx.neurons.auc(said, inside)
     return auc, (luck >= auc).mean(0)
 
 
 def drawn_again(name):
-    """The interval of the vocabulary's AUC: its pairs drawn again, those that begin alike together
+    """The vocabulary's AUC with its interval: its pairs drawn again, those that begin alike together
     where that is wider."""
-    column = ears[name].readout[:, found[name][0]] * float(sign(name, found[name][0]))
-    ours, theirs = ((ears[name].sums(side) @ column).numpy() for side in zip(*PAIRS, strict=True))
+    column = probes[name].readout[:, found[name][0]] * float(sign(name, found[name][0]))
+    ours, theirs = ((probes[name].sums(side) @ column).numpy() for side in zip(*PAIRS, strict=True))
     units = [SimpleNamespace(document=b, domain=b.rstrip("s")[:4]) for b, _ in PAIRS]
 
     def of_pairs(drawn):
         inside = np.repeat([True, False], len(drawn))
         return cx.neurons.auc(np.concatenate([ours[drawn], theirs[drawn]])[:, None], inside).item()
 
-    return cb.widest(of_pairs, units)[:2]
+    return cb.with_interval(of_pairs, units, units=cb.WIDER)
 
 
 told = {name: {what: heard(name, words) for what, words in LISTS.items()} for name in NAMES}
@@ -375,7 +272,9 @@ registers = {}
 for register, words in ASKED["registers"].items():
     for name in NAMES:
         first, again = (
-            ears[name].told([[(w, None)] for w in words.split() if half(w) == which])
+            probes[name].z_scores(
+                [[(w, None)] for w in words.split() if cb.spelling.half(w) == which]
+            )
             for which in ("discovery", "judging")
         )
         best = int(first[1].argmax())
@@ -388,7 +287,7 @@ table.round(2).round({"z, discovery": 0, "z, judging": 0}).add(0.0).astype({"neu
 
 # %% tags=["hide-input", "nbval-check-output"]
 words_auc, matters_auc = (told[Q][what][0][0] for what in LISTS)
-ends = drawn_again(Q)
+ends = drawn_again(Q).ends
 passed = {
     n: [r for r in ASKED["registers"] if registers[r, NAMES[n]][3] <= BAR["again"]] for n in NAMES
 }
@@ -418,20 +317,6 @@ Held-out English documents with at least two words of the table were written in 
 
 # %% tags=["hide-input"]
 KEPT = cb.evidence("british.json")
-
-
-def matches(source):
-    """The words of the table in a text."""
-    return [m for m in WORD.finditer(source) if m.group() in PAIR]
-
-
-def respelled(source, form_of):
-    """The text in parts, with `form_of` of every word of the table in its place."""
-    parts, last = [], 0
-    for m in matches(source):
-        parts += [(source[last : m.start()], True), (form_of(m), False)]
-        last = m.end()
-    return [*parts, (source[last:], True)]
 
 
 def crop(tokenizer, parts):
@@ -472,16 +357,16 @@ def documents_of(name, neurons):
     tokenizer = studies[name].fixed.tokenizer
     reader = cx.texts.Reader.of(studies[name].fixed, 512)
     begin = [int(studies[name].passages[0].tokens[0])]
-    ear, rng, rows, moves, typical = ears[name], np.random.default_rng(0), [], [], []
-    sizes = dict(zip(PAIR, map(len, ear.pieces(list(PAIR))), strict=True))
+    probe, rng, rows, moves, typical = probes[name], np.random.default_rng(0), [], [], []
+    sizes = dict(zip(PAIR, map(len, probe.pieces(PAIR)), strict=True))
     by_size = defaultdict(list)
-    for word in ear.counts:
+    for word in probe.counts:
         if word.islower() and word not in PAIR:
-            by_size[len(ear.pieces([word])[0])].append(word)
+            by_size[len(probe.pieces([word])[0])].append(word)
 
     def seen(source, form_of, behind):
         """At the tokens behind a place that are alike in all spellings: token d_model."""
-        ids, ends = crop(tokenizer, respelled(source, form_of))
+        ids, ends = crop(tokenizer, cb.spelling.respelled(source, form_of))
         x = reads(begin + ids)[len(begin) :]
         return {end: x[k] for k, end in enumerate(ends) if end > behind}
 
@@ -495,10 +380,10 @@ def documents_of(name, neurons):
     english = [
         t
         for t in cx.texts.collection(reader)
-        if t.dialect.startswith("en") and len(matches(t.source)) >= BAR["least"]
+        if t.dialect.startswith("en") and len(cb.spelling.matches(t.source)) >= BAR["least"]
     ]
     for t in cx.texts.progress(english, f"{NAMES[name]}: documents"):
-        found, first = matches(t.source), matches(t.source)[0].start()
+        found, first = cb.spelling.matches(t.source), cb.spelling.matches(t.source)[0].start()
         order = (rng.permutation(len(found)) / len(found)).tolist()
         turn = dict(zip([m.start() for m in found], order, strict=True))
 
@@ -552,15 +437,15 @@ def contexts_of(tokenizer, texts, begin):
     size = {f: len(tokenizer.encode(f" {f}", add_special_tokens=False)) for f in PAIR}
     found, length = {}, BAR["context"] - len(begin)
 
-    def decode_tokens(source, side):
+    def spelled(source, side):
         def one(m):
             pair = PAIR[m.group()]
             return pair[side] if size[pair[0]] == size[pair[1]] else m.group()
 
-        return crop(tokenizer, respelled(source, one))[0]
+        return crop(tokenizer, cb.spelling.respelled(source, one))[0]
 
     for t in texts:
-        british, american = (decode_tokens(t.source, side) for side in (0, 1))
+        british, american = (spelled(t.source, side) for side in (0, 1))
         if len(british) != len(american) or len(american) < length:
             continue
         differ = [k for k, (b, a) in enumerate(zip(british, american, strict=True)) if b != a]
@@ -674,10 +559,13 @@ def use_of(name, neurons, moved, size):
         } | {f"words after layer {k + 1}": (k, own, None) for k in after}
         for what, (part, where, some) in as_american.items():
             said[what] = odds(british, [(*parts[part], put(part, where, some))])
-        in_it = {family(PAIR[m.group()]) for m in matches(tokenizer.decode(american))}
+        in_it = {
+            cb.spelling.family(PAIR[m.group()])
+            for m in cb.spelling.matches(tokenizer.decode(american))
+        }
         row = {"text": t.name, "document": t.document, "words": words, "families": sorted(in_it)}
         kept.append(row | {"odds": {k: v.tolist() for k, v in said.items()}})
-    of = [family(tuple(pair)) for pair, *_ in asked]
+    of = [cb.spelling.family(tuple(pair)) for pair, *_ in asked]
     return {"families": of, "contexts": kept, "forty": forty, "others": others}
 
 
@@ -1022,7 +910,7 @@ r"""
 
 ## Exercises
 
-1. **Predict, then run.** Which of Qwen's other neurons would you expect among the ten farthest in Figure 7.1, and in which direction? Look at their tokens (`ears["qwen"].values @ ears["qwen"].readout[:, j]`).
+1. **Predict, then run.** Which of Qwen's other neurons would you expect among the ten farthest in Figure 7.1, and in which direction? Look at their tokens (`probes["qwen"].values @ probes["qwen"].readout[:, j]`).
 2. **Break this.** Swap the British and the American forms of half of the discovery families, chosen at random. What becomes of the largest $z$?
 
 ```{admonition} Solutions

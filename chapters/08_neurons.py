@@ -61,9 +61,7 @@ texts = study.texts
 n, heads, calibration_text, circuit = study.n, study.heads, study.calibration_text, study.circuit
 x = study.fixed.prepare(texts)  # text source
 kinds = np.array([text.domain for text in texts])
-A, B = (np.array([text.half == half for text in texts]) for half in "AB")
-if not (A.any() and B.any()):  # texts of one's own have no halves
-    A, B = np.arange(len(texts)) % 2 == 0, np.arange(len(texts)) % 2 == 1
+A, B = cb.half_masks(texts)
 of_B = [text for text, inside in zip(texts, B, strict=True) if inside]
 print(f"{study}; {weights.n_neurons} neurons\ncalibrated on {calibration_text.name}")
 
@@ -382,7 +380,9 @@ of_mixtures = [
     for k, ids in enumerate(loud)
 ]  # draw; columns and labels of the mixtures of largest top
 agree_mixed = [agreeing(farthest(columns), of).mean() for columns, of in of_mixtures]
-dealt = np.mean([agreeing(far_end, chance.permutation(label[chosen])).mean() for _ in range(100)])
+dealt = np.mean(
+    [agreeing(far_end, labels).mean() for labels in cb.nulls.permuted(label[chosen], 100, chance)]
+)
 first = range(min(GALLERY, len(chosen)))
 pd.DataFrame(
     {
@@ -639,15 +639,14 @@ def trained_less_not(drawn):
     return float(pd.Series(auc_found(drawn)).median() - pd.Series(auc_blank(drawn)).median())
 
 
-whole = np.arange(len(of_B))  # half B as it is
-gain, (low, high, _) = trained_less_not(whole), cb.widest(trained_less_not, of_B, 199)
+gain = cb.with_interval(trained_less_not, of_B, 199, cb.WIDER)
 display(
     cb.finding(
         "Set before the nulls were drawn, and met: more of the found stand out than of the longest and than in 95% of the sets of like length, which hold fewer of the best single neurons, too; less AUC is lost than by 95% of sets of any neurons; the median AUC is larger than in an untrained layer. Not met: more stand out than of the largest text sd.",
         holds=bool(
             max(p_out, p_lost, p_inside) < 0.05
             and of_long[out] < of_found[out] <= of_wide[out]
-            and low > 0
+            and gain.low > 0
         ),
     ),
     cb.finding(
@@ -655,8 +654,8 @@ display(
         holds=bool(of_found[out] <= 2 * ends["of like length"][out][1]),
     ),
     cb.finding(
-        f"One untrained layer does worse: the found are {gain:.2f} [{low:.2f}, {high:.2f}] above its {untrained['auc'][found_blank].median():.2f} (texts redrawn).",
-        holds=bool(low > 0),
+        f"One untrained layer does worse: the found are {gain:.2f} above its {untrained['auc'][found_blank].median():.2f} (texts redrawn).",
+        holds=gain.low > 0,
     ),
 )
 
@@ -807,8 +806,7 @@ cb.ledger(
     cb.Claim(
         "respond_to_properties",
         "found neurons with a label on half B beyond 95% of all mixtures, share",
-        carrying(whole) if line < 1 else np.nan,  # is there room above the null?
-        cb.by_document(carrying, of_B, 199) if line < 1 else None,
+        *(cb.with_interval(carrying, of_B, 199).for_claim if line < 1 else [np.nan]),  # is there room above the null?
     ),
     cb.Claim(
         "silent_on_calibration", "found neurons that are never on in the calibration text", float(silent[chosen].sum()) if silent.any() else np.nan, digits=0,
@@ -844,10 +842,10 @@ def ahead(drawn):
     return float(share - np.quantile(in_sets, 0.95))
 
 
-low, high, unit = cb.widest(ahead, of_B, 99)
+gained = cb.with_interval(lambda drawn: 100 * ahead(drawn), of_B, 99, cb.WIDER)
 cb.finding(
-    f"The found's share that stands out exceeds the 95th percentile of the sets of like length by {100 * ahead(whole):.0f} points [{100 * low:.0f}, {100 * high:.0f}] (half B alone redrawn, by {unit}).",
-    holds=low > 0,
+    f"The found's share that stands out exceeds the 95th percentile of the sets of like length by {gained.value:.0f} points [{gained.low:.0f}, {gained.high:.0f}] (half B alone redrawn, by {gained.unit}).",
+    holds=gained.low > 0,
 )
 
 
@@ -865,11 +863,10 @@ def apart(drawn):
     return float((mine - middle).iloc[chosen].median())  # its bound of 0.03 was the plain median's
 
 
-*plain, _ = cb.widest(less_median, of_B, 99)
-*beside, unit = cb.widest(apart, of_B, 99)
+plain, beside = (cb.with_interval(of, of_B, 99, cb.WIDER) for of in (less_median, apart))
 cb.finding(
-    f"By plain AUC the found sort texts no better than mixtures: the medians differ by {less_median(whole):.3f} [{plain[0]:.3f}, {plain[1]:.3f}]. Only beside mixtures of the same label, a comparison chosen afterwards, are they {apart(whole):.3f} [{beside[0]:.3f}, {beside[1]:.3f}] ahead, by {unit}.".replace("-", "−"),
-    holds=plain[0] < 0 < plain[1] and 0 < beside[0] < beside[1] < 0.03,
+    f"By plain AUC the found sort texts no better than mixtures: the medians differ by {plain:.3f}. Only beside mixtures of the same label, a comparison chosen afterwards, are they {beside:.3f} ahead, by {beside.unit}.",
+    holds=plain.low < 0 < plain.high and 0 < beside.low < beside.high < 0.03,
 )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ CLUSTERS, FIFTH = 4, 0.8  # clusters of texts, and what they may leave of what o
 # %% tags=["hide-input", "nbval-check-output"]
 import json
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -63,11 +64,6 @@ study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV, PROSE)
 passages, n, heads, circuit = study.passages, study.n, study.heads, study.circuit
 
 
-def halves(study):
-    """The texts to fit on and those to judge on; all of them where they have no halves."""
-    return [[text for text in study.texts if text.half == half] or study.texts for half in "AB"]
-
-
 def find(circuit):
     """The neurons of chapter 8, or all where none stands out."""
     try:
@@ -76,7 +72,7 @@ def find(circuit):
         return list(range(circuit.fixed.n_neurons))
 
 
-half_A, half_B = halves(study)
+half_A, half_B = cb.halves(study.texts)
 found, every = find(circuit), list(range(weights.n_neurons))
 print(
     f"{study}\ncalibrated on {study.calibration_text.name}; {len(found)} of {len(every)} neurons found\n"
@@ -105,27 +101,6 @@ def fvu(approx, true):
 
 
 # %% tags=["hide-input"]
-def median_of(column, approx, true):
-    """The median r, FVU or shape over neurons, as a statistic of the texts that are drawn."""
-    a, t = (v.double() - true.double().mean(0) for v in (approx, true))
-    sums = torch.stack([a, t, a * a, a * t, t * t], dim=1)  # text 5 neuron
-
-    def of_drawn(drawn):
-        often = torch.from_numpy(np.bincount(drawn, minlength=len(sums)) / len(drawn))
-        a, t, aa, fixed, tt = (often @ sums.flatten(1)).unflatten(0, sums.shape[1:])
-        var = tt - t * t
-        r = (fixed - a * t) / ((aa - a * a) * var).sqrt()
-        per_neuron = {"r": r, "fvu": (aa - 2 * fixed + tt) / var, "from shape": 1 - r**2}[column]
-        return float(per_neuron.nanquantile(0.5))
-
-    return of_drawn
-
-
-def interval(column, approx, true, of=half_B):
-    """Where the median lies, had other documents been read, or other domains: the wider of both."""
-    return cb.widest(median_of(column, approx, true), of, 299)[:2]
-
-
 PARTS = {"from shape": "shape", "from spread": "a factor", "from offset": "an offset"}
 quality = cx.evaluation.Moments.of(paper_B, true_B).table(every)  # one row per neuron
 medians = quality.loc[found].median()
@@ -424,14 +399,15 @@ def readings(circuit, x, J, added):
     says = [circuit.fixed.mlp(few) for few in x.split(32)]
     true = {k: torch.cat([few[k] for few in says])[:, J] for k in says[0] if k != "up"}
     summary, everything = circuit.summary(x)[:, J], np.arange(len(x))
-    return {k: median_of("r", summary, v)(everything) for k, v in (true | {"heads": added}).items()}
+    median_r = partial(cb.median_over_neurons, "r", summary)
+    return {k: median_r(v)(everything) for k, v in (true | {"heads": added}).items()}
 
 
 def asked_three(circuit, A, B, J, truth):
     """What the three questions come to on some neurons, with their truth on B."""
     x_A, x_B = (circuit.fixed.prepare(texts) for texts in (A, B))
     made, rescaled = by_constants(circuit, x_A, x_B, J)
-    left = {k: median_of("fvu", v, truth) for k, v in made.items()}
+    left = {k: cb.median_over_neurons("fvu", v, truth) for k, v in made.items()}
     everything = np.arange(len(x_B))
 
     def ratio(drawn):
@@ -439,16 +415,17 @@ def asked_three(circuit, A, B, J, truth):
 
     facts = {"r": readings(circuit, x_B, J, truth)}
     facts["FVU"] = {k: v(everything) for k, v in left.items()}
-    facts["ratio"] = [ratio(everything), *cb.widest(ratio, B, 199)]
+    facts["ratio"] = cb.with_interval(ratio, B, 199, cb.WIDER)
     if hasattr(circuit.fixed.decomposition, "weights"):  # positions are added
         exact = approximated(circuit, x_B, SIX.keys() - {"values"})[:, J]
         pattern = positional_pattern(circuit)[J]
-        patterned = {k: median_of("fvu", v + pattern * rescaled[k], truth) for k, v in made.items()}
+        fvu_of = partial(cb.median_over_neurons, "fvu", truth=truth)
+        patterned = {k: fvu_of(v + pattern * rescaled[k]) for k, v in made.items()}
         facts["with patterns"] = {k: v(everything) for k, v in patterned.items()}
         alike = [facts[k]["one page"] for k in ("FVU", "with patterns")]
         facts["positions"] = [*alike, float(fvu(exact, truth))]
-        both = ("one page", "half A")
-        facts["intervals"] = {k: cb.widest(patterned[k], B, 299)[:2] for k in both}
+        both = {k: cb.with_interval(patterned[k], B, 299, cb.WIDER) for k in ("one page", "half A")}
+        facts["intervals"] = {k: estimate.ends for k, estimate in both.items()}
     return facts
 
 
@@ -460,7 +437,7 @@ def asked_real(name):
     model = cx.load(name, layers=1)
     reader = cx.texts.Reader.of(model, min(512, model.cfg.n_ctx))
     texts = cx.texts.collection(reader, 500)
-    A, B = ([text for text in texts if text.half == half] for half in "AB")
+    A, B = cb.halves(texts)
     fixed = cx.fix_query(model, A, 128 if isinstance(model, cx.models.Encoder) else 256)
     one = cx.study(fixed, A, or_all=True).circuit
     J = cx.find_neurons(one, threshold=-math.inf).index[:100].tolist()
@@ -483,8 +460,9 @@ three |= {said: asked_of[name] for name, said in REAL.items()}
 # %% tags=["hide-input", "nbval-check-output"]
 one_page, with_patterns, exact_values = three[MODEL]["positions"]
 plain, patterned = (three[MODEL][k] for k in ("FVU", "with patterns"))
-normalised_B, whole = circuit.self_normalized().summary(x_B), np.arange(len(x_B))
-normalized_resid = median_of("fvu", normalised_B[:, found], true_B[:, found])(whole)
+normalised_B = circuit.self_normalized().summary(x_B)
+normalised = normalised_B[:, found], true_B[:, found]
+normalised_fvu = cb.with_interval(cb.median_over_neurons("fvu", *normalised), half_B, 299, cb.WIDER)
 closed = (one_page - with_patterns) / (one_page - exact_values)
 of_minilm = three["MiniLM"]["positions"]
 closed_there = (of_minilm[0] - of_minilm[1]) / (of_minilm[0] - of_minilm[2])
@@ -499,7 +477,7 @@ mended = [
     ("constants of half A and positional patterns", "other texts", patterned["half A"]),
     ("the text's own constants", "the text", plain["its own"]),
     ("the text's own constants and positional patterns", "the text", patterned["its own"]),
-    ("self-normalised (next section)", "the text, by Equation 1", normalized_resid),
+    ("self-normalised (next section)", "the text, by Equation 1", normalised_fvu.value),
 ]
 display(
     pd.DataFrame(mended, columns=["mended", "needs the layer run on", "FVU"])
@@ -546,12 +524,11 @@ s = layer_norm_scale(stream, weights.eps)
 summary = out[heads].sum(0) @ weights.mlp_input()[0] / s  # neuron
 
 # %% tags=["hide-input", "nbval-check-output"]
-normalised_r = median_of("r", normalised_B[:, found], true_B[:, found])(whole)
-normalised_ends = interval("fvu", normalised_B[:, found], true_B[:, found])
+normalised_r = cb.median_over_neurons("r", *normalised)(np.arange(len(half_B)))
 display(
     cb.finding(
-        f"On {MODEL} Equation 1 alone, with the text's own denominators, gives the amounts: r is {normalised_r:.3f} and FVU {normalized_resid:.2f} [{normalised_ends[0]:.2f}, {normalised_ends[1]:.2f}].",
-        holds=bool(normalised_r > 0.99 and normalised_ends[1] < 0.05)
+        f"On {MODEL} Equation 1 alone, with the text's own denominators, gives the amounts: r is {normalised_r:.3f} and FVU {normalised_fvu:.2f}.",
+        holds=bool(normalised_r > 0.99 and normalised_fvu.high < 0.05)
         and torch.allclose(summary, circuit.self_normalized().summary(x[None])[0], atol=1e-3),
     ),
 )
@@ -742,8 +719,8 @@ def rungs(circuit, x):
 
 def over(item, others, made, true, column="fvu"):
     """What one approximation costs over what the costliest of others does, of texts drawn."""
-    ours = median_of(column, made[item], true)
-    rivals = [median_of(column, made[k], true) for k in others]
+    ours = cb.median_over_neurons(column, made[item], true)
+    rivals = [cb.median_over_neurons(column, made[k], true) for k in others]
     return lambda drawn: ours(drawn) / max(rival(drawn) for rival in rivals)
 
 
@@ -758,8 +735,7 @@ def judge(circuit, held, made, x, true, true_B, J, of):
     climbed = costs(few_neurons(rungs(circuit, x), J), true, places)
     facts = numbers(held, items, climbed, true_B[:, J])
     ratio = over("token", ["denominators"], made, true)
-    drawn = ratio(np.arange(len(of))), cb.widest(ratio, of, 199)
-    return facts, items.drop("six"), drawn
+    return facts, items.drop("six"), cb.with_interval(ratio, of, 199, cb.WIDER)
 
 
 def of(name):
@@ -768,9 +744,9 @@ def of(name):
     there, J = other.circuit, find(other.circuit)
     A, B = (
         (x := other.fixed.prepare(half), other.fixed.exact_summary(x, other.heads), np.array([t.domain for t in half]))
-        for half in halves(other)
+        for half in cb.halves(other.texts)
     )  # fmt: skip
-    few = halves(other)[1][::2]
+    few = cb.halves(other.texts)[1][::2]
     x = torch.stack([text.tokens[: other.n + 1] for text in few])
     t, made = there.fixed.exact_summary(x, other.heads)[:, J], few_neurons(alone(there, x), J)
     return judge(there, compare(there, A, B, J), made, x, t, B[1], J, few)
@@ -786,20 +762,24 @@ except (OSError, ValueError) as reason:  # out of reach
 if RUNS:
     place = Path(RUNS) / "seed-1-100"
     facts, items, ratio = of(place)
-    kept = {"judged": facts, "bill": items.to_dict(), "token over denominators": ratio}
+    kept = {
+        "judged": facts,
+        "bill": items.to_dict(),
+        "token over denominators": [ratio.value, ratio[1:]],
+    }
     kept = json.loads(json.dumps(kept), parse_float=lambda v: round(float(v), 4))
     kept = json.loads((place / "run.json").read_text()) | kept
     KEPT.write_text(json.dumps(kept, indent=1) + "\n")
 kept = json.loads(KEPT.read_text())
 if OTHER in trained:
-    trained["seed 1"] = kept["judged"], pd.Series(kept["bill"]), kept["token over denominators"]
+    ratio, ends = kept["token over denominators"]
+    trained["seed 1"] = kept["judged"], pd.Series(kept["bill"]), cb.Estimate(ratio, *ends)
 judged, bills, ratios = ({m: facts[k] for m, facts in trained.items()} for k in range(3))
 verdicts = {m: [bool(f(v)) for f in CONDITIONS.values()] for m, v in judged.items()}
 verdicts = pd.DataFrame(verdicts, index=pd.Index(CONDITIONS, name="statement"))
 met = verdicts.sum()
-ends_of = {m: interval[:2] for m, (_, interval) in ratios.items()}
-said = {m: f"{ratios[m][0]:.1f} [{low:.1f}, {high:.1f}]" for m, (low, high) in ends_of.items()}
-decided = [m for m, (low, high) in ends_of.items() if not low < 1 < high]
+said = {m: f"{ratio:.1f}" for m, ratio in ratios.items()}
+decided = [m for m, ratio in ratios.items() if not ratio.low < 1 < ratio.high]
 shown = verdicts.map({True: "yes", False: "no"}.get)
 undecided = [m for m in shown if m not in decided]
 shown.loc[shown.index[4], undecided] = "values: yes; second place: undecided"
@@ -892,9 +872,10 @@ The second line's interval holds 95 in 100 of the passages of Figure 9.2, the la
 
 # %% tags=["hide-input", "nbval-check-output"]
 own_summary = circuit.summary(all_own)
-r_own = median_of("r", own_summary[:, found], own_truth[:, found])(whole)
-ends_r = interval("r", paper_B[:, found], true_B[:, found])
-ends_own = interval("r", own_summary[:, found], own_truth[:, found])
+r_B, r_own = (
+    cb.with_interval(cb.median_over_neurons("r", a[:, found], t[:, found]), half_B, 299, cb.WIDER)
+    for a, t in ((paper_B, true_B), (own_summary, own_truth))
+)
 spoken_of = [name for name in SIX if name not in ("token", "scale", "values")]  # by the post
 main_error = {
     said: over("token", spoken_of, each, true_some, column)
@@ -927,36 +908,33 @@ def matched_over_other(kind_of):
 
 
 by_kind, by_name = matched_over_other(kind_of), matched_over_other(np.array(study.domains))
-drawn_once = np.arange(len(passages))
 cb.ledger(
     model,
-    cb.Claim("median_r", f"paper's circuit, {TOKEN!r} at n: median r", medians["r"], ends_r, 4),
+    cb.Claim("median_r", f"paper's circuit, {TOKEN!r} at n: median r", *r_B.for_claim, 4),
     cb.Claim("median_fvu", "the same: median FVU", medians["fvu"], of_pages, 4),
-    cb.Claim("median_r", "paper's circuit, own token at n: median r", r_own, ends_own, 4),
+    cb.Claim("median_r", "paper's circuit, own token at n: median r", *r_own.for_claim, 4),
     *(
         cb.Claim(
             "token_main_error",
             f"{said} by {TOKEN!r} at n, over the largest other but values and LayerNorm 2",
-            of_drawn(np.arange(len(some))),
-            cb.widest(of_drawn, some, 199)[:2],
+            *cb.with_interval(of_drawn, some, 199, cb.WIDER).for_claim,
         )
         for said, of_drawn in main_error.items()
     ),
     cb.Claim(
         "own_domain",
         "error with the kind of text matched, over error with another, median kind",
-        by_kind(drawn_once),
-        cb.by_document(by_kind, passages, 199),
+        *cb.with_interval(by_kind, passages, 199).for_claim,
     ),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
-low, high = cb.by_document(by_name, passages, 199)
+with_domains = cb.with_interval(by_name, passages, 199)
 beside_values = over("token", ["values"], each, true_some)  # the largest of all
-_, highest, _ = cb.widest(beside_values, some, 199)
+beside_values = cb.with_interval(beside_values, some, 199, cb.WIDER)
 cb.finding(
-    f"With values among the competitors line 5 would fail, at {beside_values(np.arange(len(some))):.2f}. With domains matched in place of kinds, tried later, the last line would, at {by_name(drawn_once):.2f} [{low:.2f}, {high:.2f}].",
-    holds=bool(highest < 1 and low > 0.9),
+    f"With values among the competitors line 5 would fail, at {beside_values.value:.2f}. With domains matched in place of kinds, tried later, the last line would, at {with_domains:.2f}.",
+    holds=beside_values.high < 1 and with_domains.low > 0.9,
 )
 
 # %% [markdown]
@@ -971,7 +949,7 @@ shape_there = 1 - three["SmolLM2"]["r"]["heads"] ** 2
 display(
     cb.finding(
         f"On {MODEL} texts come nearly in the right order: the rank correlation is {ranked_as:.2f}.",
-        holds=bool(min(ends_r[0], ranked_as) > 0.9),
+        holds=bool(min(r_B.low, ranked_as) > 0.9),
     ),
     cb.finding(
         f"In the median of the neurons that single tokens can move far, the fraction of variance unexplained (FVU) is {ours['FVU']:.2f} ({of_pages[0]:.2f} to {of_pages[1]:.2f} by the page); with a slope and an offset per neuron from other texts it is {ours['FVU on a line']:.2f}, where the unweighted mean of what the tokens say, given the like, leaves {neither['FVU on a line']:.2f}.",

@@ -44,7 +44,7 @@ REST, TENTH = 0.5, 0.1  # bounds of two conditions: the fold of conditions says 
 
 # %% tags=["hide-input", "nbval-check-output"]
 import json
-from functools import cached_property, partial
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -61,8 +61,7 @@ model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
 study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV, PROSE)
 n, heads, circuit = study.n, study.heads, study.circuit
-half_A = [text for text in study.texts if text.half == "A"] or study.texts
-half_B = [text for text in study.texts if text.half == "B"] or study.texts
+half_A, half_B = cb.halves(study.texts)
 KINDS = ("English", "other languages", "code")
 
 
@@ -120,63 +119,8 @@ def silence(rows):
     return [inside(silent)]
 
 
-class Told:
-    """Texts that a model is told while something in its first layer is changed."""
-
-    def __init__(self, model, texts, asked=asked, last=None):
-        """Texts as far as they are asked. A token may stand in the last place: none follows there."""
-        x = torch.stack([text.tokens[: int(asked[-1]) + 1] for text in texts])  # text pos
-        self.came = x[:, asked[:-1] + 1]  # the token that did come
-        if last is not None:
-            x[:, -1] = last
-        self.model, self.x, self.asked, self.everyone = model, x, asked, torch.arange(len(x))
-
-    @cached_property
-    def as_it_is(self):
-        """Log-probabilities without a change: `text place vocab`."""
-        return torch.cat([self.predicted([], rows) for rows in self.everyone.split(11)])
-
-    def predicted(self, hooks, rows):
-        """Log-probabilities behind the asked destinations: `text place vocab`."""
-        last = f"blocks.{self.model.cfg.n_layers - 1}.mlp.hook_"  # works at asked places only
-
-        def back(own, hook):  # what was computed there, in a text of zeros
-            whole = own.new_zeros(len(own), self.x.shape[1], own.shape[-1])
-            whole[:, self.asked] = own
-            return whole
-
-        spots = ("unembed.hook_in", last + "in")
-        only = [(spot, lambda own, hook: own[:, self.asked]) for spot in spots]
-        hooks = [*hooks, *only, (last + "out", back)]
-        return self.model.run_with_hooks(self.x[rows], fwd_hooks=hooks).log_softmax(-1).cpu()
-
-    def first_layer(self, part, hooks=()):
-        """What a part of the first layer computes in every text."""
-        seen = []
-        keep = (f"blocks.0.{part}", lambda own, hook: seen.append(own.cpu()))
-        for some in self.x.split(32):
-            self.model.run_with_hooks(some, fwd_hooks=[*hooks, keep], stop_at_layer=1)
-        return torch.cat(seen)
-
-    def loss(self, logits, rows, shift=None):
-        """Of the token that did come, `text place`; a shift (`text vocab`) is added at all places."""
-        logits = logits[:, :-1] if shift is None else logits[:, :-1] + shift[rows, None]
-        chosen = logits.gather(-1, self.came[rows, :, None])[..., 0]
-        return (0 if shift is None else logits.logsumexp(-1)) - chosen
-
-    def cost(self, change, rows=None):
-        """Rise of the loss, KL, and square of the size of a change: `text place` each."""
-        found = []
-        for some in (self.everyone if rows is None else rows).split(11):
-            before, after = self.as_it_is[some], self.predicted(change(some), some)
-            rise, fall = self.loss(after, some) - self.loss(before, some), before - after
-            found.append((rise, (before.exp() * fall).sum(-1), fall.var(-1)))
-        rise, kl, size = map(torch.cat, zip(*found, strict=True))
-        return SimpleNamespace(rise=rise, kl=kl, size=size)
-
-
-told = Told(model, read)
-everyone, as_it_is, cost, predicted = told.everyone, told.as_it_is, told.cost, told.predicted
+run = cb.InterventionRun.of(model, read, asked)  # what a change does to predictions
+everyone, as_it_is, cost, predicted = run.rows, run.log_probs, run.effect, run.log_probs_with
 
 
 # %% tags=["hide-input"]
@@ -212,10 +156,8 @@ Both are in nats per token. The **size** of a change is the root of the mean var
 def over(rows, statistic, texts=read):
     """A statistic of some of the texts and the wider of its 95% intervals, if domains allow one."""
     chosen = [texts[i] for i in rows]
-    if len({text.domain for text in chosen}) < DOMAINS:
-        return float(statistic(rows)), np.nan, np.nan
-    *ends, _ = cb.widest(lambda drawn: statistic(rows[drawn]), chosen)
-    return float(statistic(rows)), *ends
+    units = cb.WIDER if len({text.domain for text in chosen}) >= DOMAINS else ()
+    return cb.with_interval(lambda drawn: statistic(rows[drawn]), chosen, units=units)
 
 
 def on(values, rows):
@@ -224,10 +166,9 @@ def on(values, rows):
     return over(rows, lambda drawn: values[drawn].mean())
 
 
-def words(triple, form=".2f"):
-    """A number and its interval."""
-    mean, low, high = (f"{v + 0.0:{form}}".replace("-", "−") for v in triple)
-    return mean if np.isnan(triple[1]) else f"{mean} [{low}, {high}]"
+def left_over(share):
+    """One less a share, with its interval."""
+    return cb.Estimate(1 - share.value, 1 - share.high, 1 - share.low)
 
 
 def repaired(values, rows, whole, texts=read):
@@ -236,7 +177,7 @@ def repaired(values, rows, whole, texts=read):
     return over(rows, lambda drawn: 1 - values[drawn].mean() / whole[drawn].mean(), texts)
 
 
-NONE = (np.nan,) * 3
+NONE = cb.Estimate(np.nan)
 ENGLISH, OTHER, CODE = KINDS
 
 
@@ -256,7 +197,7 @@ rise, silent_kl = a_text(silenced.rise), a_text(silenced.kl)
 in_english = of_kind.get(ENGLISH, everyone.numpy()[:0])
 need_e, need_o, need_c = (mean_of_kind(rise, k) for k in KINDS)
 cb.finding(
-    f"Early in an English text silence of the stable heads raises the loss of {MODEL} by {words(need_e)} nats per token, in code by {need_c[0]:.2f}, in other languages by {need_o[0]:.2f}.",
+    f"Early in an English text silence of the stable heads raises the loss of {MODEL} by {need_e:.2f} nats per token, in code by {need_c[0]:.2f}, in other languages by {need_o[0]:.2f}.",
     holds=need_e[1] > 0 and need_c[0] > need_e[0] and need_o[0] > need_e[2],
 )
 
@@ -307,16 +248,16 @@ def put(name, x):
     return torch.stack([IN_PLACE[name](t) for t in x])
 
 
-def costs_of(told):
+def costs_of(run):
     """What each costs at the judged places of some texts."""
-    made = {name: put(name, told.x) for name in IN_PLACE}
-    return {name: told.cost(lambda rows, z=z: [inside(z[rows])]) for name, z in made.items()}
+    made = {name: put(name, run.tokens) for name in IN_PLACE}
+    return {name: run.effect(lambda rows, z=z: [inside(z[rows])]) for name, z in made.items()}
 
 
-early = {"silence": silenced, **costs_of(told)}
+early = {"silence": silenced, **costs_of(run)}
 
 
-def at_one_place(told, z):
+def at_one_place(run, z):
     """KL at the last place when z (`text head d_head`) is put in there alone."""
 
     def change(rows):
@@ -327,29 +268,29 @@ def at_one_place(told, z):
 
         return [("blocks.0.attn.hook_z", hook)]
 
-    return told.cost(change).kl[:, -1].tolist()
+    return run.effect(change).kl[:, -1].tolist()
 
 
 def farther_on(texts, means=True):
     """From there to n, and at n; with the means over half A put right; at one place alone."""
-    told, m = Told(model, texts, farther, the), READ - 1
-    kls = {"silence": told.cost(silence).kl} | {k: v.kl for k, v in costs_of(told).items()}
+    far, m = cb.InterventionRun.of(model, texts, farther, the.item()), READ - 1
+    kls = {"silence": far.effect(silence).kl} | {k: v.kl for k, v in costs_of(far).items()}
     found = {k: {"kl": v[:, :-1].mean(1).tolist(), "home": v[:, -1].tolist()} for k, v in kls.items()}  # fmt: skip
     if means:  # what each is off by in the mean of half A, place by place: pos head d_head
-        short = Told(model, texts)
+        near = cb.InterventionRun.of(model, texts, asked)
         off = {name: put(name, meant).mean(0) - silent for name in IN_PLACE}
         for name in IN_PLACE:
-            z = {t: put(name, t.x) - off[name][: t.x.shape[1]] for t in (short, told)}
-            near, far = (t.cost(lambda rows, z=z[t]: [inside(z[rows])]).kl for t in z)
-            found[name + RIGHT] = {"early": a_text(near).tolist(), "kl": far[:, :-1].mean(1).tolist(), "home": far[:, -1].tolist()}  # fmt: skip
-        for position, name, there in ((n, PAPER, told), (m, BOS, short)):
-            here, quiet = put(name, there.x)[:, position], silent[position]
+            z = {t: put(name, t.tokens) - off[name][: t.tokens.shape[1]] for t in (near, far)}
+            early_kl, kl = (t.effect(lambda rows, z=z[t]: [inside(z[rows])]).kl for t in z)
+            found[name + RIGHT] = {"early": a_text(early_kl).tolist(), "kl": kl[:, :-1].mean(1).tolist(), "home": kl[:, -1].tolist()}  # fmt: skip
+        for position, name, there in ((n, PAPER, far), (m, BOS, near)):
+            here, quiet = put(name, there.tokens)[:, position], silent[position]
             puts = {"silence": quiet.expand_as(here), name: here, "mean put right": here - off[name][position]}  # fmt: skip
             found[f"alone: {name}"] = {k: at_one_place(there, z) for k, z in puts.items()}
         # the mean error alone: the heads as they are, and off by it
-        moved = short.first_layer("attn.hook_z")[:, :, heads] + off[BOS][:READ]
-        everywhere = short.cost(lambda rows: [inside(moved[rows])]).kl[:, -1]
-        found["mean error alone"] = {"every place": everywhere.tolist(), "one place": at_one_place(short, moved[:, -1])}  # fmt: skip
+        moved = near.first_layer("attn.hook_z")[:, :, heads] + off[BOS][:READ]
+        everywhere = near.effect(lambda rows: [inside(moved[rows])]).kl[:, -1]
+        found["mean error alone"] = {"every place": everywhere.tolist(), "one place": at_one_place(near, moved[:, -1])}  # fmt: skip
     return found
 
 
@@ -396,8 +337,8 @@ def column(where, kind):
     """Of the table, for one stretch and kind."""
     shares = {name: mends(name, kind, where) for name in TABLE if name in costs[where]}
     return {
-        "silence: cost (nats)": words(mean_of_kind(costs[where]["silence"], kind)),
-        **{f"{k}: repaired": words(v, ".0%").replace("%", "") + "%" for k, v in shares.items()},
+        "silence: cost (nats)": f"{mean_of_kind(costs[where]['silence'], kind):.2f}",
+        **{f"{k}: repaired": f"{v:.0%}".replace("%", "") + "%" for k, v in shares.items()},
     }
 
 
@@ -416,11 +357,11 @@ display(
         holds=bos_e[1] > 0.95,
     ),
     cb.finding(
-        f"Early in English what Equation 1 leaves is mostly the same in all texts: its mean put right repairs {words(constant_gain, '.0%')} of it, BOS read exactly {words(bos_gain, '.0%')}.",
+        f"Early in English what Equation 1 leaves is mostly the same in all texts: its mean put right repairs {constant_gain:.0%} of it, BOS read exactly {bos_gain:.0%}.",
         holds=constant_gain[1] > 0.5 and constant_gain[2] < bos_gain[1],
     ),
     cb.finding(
-        f"Put in at every place of an English text, the paper's circuit does more damage than silence, but at home it repairs {words(at_home, '.0%')}. With its mean put right it is better than silence everywhere in English; early in code it stays worse.",
+        f"Put in at every place of an English text, the paper's circuit does more damage than silence, but at home it repairs {at_home:.0%}. With its mean put right it is better than silence everywhere in English; early in code it stays worse.",
         holds=max(page_e[2], page_far[2]) < 0 < at_home[1] < at_home[2] < 0.5
         and min(right_e[1], right_far[1], right_home[1]) > 0
         and mends(PAPER + RIGHT, CODE)[0] < 0,
@@ -449,7 +390,7 @@ at_one = {
 }  # fmt: skip
 at_one = {k: [mean_of_kind(v, ENGLISH) for v in row] for k, row in at_one.items()}
 pd.DataFrame(
-    [[words(v) for v in (*row, NONE)[:3]] for row in at_one.values()],
+    [[f"{v:.2f}" for v in (*row, NONE)[:3]] for row in at_one.values()],
     index=pd.Index(at_one, name="damage in English (nats)"),
     columns=["put in at every place", "there alone", "there alone, mean put right"],
 ).replace("nan", "")
@@ -464,7 +405,7 @@ display(
         holds=bos_one[1] > quiet_one[2] and error_one[1] > max(quiet_one[2], 10 * error_all[2]),
     ),
     cb.finding(
-        f"The paper's circuit, at {n} alone, does {words([1 - times[k] for k in (0, 2, 1)], '.0f')} times the damage of silence there. With their means put right it repairs {words(right_alone, '.0%')} at its one place, Equation 1 with BOS read exactly {words(bos_right, '.0%')}.",
+        f"The paper's circuit, at {n} alone, does {left_over(times):.0f} times the damage of silence there. With their means put right it repairs {right_alone:.0%} at its one place, Equation 1 with BOS read exactly {bos_right:.0%}.",
         holds=times[2] < 0 and min(right_alone[1], bos_right[1]) > 0.5,
     ),
 ) if len(in_english) else None
@@ -484,7 +425,7 @@ helped = sum(kl[PAPER][of == d].mean() < silent_kl[of == d].mean() for d in name
 display(
     pd.DataFrame({(k, v): column(v, k) for k in (OTHER, CODE) for v in costs}).fillna(""),
     cb.finding(
-        f"English is not one case: the damage of silence is {silent_kl[of == names[0]].mean():.2f} in {names[0]} and {silent_kl[of == names[-1]].mean():.2f} in {names[-1]}, and the paper's circuit beats silence in {helped} of {len(names)} domains. {cb.listed(sorted(heavy)).capitalize()} have {of_heavy:.0%} of it; without these four Equation 1 repairs {words(but_heavy, '.0%')}, and {words(but_heavy_bos, '.0%')} with BOS read exactly.",
+        f"English is not one case: the damage of silence is {silent_kl[of == names[0]].mean():.2f} in {names[0]} and {silent_kl[of == names[-1]].mean():.2f} in {names[-1]}, and the paper's circuit beats silence in {helped} of {len(names)} domains. {cb.listed(sorted(heavy)).capitalize()} have {of_heavy:.0%} of it; without these four Equation 1 repairs {but_heavy:.0%}, and {but_heavy_bos:.0%} with BOS read exactly.",
         holds=helped < len(names) / 2 and 0.5 < but_heavy[0] < own_e[0] and but_heavy_bos[1] > 0.9,
     ),
 ) if names else None
@@ -557,18 +498,18 @@ def left_out(texts, table):
     return [text for text in texts if (text.document or text.name) not in set(table["document"])]
 
 
-def in_place(told, quiet, given, of, odds, fit, of_fit):
+def in_place(run, quiet, given, of, odds, fit, of_fit):
     """Rise of the loss there, a number per text: silence, and what is put in place of the heads.
     `fit` are texts of half A, for the weight of the log odds and for a vector's constant part."""
-    before = told.loss(told.as_it_is, told.everyone).mean(1)
+    before = run.loss(run.log_probs, run.rows).mean(1)
 
     def rises(g=None, shifts=(None,)):
         found = [[] for _ in shifts]
-        for some in told.everyone.split(11):
+        for some in run.rows.split(11):
             add = [] if g is None else [cx.lookups.add_direction(0, g[some])]
-            after = told.predicted([quiet, *add], some)
+            after = run.log_probs_with([quiet, *add], some)
             for of_shift, shift in zip(found, shifts, strict=True):
-                of_shift.append(told.loss(after, some, shift).mean(1))
+                of_shift.append(run.loss(after, some, shift).mean(1))
         return [torch.cat(of_shift) - before for of_shift in found]
 
     def by_domain(values, domains):
@@ -578,10 +519,10 @@ def in_place(told, quiet, given, of, odds, fit, of_fit):
     of_domain, odds_fit = dict(zip(of, own, strict=True)), by_domain(odds, of_fit)
     pushed = torch.stack([of_domain.get(d, torch.zeros_like(own[0])) for d in of_fit])
     without, with_it = (
-        torch.cat([fit.predicted([quiet, *add(some)], some) for some in fit.everyone.split(11)])
+        torch.cat([fit.log_probs_with([quiet, *add(some)], some) for some in fit.rows.split(11)])
         for add in (lambda rows: [], lambda rows: [cx.lookups.add_direction(0, pushed[rows])])
     )
-    tried = [float(fit.loss(without, fit.everyone, float(w) * odds_fit).mean()) for w in WEIGHTS]
+    tried = [float(fit.loss(without, fit.rows, float(w) * odds_fit).mean()) for w in WEIGHTS]
     weight, moved = WEIGHTS[np.argmin(tried)], (with_it - without)[:, :-1].mean(1)
     constant = mean_of(moved, of_fit, of)
     none, by_odds, by_constant = rises(shifts=[None, float(weight) * by_domain(odds, of), constant])
@@ -595,17 +536,16 @@ def in_place(told, quiet, given, of, odds, fit, of_fit):
     }
 
 
-z = told.first_layer("attn.hook_z")[:, :, heads]  # text pos head d_head
+z = run.first_layer("attn.hook_z")[:, :, heads]  # text pos head d_head
 table_A = documents_of(half_A, len(half_A))
-z_A = Told(model, table_A["text"]).first_layer("attn.hook_z")[:, :, heads]
+z_A = cb.InterventionRun.of(model, table_A["text"], asked).first_layer("attn.hook_z")[:, :, heads]
 W_O = weights.W_O[heads]
 written_A = message(z_A, W_O)
 VECTORS = vectors(written_A, table_A, message(z, W_O), table)
 own = VECTORS["its domain's"]
 few_A = documents_of(half_A, TWO)
 odds = log_odds(left_out(half_A, few_A), weights.d_vocab)
-judged, fit = Told(model, read, second), Told(model, few_A["text"], second)
-judged.as_it_is = as_it_is[:, -len(second) :]  # the same places, read once
+judged, fit = (cb.InterventionRun.of(model, of, second) for of in (read, few_A["text"]))
 of_fit = few_A["domain"].tolist()
 weight, lasting = in_place(judged, inside(silent), VECTORS, of, odds, fit, of_fit)
 lasting = {name: v.numpy() for name, v in lasting.items()}
@@ -618,12 +558,14 @@ def on_real(name="smollm2"):
     """The same of a real model: stable heads, and those that are not; each head alone."""
     model = cx.load(name)
     texts = cx.texts.collection(cx.texts.Reader.of(model, 512), TEXTS)
-    A, B = ([text for text in texts if text.half == half] for half in "AB")
+    A, B = cb.halves(texts)
     study = cx.study(cx.fix_query(model, A, 256), A, or_all=True)
     head_table, stable = study.head_table, list(study.heads)
     table, table_A, few = documents_of(B, TWO), documents_of(A, len(A)), documents_of(A, TWO)
-    told, told_A = Told(model, table["text"], second), Told(model, table_A["text"], second)
-    z, z_A = (t.first_layer("attn.hook_z") for t in (told, told_A))
+    run, run_A, fit = (
+        cb.InterventionRun.of(model, of["text"], second) for of in (table, table_A, few)
+    )
+    z, z_A = (of.first_layer("attn.hook_z") for of in (run, run_A))
     W_O = cx.lookups.layers.output_weights(model, 0)[0][0].cpu()
     middle, of = z_A.mean(0), table["domain"].tolist()
 
@@ -633,8 +575,8 @@ def on_real(name="smollm2"):
         return hook, vectors(written_A, table_A, written, table)
 
     weight, rises = in_place(
-        told, *silent_with(stable), of,
-        log_odds(left_out(A, few), model.cfg.d_vocab), Told(model, few["text"], second), few["domain"].tolist(),
+        run, *silent_with(stable), of,
+        log_odds(left_out(A, few), model.cfg.d_vocab), fit, few["domain"].tolist(),
     )  # fmt: skip
     sets = {f"head {h}": [h] for h in head_table.index}
     sets |= {"all stable": stable, "all heads": list(head_table.index)}
@@ -643,7 +585,7 @@ def on_real(name="smollm2"):
         quiet, of_heads = silent_with(hs)
         own = of_heads["its domain's"]
         changes = (lambda rows: [quiet], lambda rows: [quiet, cx.lookups.add_direction(0, own[rows])])  # fmt: skip
-        return [told.cost(change).rise.mean(1).tolist() for change in changes]
+        return [run.effect(change).rise.mean(1).tolist() for change in changes]
 
     return {
         "files": cx.models.real_models()[name]["files"],
@@ -680,7 +622,7 @@ given = {  # back, in nats
 pair = {model: of[ENGLISH] for model, of in given.items() if ENGLISH in of}
 figure, (axes,) = cb.figures.panels(1, len(pair), height=3, width=8.6)
 for axis, (named, backs) in zip(axes, pair.items(), strict=True):
-    for row, (mean, *ends) in enumerate(backs.values()):
+    for row, (mean, *ends, _) in enumerate(backs.values()):
         look = {"color": cb.figures.COLORS[row % 8]}
         axis.plot(ends, [row, row], lw=1.6, **look)
         axis.plot(mean, row, ls="", ms=6, marker="osD^Xv<>"[row], **look)
@@ -718,14 +660,14 @@ over_own = gives_back(text_name, less=own_name)
 over_odds, over_constant = (gives_back(own_name, less=v) for v in (odds_name, constant_name))
 over_odds_there = gives_back(own_name, model="SmolLM2", less=odds_name)
 here_e, there_e = (pair.get(v, dict.fromkeys(pair["SmolLM2"], NONE)) for v in BOTH)
-by_constant, by_text = (words([100 * v for v in more], ".0f") for more in (over_constant, over_own))
+by_constant, by_text = (f"{cb.Estimate(*(100 * v for v in more[:3])):.0f}" for more in (over_constant, over_own))  # fmt: skip
 display(
     cb.finding(
         f"One vector per domain, made from other texts, gives back {own_gives[0]:.0%} of the loss that silence costs in the second half of the early tokens of an English text, a fixed correction of the predictions per domain {constant_gives[0]:.0%}.",
         holds=own_gives[1] > 0.5 > max(constant_gives[2], odds_gives[2]) and over_constant[1] > 0,
     ),
     cb.finding(
-        f"That correction is the vector's constant part; word frequencies give back {words(odds_gives, '.0%')}, the vector without its constant part {words(rest_gives, '.0%')}. Whole it exceeds its constant part by {by_constant} points, and the text's own exceeds it by {by_text}.",
+        f"That correction is the vector's constant part; word frequencies give back {odds_gives:.0%}, the vector without its constant part {rest_gives:.0%}. Whole it exceeds its constant part by {by_constant} points, and the text's own exceeds it by {by_text}.",
         holds=rest_gives[0] / own_gives[0] > REST and min(over_own[1], over_odds[1]) > 0,
     ),
     cb.finding(
@@ -762,7 +704,7 @@ saved = {k: before - after for k, (before, after) in alone.items()}
 (of_local,) = (k for k in facts if role[k] == "local")
 negative, joint = map(costs_there, (saved["all stable"] - saved[of_local], alone["all stable"][0] - together))  # fmt: skip
 local, paid_there = costs_there(alone[of_local][0]), there_e[QUIET]
-apart = [k for k in facts if not np.prod(costs_there(alone[k][0])[1:]) < 0]  # from zero
+apart = [k for k in facts if not np.prod(costs_there(alone[k][0]).ends) < 0]  # from zero
 display(
     cb.finding(
         "In English SmolLM2, a real model, loses little when seven of the nine heads of its first layer are silent, and no such vector gives back anything that can be told from nothing.",
@@ -770,7 +712,7 @@ display(
         and max(there_e[name][1] for name in VECTORS) < 0,
     ),
     cb.finding(
-        f"Silence of its seven stable heads costs {words(paid_there, '.3f')} nats in English, that of {MODEL}'s eight {here_e[QUIET][0]:.2f}. There its domain's vector gives back {words(there_e[own_name], '.3f')} nats, the text's own {words(there_e[text_name], '.3f')}. Single heads cost too little to be told apart: of nine intervals one excludes zero.",
+        f"Silence of its seven stable heads costs {paid_there:.3f} nats in English, that of {MODEL}'s eight {here_e[QUIET][0]:.2f}. There its domain's vector gives back {there_e[own_name]:.3f} nats, the text's own {there_e[text_name]:.3f}. Single heads cost too little to be told apart: of nine intervals one excludes zero.",
         holds=here_e[QUIET][0] > paid_there[2]
         and [len(apart), [*role.values()].count("stable"), len(role), len(heads)] == [1, 7, 9, 8],
     ),
@@ -820,12 +762,12 @@ display(
             "kind of head": {k: role.get(k, "") for k in silenced_there},
             "effective tokens": {k: str(v["effective tokens"]) for k, v in facts.items()},
             "spread": {k: f"{v['coefficient of variation']:.2f}" for k, v in facts.items()},
-            **{f"{kind} (nats)": {k: words(costs_there(v, kind), ".3f") for k, v in silenced_there.items()} for kind in KINDS},
+            **{f"{kind} (nats)": {k: f"{costs_there(v, kind):.3f}" for k, v in silenced_there.items()} for kind in KINDS},
         },
         index=pd.Index(silenced_there, name="SmolLM2, silenced: rise of the loss"),
     ).fillna(""),
     cb.finding(
-        f"Of the two heads of {MODEL} with the largest shares of the variance at the neurons each is missed little alone in English (one document per domain): head {heads[a]} does a damage of {alone_a[first_e].mean():.2f}, head {heads[b]} of {alone_b[first_e].mean():.2f}. But once the others are silent, head {heads[a]} adds {words(on(silent_kl - rest_a, first_e))}.",
+        f"Of the two heads of {MODEL} with the largest shares of the variance at the neurons each is missed little alone in English (one document per domain): head {heads[a]} does a damage of {alone_a[first_e].mean():.2f}, head {heads[b]} of {alone_b[first_e].mean():.2f}. But once the others are silent, head {heads[a]} adds {on(silent_kl - rest_a, first_e):.2f}.",
         holds=on(silent_kl - rest_a - alone_a, first_e)[1] > 0 and alone_b[first_e].mean() < 0.1,
     ),
 ) if len(first_e) else None  # fmt: skip
@@ -840,8 +782,8 @@ What the heads write reaches later layers by two ways: through the neurons of th
 """
 
 # %% tags=["hide-input"]
-as_they_were = told.first_layer("mlp.hook_pre")  # text pos neuron
-in_silence_pre = told.first_layer("mlp.hook_pre", hooks=silence(everyone))
+as_they_were = run.first_layer("mlp.hook_pre")  # text pos neuron
+in_silence_pre = run.first_layer("mlp.hook_pre", hooks=silence(everyone))
 J = cx.find_neurons(circuit, threshold=-np.inf)[:NEURONS].index.tolist()
 rest = sorted(set(range(weights.n_neurons)) - set(J))
 some_others = [np.random.default_rng(k).permutation(rest)[: len(J)].tolist() for k in range(10)]
@@ -881,12 +823,12 @@ left_J, left_spread, *of_draws = (share_of(hold(some))[0] for some in (J, spread
 # %% tags=["hide-input", "nbval-check-output"]
 display(
     cb.finding(
-        f"In English {words(through, '.0%')} of the damage to {MODEL} arises through the layer's neurons alone, and past them {words(past, '.1%')} ({past_size:.0%} of the size of the change).",
+        f"In English {through:.0%} of the damage to {MODEL} arises through the layer's neurons alone, and past them {past:.1%} ({past_size:.0%} of the size of the change).",
         holds=through[1] > 0.9 and max(past_size, past[2]) < 0.1,
     ),
     cb.finding(
-        f"Damage left in English when {len(J)} neurons are held: chosen by weights {words(left_J, '.0%')}, by spread over half A {words(left_spread, '.0%')} ({len({*J} & {*spread})} the same), at random, in ten draws, {min(of_draws)[0]:.0%} to {max(of_draws)[0]:.0%}.",
-        holds=left_J[2] < min(low for _, low, _ in of_draws),
+        f"Damage left in English when {len(J)} neurons are held: chosen by weights {left_J:.0%}, by spread over half A {left_spread:.0%} ({len({*J} & {*spread})} the same), at random, in ten draws, {min(of_draws)[0]:.0%} to {max(of_draws)[0]:.0%}.",
+        holds=left_J[2] < min(share.low for share in of_draws),
     ),
 )
 
@@ -899,26 +841,26 @@ whole = whole - whole.mean(-1, keepdim=True)
 way, *shares = (of_firsts((v * whole).sum((1, 2))) for v in (whole, *ways))
 half, mixed_way = (over(first_e, lambda d, v=v: v[d].sum() / way[d].sum()) if len(first_e) else NONE for v in shares)  # fmt: skip
 cb.finding(
-    f"In English half of the message takes the prediction {words(half)} of the way, by projection, the even mixture of both predictions {words(mixed_way)}.",
+    f"In English half of the message takes the prediction {half:.2f} of the way, by projection, the even mixture of both predictions {mixed_way:.2f}.",
     holds=half[1] > mixed_way[2] > mixed_way[1] > 0.25 and half[2] < 0.75,
 )
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What became of the conditions that were set beforehand? (Set later: what is asked at n or at one place, means put right, five domains for an interval.)"}
-key_only = torch.stack([own_bos(t, value=False) for t in told.x])
+key_only = torch.stack([own_bos(t, value=False) for t in run.tokens])
 by_key = cost(lambda rows: [inside(key_only[rows])]).kl
 late_key, late_ours = (v[:, -len(second) : -1].mean(1).numpy() for v in (by_key, early[OURS].kl))
 late_gain = repaired(late_key, everyone.numpy(), late_ours)
 stands_for = rest_gives[0] / own_gives[0]
 CONDITIONS = {
     "negative control: the domain's vector gives back more of what silence of SmolLM2's stable heads costs in English than of what silence of its local head does, in nats": (
-        words(negative, "+.3f"), negative[1] > 0, "no, with little to give back" if local[1] < 0 else "no"),
-    "jointly: in English silence of its stable heads costs more than the sum of what each costs alone, in nats": (words(joint, "+.3f"), joint[1] > 0, "no"),
+        f"{negative:+.3f}", negative[1] > 0, "no, with little to give back" if local[1] < 0 else "no"),
+    "jointly: in English silence of its stable heads costs more than the sum of what each costs alone, in nats": (f"{joint:+.3f}", joint[1] > 0, "no"),
     "prior: the vector gives back more in English than log odds at the weight that is best on half A, in both models": (
-        f"{MODEL}, weight {weight:.1f}: {words(over_odds)}; SmolLM2, weight {kept['weight']:.1f}: {words(over_odds_there)}",
+        f"{MODEL}, weight {weight:.1f}: {over_odds:.2f}; SmolLM2, weight {kept['weight']:.1f}: {over_odds_there:.2f}",
         over_odds[1] > 0 and over_odds_there[1] > 0, f"no: {MODEL} only" if over_odds[1] > 0 else "no"),
     "rest: without its constant part the vector gives back half of what it does whole, in English, in both models": (
         f"{MODEL}: {stands_for:.2f}; SmolLM2: the whole vector gives back nothing that can be told from zero", stands_for > REST and there_e[own_name][1] > 0, f"no: {MODEL} only" if stands_for > REST else "no"),
-    f"BOS read by its own key repairs a tenth of what the self-normalised circuit leaves, in the second half of the early tokens (from token {READ // 2} on; all kinds)": (words(late_gain), late_gain[1] > TENTH, "no"),
+    f"BOS read by its own key repairs a tenth of what the self-normalised circuit leaves, in the second half of the early tokens (from token {READ // 2} on; all kinds)": (f"{late_gain:.2f}", late_gain[1] > TENTH, "no"),
 }  # fmt: skip
 met = sum(bool(holds) for _, holds, _ in CONDITIONS.values())
 pd.DataFrame(
@@ -928,7 +870,7 @@ pd.DataFrame(
 
 # %% tags=["hide-input", "nbval-check-output"]
 cb.finding(
-    f"Of the {len(CONDITIONS)} conditions set beforehand {met} are met; {len(CONDITIONS) - met} fail because of SmolLM2. The control among them is weak: silence of its local head costs {words(local, '.3f')} nats, so there is little to give back.",
+    f"Of the {len(CONDITIONS)} conditions set beforehand {met} are met; {len(CONDITIONS) - met} fail because of SmolLM2. The control among them is weak: silence of its local head costs {local:.3f} nats, so there is little to give back.",
     holds=met == 2
     and negative[1] < 0
     and local[1] < 0 < local[2]
@@ -1001,10 +943,10 @@ of_alone = f"the same, the circuit at {n} alone, against silence there alone; En
 of_half = "share of the way that half of the message goes, English"
 cb.ledger(
     model,
-    cb.Claim("good_substitute", of_all, page_e[0], page_e[1:]),
-    cb.Claim("good_substitute", of_home, at_home[0], at_home[1:]),
-    cb.Claim("good_substitute", of_alone, times[0], times[1:]),
-    cb.Claim("weak_linear", of_half, half[0], half[1:]),
+    cb.Claim("good_substitute", of_all, *page_e.for_claim),
+    cb.Claim("good_substitute", of_home, *at_home.for_claim),
+    cb.Claim("good_substitute", of_alone, *times.for_claim),
+    cb.Claim("weak_linear", of_half, *half.for_claim),
 )
 
 # %% [markdown]
@@ -1014,26 +956,21 @@ r"""
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-def left_over(share):
-    """One less a share, with its interval."""
-    return words([1 - share[k] for k in (0, 2, 1)], ".0%")
-
-
 of_size = [early[name].size[in_english].mean() for name in (BOS, "silence")]
 size_left = float((of_size[0] / of_size[1]).sqrt())
 loss_e = mends(BOS, where=LOSS)
 display(
     cb.finding(
-        f"Put in at every place of an English text, Equation 1 with BOS read exactly leaves {left_over(bos_e)} of the damage of silence early ({left_over(loss_e)} of the loss, {size_left:.0%} of the size of the change) and {left_over(bos_far)} farther on; at one place alone it is worse than silence.",
+        f"Put in at every place of an English text, Equation 1 with BOS read exactly leaves {left_over(bos_e):.0%} of the damage of silence early ({left_over(loss_e):.0%} of the loss, {size_left:.0%} of the size of the change) and {left_over(bos_far):.0%} farther on; at one place alone it is worse than silence.",
         holds=min(bos_e[1] - 0.95, bos_far[1] - 0.9, 0.2 - size_left, bos_one[1] - quiet_one[2])
         > 0,
     ),
     cb.finding(
-        f"At places {second[0]} to {second[-2]} of an English text its domain's vector gives {MODEL} back the loss that silence costs, but for {left_over(own_gives)}.",
+        f"At places {second[0]} to {second[-2]} of an English text its domain's vector gives {MODEL} back the loss that silence costs, but for {left_over(own_gives):.0%}.",
         holds=own_gives[1] > 0.5,
     ),
     cb.finding(
-        f"What {MODEL}'s heads say passes through the neurons of their layer, but for {words(past, '.1%')} of the damage in English ({past_size:.0%} of the size of the change).",
+        f"What {MODEL}'s heads say passes through the neurons of their layer, but for {past:.1%} of the damage in English ({past_size:.0%} of the size of the change).",
         holds=past[2] < 0.05 and past_size < 0.1,
     ),
 )

@@ -102,8 +102,7 @@ def asked(name, model=None):
     if words not in library:
         library[words] = cx.texts.passages(reader), cx.texts.collection(reader, TEXTS)
     passages, texts = library[words]
-    A, B = ([t for t in texts if t.half == half] for half in "AB")
-    A, B = (A, B) if A and B else (texts[::2], texts[1::2])
+    A, B = cb.halves(texts)
     n = min(len(t.tokens) for t in [*passages, *texts]) // 2
     one_token = len(model.tokenizer.encode(TOKEN, add_special_tokens=False)) == 1
     fixed = cx.fit_additive(model, A, n, TOKEN if one_token else int(A[0].tokens[1]))
@@ -510,7 +509,7 @@ def planes_of(name):
     """Of every stable head TV and, of all, FVU of the 100 strongest neurons, by planes kept."""
     model = cx.load(name, layers=1)
     texts = cx.texts.collection(cx.texts.Reader.of(model, READ), TEXTS)
-    A, B = ([t for t in texts if t.half == half][::5] for half in "AB")
+    A, B = (half[::5] for half in cb.halves(texts))
     fixed = cx.fit_additive(model, A, min(256, *(len(t.tokens) - 1 for t in A + B)), TOKEN)
     study = cx.study(fixed, A, or_all=True)
     heads, readout, split = list(study.heads), fixed.exact.readout, fixed.decomposition
@@ -790,28 +789,25 @@ def one_by_one(one, number):
     return [score(made, one.truth, number) for made in one.pages]
 
 
-def with_interval(one, number):
+def over_pages(one, number):
     """The median over pages; its interval draws a page and the documents of half B."""
-    of_pages = np.median(one_by_one(one, number))
+    of_pages = [cb.median_over_neurons(number, made, one.truth) for made in one.pages]
     chance = np.random.default_rng(1)
-
-    def redrawn(d):
-        return score(one.pages[chance.integers(len(one.pages))][d], one.truth[d], number)
-
-    return float(of_pages), cb.by_document(redrawn, one.B, 199)
+    ends = cb.by_document(lambda d: of_pages[chance.integers(len(of_pages))](d), one.B, 199)
+    return cb.Estimate(float(np.median(one_by_one(one, number))), *ends)
 
 
 for one in decoders.values():
     one.pages = by_pages(one)
-results = {k: {m: with_interval(o, m) for m in ("r", "fvu")} for k, o in decoders.items()}
+results = {k: {m: over_pages(o, m) for m in ("r", "fvu")} for k, o in decoders.items()}
 own_fvu = {k: score(o.itself, o.truth, "fvu") for k, o in decoders.items()}
 even_r = {k: score(o.even, o.truth, "r") for k, o in decoders.items()}
 pd.DataFrame(
     {
         k: {
-            "r": "{:.3f} [{:.3f}, {:.3f}]".format(v["r"][0], *v["r"][1]),
+            "r": f"{v['r']:.3f}",
             "r of an even bag": f"{even_r[k]:.3f}",
-            "FVU": "{:.3f} [{:.3f}, {:.3f}]".format(v["fvu"][0], *v["fvu"][1]),
+            "FVU": f"{v['fvu']:.3f}",
             "FVU, own constants": f"{own_fvu[k]:.3f}",
         }
         for k, v in results.items()
@@ -830,7 +826,7 @@ fvu = {k: v["fvu"][0] for k, v in results.items()}
 elsewhere = [fvu[k] for k in labels[1:4]]
 r_of = [results[k]["r"][0] for k in labels[:4]]
 of_even = [even_r[k] for k in labels[:4]]
-open_ones = [k for k in labels[:4] if results[k]["fvu"][1][0] < MET_FVU < results[k]["fvu"][1][1]]
+open_ones = [k for k in labels[:4] if results[k]["fvu"].low < MET_FVU < results[k]["fvu"].high]
 offsets = {k: score(o.summary, o.truth, "from offset") for k, o in decoders.items()}
 by_page = np.array([one_by_one(decoders[k], "fvu") for k in labels[1:4]])  # kind page
 middle_half = np.subtract(*np.quantile(by_page, [0.75, 0.25], axis=1))  # its width, by kind
@@ -879,7 +875,7 @@ def of_run(folder):
     facts = json.loads((folder / "run.json").read_text())
     facts["stable"] = int(one.head_table["stable"].sum())
     facts["TV"] = float(np.median(one.tv.mean(0)))
-    return facts | {m: with_interval(one, m) for m in ("r", "fvu")}
+    return facts | {m: over_pages(one, m).for_claim for m in ("r", "fvu")}
 
 
 if RUNS:
@@ -903,7 +899,8 @@ KIND = {"seed": "learned", "rotary": "rotary", "alibi": "ALiBi", "none": "none"}
 runs = {f"{k}, seed 0": {"stable": counts[k], "TV": float(middle_tv[k])} | results[k] for k in labels[:4]}  # fmt: skip
 for name, facts in kept_seeds.items():
     kind, seed = name.split("-")
-    runs[f"{KIND[kind]}, seed {seed}"] = facts
+    of_pages = {m: cb.Estimate(facts[m][0], *facts[m][1]) for m in ("r", "fvu")}
+    runs[f"{KIND[kind]}, seed {seed}"] = facts | of_pages
 display(
     pd.DataFrame(
         {
@@ -911,7 +908,7 @@ display(
                 "stable heads": facts["stable"],
                 "TV, middle head": f"{facts['TV']:.3f}",
                 "r": f"{facts['r'][0]:.3f}",
-                "FVU": "{:.2f} [{:.2f}, {:.2f}]".format(facts["fvu"][0], *facts["fvu"][1]),
+                "FVU": f"{facts['fvu']:.2f}",
             }
             for name, facts in runs.items()
         }
@@ -926,7 +923,7 @@ def as_before(name, of):
     """Whether another seed gives what seed 0 of its kind gave, by the conditions."""
     kind = name.partition(",")[0]
     first = runs[f"{kind}, seed 0"]
-    within = first["fvu"][1][0] <= of["fvu"][0] <= first["fvu"][1][1]
+    within = first["fvu"].low <= of["fvu"].value <= first["fvu"].high
     neat = kind != "rotary" or of["TV"] > most_learned
     return of["stable"] == first["stable"] and within and neat
 
@@ -1004,8 +1001,8 @@ by_slow = float(np.median(by_slow))
 claims = [
     cb.Claim("tv", "TV of rebuilt rows, middle one of the stable heads", float(middle_tv[yours]), own_tv, digits=3),
     cb.Claim("share_stable", "stable heads among all of the layer", here),
-    cb.Claim("median_r", "r of summary and truth, median neuron", *results[yours]["r"], digits=4),
-    cb.Claim("median_fvu", "FVU of summary and truth, median neuron", *results[yours]["fvu"], digits=4),
+    cb.Claim("median_r", "r of summary and truth, median neuron", *results[yours]["r"].for_claim, digits=4),
+    cb.Claim("median_fvu", "FVU of summary and truth, median neuron", *results[yours]["fvu"].for_claim, digits=4),
     cb.Claim("similar_elsewhere", "stable heads among all of the ALiBi twin (untrained as many)", with_alibi),
     cb.Claim("rotary_slow", f"share of the slow planes, {len(slow)} of {width}, in the rotary twin's scores, middle stable head", by_slow),
     cb.Claim("rotary_less_neat", "TV of rebuilt rows, middle stable head, rotary twin less learned", *apart, digits=3),

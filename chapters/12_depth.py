@@ -56,8 +56,7 @@ weights = cx.LayerWeights.of(model)
 study = cx.study(weights, TEXTS, TOKEN, or_all=True)
 n, L = study.n, model.cfg.n_layers
 SECOND, THIRD = min(1, L - 1), min(2, L - 1)  # where a model has as many; counted from 0
-half_A = [text for text in study.texts if text.half == "A"] or study.texts
-half_B = [text for text in study.texts if text.half == "B"] or study.texts
+half_A, half_B = cb.halves(study.texts)
 x_A, x_B = (study.fixed.prepare(half) for half in (half_A, half_B))  # text source
 
 
@@ -153,18 +152,15 @@ def percent(values, form="{:.0%}"):
     return cb.listed(form.format(v) for v in values)
 
 
-def ends(values, form="{:+.2f}"):
+def ends(estimate, form="+.2f"):
     """Number, interval and what was drawn for it, as a sentence has them."""
-    *numbers, unit = values
-    return "{} [{}, {}] by {}".format(*map(form.format, numbers), unit).replace("-", "−")
+    return f"{estimate:{form}} by {estimate.unit}"
 
 
 def with_ends(of, drawn_from, draws=199):
-    """Of all texts; the wider 95% interval, documents drawn or whole domains; which of them."""
-    here = float(of(np.arange(len(drawn_from))))
-    if len({text.domain for text in drawn_from}) == len(drawn_from):  # they are the same
-        return here, *cb.by_document(of, drawn_from, draws, "domain"), "domain"
-    return here, *cb.widest(of, drawn_from, draws)
+    """Of all texts; the wider 95% interval, documents drawn or whole domains."""
+    same = len({text.domain for text in drawn_from}) == len(drawn_from)
+    return cb.with_interval(of, drawn_from, draws, ["domain"] if same else cb.WIDER)
 
 
 def parts(layer, of, judged):
@@ -227,6 +223,7 @@ if MODELS is not None:
     kept = json.loads(json.dumps(kept), parse_float=lambda v: float(f"{float(v):.4g}"))
     MORE.write_text(json.dumps(kept) + "\n")
 kept, again = json.loads(MORE.read_text()), MODEL == "mini"
+kept["found"] = [cb.Estimate(*of) for of in kept["found"]]
 
 accounts, tv = [], []
 for layer, (pos, p, c) in enumerate(means):
@@ -255,7 +252,7 @@ set_beforehand = cb.finding(
     holds=bool(again and L > 2 and first_condition[2] < 1 < kept["found"][0][1])
     and bool(open_here[ALL][SECOND] < open_here[ALL][0] < min(open_here[ALL][THIRD:]))
     and bool(open_here[KNOWN][0] < min(open_here[KNOWN][SECOND:])),
-    otherwise=f"the least that a deeper layer leaves open, over the first's, is {ends(first_condition, '{:.2f}')}.",
+    otherwise=f"the least that a deeper layer leaves open, over the first's, is {ends(first_condition, '.2f')}.",
 )
 display(pd.DataFrame(table, index=by_layer.index).T.round(2), set_beforehand)
 
@@ -397,7 +394,7 @@ of_pairs = of_mean(changed[SECOND, 1] - changed[SECOND, 2])
 unrelated = float((changed[SECOND, 1] + control).mean())
 display(
     cb.finding(
-        f"In the second layer shuffling changes {changed[SECOND, 1].mean():.2f} of the variance over texts and the control {control.mean():.2f}; what they write differs by {ends(of_apart, '{:.2f}')}, where unrelated changes would make it {unrelated:.2f}: most of the change is where tokens stand under the kernel.",
+        f"In the second layer shuffling changes {changed[SECOND, 1].mean():.2f} of the variance over texts and the control {control.mean():.2f}; what they write differs by {ends(of_apart, '.2f')}, where unrelated changes would make it {unrelated:.2f}: most of the change is where tokens stand under the kernel.",
         holds=bool(L > 1 and of_apart[2] < unrelated / 4 and of_apart[2] < control.mean() / 3),
     ),
     cb.finding(
@@ -453,7 +450,7 @@ first_heads, first, above = (
 )
 of_first = with_ends(lambda d: area(first[d]), firsts, 499)
 cb.finding(
-    f"Repeated texts are told apart already after the first layer's MLP (AUC {ends(of_first, '{:.2f}')}), not after its heads ({area(first_heads):.2f}); after the second layer it is {area(above):.2f}, so that its heads are not shown to compute it.",
+    f"Repeated texts are told apart already after the first layer's MLP (AUC {ends(of_first, '.2f')}), not after its heads ({area(first_heads):.2f}); after the second layer it is {area(above):.2f}, so that its heads are not shown to compute it.",
     holds=bool(L > 1 and area(first_heads) < 0.6 < of_first[1] and area(above) < of_first[2]),
 )
 
@@ -579,7 +576,7 @@ for k in range(2, SHUFFLED + 1):
     saves[k] = with_ends(lambda d, v=v: v[d].mean(), drawn_from(documents), 999)
 shaken = alone[others].mean()  # in the last of these layers
 cb.finding(
-    f"In SmolLM2 the AUC is {auc_deep[0]:.2f} after the first layer and passes 0.75 after layer {passes + 1}, {ends(of_passing, '{:.2f}')}. In its fourth, alone of three, keeping half of the pairs saves more than a twentieth: {ends(saves[4])} of a change of {shaken:.2f} (no control; without the document that saves most, left out later).",
+    f"In SmolLM2 the AUC is {auc_deep[0]:.2f} after the first layer and passes 0.75 after layer {passes + 1}, {ends(of_passing, '.2f')}. In its fourth, alone of three, keeping half of the pairs saves more than a twentieth: {ends(saves[4])} of a change of {shaken:.2f} (no control; without the document that saves most, left out later).",
     holds=bool(of_passing[1] > 0.75 > auc_deep[0] + 0.1 and saves[4][1] > 0.05)
     and all(saves[k][1] < 0.05 < saves[k][2] for k in (2, 3)),
 )
@@ -691,7 +688,7 @@ display(
         holds=bool(constant.min() > 0.5),
     ),
     cb.finding(
-        f"Nor do thirty layers average it away: in SmolLM2 the noise of the first layer's stable heads has, after the last layer, {ends(of_growth, '{:.0f}')} times the size that it has after the first. But the stream outgrows it: over the stream's own variance it falls from {share_deep[0]:.1f} to {share_deep[-1]:.3f}, all of that in two layers ({share_deep[2]:.3f} after the third, {share_deep[3:].min():.3f} to {share_deep[3:].max():.3f} later).",
+        f"Nor do thirty layers average it away: in SmolLM2 the noise of the first layer's stable heads has, after the last layer, {ends(of_growth, '.0f')} times the size that it has after the first. But the stream outgrows it: over the stream's own variance it falls from {share_deep[0]:.1f} to {share_deep[-1]:.3f}, all of that in two layers ({share_deep[2]:.3f} after the third, {share_deep[3:].min():.3f} to {share_deep[3:].max():.3f} later).",
         holds=bool(
             of_growth[1] > 1 and share_deep[-1] < share_deep[0] / 2 and share_deep[2] < 0.05
         ),
@@ -742,10 +739,10 @@ The first is the published recipe, extended by us to every source; the last is E
 """
 
 # %% tags=["hide-input"]
-max_cv = second[
+steady = second[
     (second["effective tokens"] > cx.heads.BROAD) & (second["coefficient of variation"] < 0.3)
 ]
-chosen = [int(h) for h in max_cv["head"]] or list(range(len(second)))
+chosen = [int(h) for h in steady["head"]] or list(range(len(second)))
 pos, p, c = (v[chosen] for v in means[SECOND])
 W_in, b_in = (v.cpu() for v in input_weights(model, SECOND))
 W_O = model.blocks[SECOND].attn.W_O.detach().cpu()[chosen]
@@ -787,13 +784,7 @@ def truth(run):
 
 def put(z):
     """A hook: the first layer's stable heads say z."""
-
-    def instead(own, z):
-        own = own.clone()
-        own[:, :, study.heads] = z.to(own)
-        return own
-
-    return lambda texts: ("blocks.0.attn.hook_z", lambda own, hook: instead(own, z[texts]))
+    return lambda texts: cx.lookups.replace_z(0, study.heads, z[texts])
 
 
 def token_states(run, x):
@@ -860,7 +851,7 @@ display(
     ladder.round(2),
     cb.finding(
         f"What the {NUMBER[len(chosen)]} steady broad heads of the second layer's {NUMBER[len(second)]} ({cb.listed(chosen)}) add to the neurons that they move most, {part:.0%} of their standard deviation, is predicted at a median r of {r[self_normalized]:.2f} from a first layer rebuilt nearly exactly, as well as from true states.",
-        holds=bool(L > 1 and len(J) == 100 and len(chosen) == len(max_cv) == 2)
+        holds=bool(L > 1 and len(J) == 100 and len(chosen) == len(steady) == 2)
         and bool(len(study.heads) == len(second) and r[at_best] - 0.01 < r[self_normalized]),
     ),
     cb.finding(
@@ -942,8 +933,8 @@ def measured(words, of, texts, there=True):
     model lacks what is asked for."""
     if not there:
         return words, np.nan
-    here, *interval, unit = with_ends(of, texts, 999)
-    return f"{words} (drawn: {unit}s)", here, tuple(interval)
+    estimate = with_ends(of, texts, 999)
+    return f"{words} (drawn: {estimate.unit}s)", *estimate.for_claim
 
 
 cb.ledger(
@@ -972,9 +963,7 @@ def over_dealt(d):
     return np.median(passed(of_noise, d) / passed(of_dealt, d))
 
 
-def r_of(name, d):
-    a, b = (v - v.mean(0) for v in (guesses[name][d][:, J], T[d][:, J]))
-    return float(((a * b).sum(0) / (a.norm(dim=0) * b.norm(dim=0))).quantile(0.5))
+r_of = {name: cb.median_over_neurons("r", guess[:, J], T[:, J]) for name, guess in guesses.items()}
 
 
 rest_deeper, what_first, what_deeper = set_first(left[ALL])
@@ -985,8 +974,8 @@ asked = [
     ("noise over dealt noise passed on, median second-layer head", over_dealt, half_B[half], 1, 2),
     ("what keeping runs of 32 saves when tokens are shuffled, second layer over first", lambda d: saved(d, SECOND) / saved(d), half_B[some], 1, 2),
     ("AUC of repeated texts after the first layer, all with all", lambda d: area_of_all(first[d]), firsts, -1, 0.6),
-    ("circuit through layer 2, states with constants: r", lambda d: r_of(with_constants, d), half_B, 1, 0.9),
-    ("r lost to true states", lambda d: r_of(at_best, d) - r_of(with_constants, d), half_B, -1, 0.05),
+    ("circuit through layer 2, states with constants: r", r_of[with_constants], half_B, 1, 0.9),
+    ("r lost to true states", lambda d: r_of[at_best](d) - r_of[with_constants](d), half_B, -1, 0.05),
     ("the sixth within pairs", lambda d: area(first[d]), firsts, -1, 0.6),
 ]  # fmt: skip
 
@@ -1005,9 +994,7 @@ for k, (words, of, texts, sign, bound) in enumerate(asked):
     row = {"condition": words, "holds if": f"{'above' if sign > 0 else 'below'} {bound}"}
     for name, of_run in found.items():
         near = any(round(v, 2) == bound for v in of_run[:3])  # two digits would hide the verdict
-        row[name] = (
-            f"{ends(of_run, '{:.3f}' if near else '{:.2f}')}: {verdict(*of_run[:3], sign, bound)}"
-        )
+        row[name] = f"{ends(of_run, '.3f' if near else '.2f')}: {verdict(*of_run[:3], sign, bound)}"
         if k == 4 and with_ends(saved, texts)[1] < 0:  # what it divides by may be nothing
             row[name] = f"{of_run[0]:.2f}: untestable"
     table.append(row)
@@ -1039,14 +1026,14 @@ display(
 rest_2 = with_ends(lambda d: over_heads(left[KNOWN], d)[SECOND, 2], half_B)
 on = [with_ends(lambda d, h=h: passed(of_held, d)[h], half_B[half], 499) for h in B2]
 of_broad = f"heads {cb.listed(int(h) for h in B2)}"
-r_2 = with_ends(lambda d: r_of(self_normalized, d), half_B)
+r_2 = with_ends(r_of[self_normalized], half_B)
 display(
     cb.finding(
         f"Two means over {len(x_A)} texts describe the second layer's scores of known tokens but for {rest_2[1]:.0%} to {rest_2[2]:.0%} of their variance (95%, by {rest_2[3]}).",
         holds=bool(L > 1 and rest_2[2] < 0.2),
     ),
     cb.finding(
-        f"A calibrated denominator's error averages out only in part: {of_broad} of {MODEL}'s second layer write {cb.listed(ends(of, '{:.0%}') for of in on)} of its variance in their values, rows held.",
+        f"A calibrated denominator's error averages out only in part: {of_broad} of {MODEL}'s second layer write {cb.listed(ends(of, '.0%') for of in on)} of its variance in their values, rows held.",
         holds=bool(L > 1 and len(B2) > 1 and min(low for _, low, *_ in on) > 0.2),
     ),
     cb.finding(

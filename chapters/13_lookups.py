@@ -624,7 +624,7 @@ def over(kept, part, whole=None, mask=None):
     token = np.broadcast_to(np.array(kept["token"])[mask], part.shape)
     x = np.broadcast_to(np.arange(part.shape[1]), part.shape).ravel()
     entries = [
-        SimpleNamespace(document=d, token=t, name=d)
+        SimpleNamespace(document=d, domain=t, name=d)
         for d, t in zip(documents.ravel(), token.ravel(), strict=True)
     ]
     v, w = part.ravel(), whole.ravel()
@@ -633,10 +633,7 @@ def over(kept, part, whole=None, mask=None):
         top, bottom, times = (np.bincount(x[drawn], u) for u in (v[drawn], w[drawn], None))
         return (top[times > 0] / bottom[times > 0]).mean()
 
-    units = [u for u in ("document", "token") if len({getattr(e, u) for e in entries}) > 1]
-    ends = [cb.by_document(statistic, entries, unit=u) for u in units]
-    low, high = max(ends, key=lambda end: end[1] - end[0], default=(np.nan, np.nan))
-    return float(statistic(np.arange(len(v)))), low, high
+    return cb.with_interval(statistic, entries, units=cb.WIDER)  # a token's neurons: a domain
 
 
 def apart(kept, part, draws=1999):
@@ -651,9 +648,8 @@ def apart(kept, part, draws=1999):
     return (1 + np.sum(np.array(shuffled) >= gap(np.arange(len(v))) - 1e-9)) / (draws + 1)
 
 
-def ends(triple, form=".0%"):
-    number, low, high = (format(v, form).replace("-0%", "0%") for v in triple)
-    return f"{number} [{low}, {high}]"
+def ends(estimate, form=".0%"):
+    return f"{estimate:{form}}".replace("−", "-")
 
 
 WHO = ("heads of layer 0", "heads", "MLPs")
@@ -662,7 +658,7 @@ share_random = {name: {who: over(kept, kept["rise"][who], kept["rise"]["all"], ~
 figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.2, sharey=True)
 for axis, name in zip(axes, BOTH, strict=True):
     for q, group in enumerate((share, share_random)):
-        middle, low, high = np.array(list(group[name].values())).T
+        middle, low, high = np.array([v[:3] for v in group[name].values()]).T
         fixed = np.arange(len(WHO)) + 0.24 * q - 0.12
         axis.hlines(fixed, low, high, color=cb.figures.COLORS[q])
         label = ("next-token neurons", "random neurons")[q]
@@ -858,7 +854,7 @@ display(
         "When the strongest head is silent, log P falls "
         + "; ".join(f"on {name} by {ends(strongest_D[name], '+.2f')} nats, median {np.median(v):+.2f}, above zero in {(v > 0).sum()} of {len(v)} neurons" for name, v in of_next_ones.items())
         + ".",
-        holds=all(low < 0 < high for _, low, high in strongest_D.values()),
+        holds=all(low < 0 < high for _, low, high, _ in strongest_D.values()),
     ),
     cb.finding(
         f"On SmolLM2 one neuron, {named(SMOL, least)}, has {falls['SmolLM2'][least]:+.2f}, though its head brings the most, {alone['SmolLM2'][least]:.0%}; without it, left out after the fact, the mean is {without:+.2f}.",
@@ -971,15 +967,15 @@ winners = np.array(here["winners"])  # peak neuron
 more_than_one = (winners != winners[0]).any(0)[None].astype(float)
 several, of_random = over(here, more_than_one), over(here, more_than_one, mask=~is_next)
 whole = D[MODEL]["the strongest head"]
-through = (float("nan"),)  # no share of a loss that may be zero
+through = cb.Estimate(np.nan)  # no share of a loss that may be zero
 if whole[1] > 0:
     through = over(here, here["cost"]["through the neuron"], here["cost"]["the strongest head"])
 claims = [
-    cb.Claim("next_token_neurons", "rise of log P at the peaks, less that of random neurons (nats)", more[0], more[1:], digits=1),
-    cb.Claim("heads_know_contexts", f"share of the heads' rise that comes from earlier tokens (in random neurons {at_random[0]:.2f})", earlier[0], earlier[1:]),
-    cb.Claim("several_heads", f"share of the neurons with more than one winning head (of random ones {of_random[0]:.2f})", several[0], several[1:]),
-    cb.Claim("loss_is_there", "fall of P when the strongest head is silenced", fell_P[0], fell_P[1:]),
-    cb.Claim("heads_wake_neurons", "share of the head's effect on the token that goes through the neuron", through[0], through[1:] or None),
+    cb.Claim("next_token_neurons", "rise of log P at the peaks, less that of random neurons (nats)", *more.for_claim, digits=1),
+    cb.Claim("heads_know_contexts", f"share of the heads' rise that comes from earlier tokens (in random neurons {at_random[0]:.2f})", *earlier.for_claim),
+    cb.Claim("several_heads", f"share of the neurons with more than one winning head (of random ones {of_random[0]:.2f})", *several.for_claim),
+    cb.Claim("loss_is_there", "fall of P when the strongest head is silenced", *fell_P.for_claim),
+    cb.Claim("heads_wake_neurons", "share of the head's effect on the token that goes through the neuron", *through.for_claim),
 ]  # fmt: skip
 cb.ledger(model, *claims)
 
@@ -996,12 +992,12 @@ def verdict(low, high, bound=0.0):
 
 
 of_D = D["SmolLM2"]
-lost = verdict(*strongest_D["SmolLM2"][1:])
+lost = verdict(*strongest_D["SmolLM2"].ends)
 met = {
     "one head takes more than half of the peaks, and more than of random neurons'": "holds" if takes["SmolLM2"][0] > MOST and p_takes["SmolLM2"] < 0.05 else "fails",
     "loss: silence of the strongest head costs the token something, and more than a random neuron's": lost if lost != "holds" or apart(SMOL, SMOL["cost"]["the strongest head"]) < 0.05 else "fails",
-    f"together: three heads cost more than the sum of each ({ends(of_D['together, over the sum'], '+.2f')})": verdict(*of_D["together, over the sum"][1:]),
-    "way: more than half of that loss goes through the neuron": "untestable" if lost != "holds" else verdict(*of_D["through the neuron"][1:], 0.5 * of_D["the strongest head"][0]),
+    f"together: three heads cost more than the sum of each ({ends(of_D['together, over the sum'], '+.2f')})": verdict(*of_D["together, over the sum"].ends),
+    "way: more than half of that loss goes through the neuron": "untestable" if lost != "holds" else verdict(*of_D["through the neuron"].ends, 0.5 * of_D["the strongest head"][0]),
     "plants: four in five found where they bring half of the rise": "holds, nearly forced: in half B, where the share is taken, such a head can hardly fail to be the strongest. (Tried on mini first and dropped: three plants that turned the neuron alone; in none did the median head bring a tenth.)" if np.mean(halves_of) >= 0.8 else "fails",
 }  # fmt: skip
 pd.DataFrame({"": met}).rename_axis("set beforehand, of SmolLM2")

@@ -72,10 +72,8 @@ tokenizer, n_layers, n_heads = model.tokenizer, model.cfg.n_layers, model.cfg.n_
 large = sum(p.numel() for p in model.parameters()) > 50_000_000
 reader = cx.texts.Reader.of(model, min(READ, model.cfg.n_ctx))
 texts = cx.texts.collection(reader, TEXTS or (220 if large else 440))
-in_A = np.array([text.half == "A" for text in texts])
-if in_A.all() or not in_A.any():  # texts of your own, without halves
-    in_A = np.arange(len(texts)) % 2 == 0
-A, B = np.flatnonzero(in_A), np.flatnonzero(~in_A)
+in_A, in_B = cb.half_masks(texts)
+A, B = np.flatnonzero(in_A), np.flatnonzero(in_B)
 print(f"{n_layers} layers of {n_heads} heads; {len(texts)} texts, {reader.n_ctx} tokens of each")
 print(f"{len(A)} of half A, {len(B)} of half B")
 
@@ -489,7 +487,7 @@ def lost(drawn):
     return mean_score(below, drawn) - mean_score(top, drawn)
 
 
-loss = lost(B), *cb.by_document(lambda d: lost(B[d]), of_B, draws=299)
+loss = cb.with_interval(lambda d: lost(B[d]), of_B, 299)
 cb.finding(
     f"Beyond the strongest fifth the sentences score {mean_score(below):.3f} instead of {mean_score(top):.3f}: a change of {loss[0]:+.3f} [{loss[1]:+.3f}, {loss[2]:+.3f}].",
     holds=bool(abs(loss[0]) < 0.05 and -loss[1] > 0.4 * (mean_score(top) - 0.5)),

@@ -136,9 +136,8 @@ def spoken(tv):
 
 def fewer(one, other):
     """How much less `one` misplaces, both of the same texts: documents drawn again."""
-
     saved = lambda drawn: spoken(other[drawn].median(0).values - one[drawn].median(0).values)
-    return saved(slice(None)), *cb.by_document(saved, study.texts)
+    return cb.with_interval(saved, study.texts)
 
 
 constant = total / true_scale[:, 1:].mean()
@@ -299,7 +298,7 @@ better = [h for h in heads if split[True][h] < 0.8 * bare[True][h]]
 worse = [h for h in heads if split[True][h] > bare[True][h]]
 gain = 1 - split[False] / bare[False]  # head
 ratio = near["without"] / near["with the zero"]
-lost, *lost_ends = fewer(distances(without, own=True), distances(published, own=True))
+lost = fewer(distances(without, own=True), distances(published, own=True))
 worst = max(loud, key=lambda h: float(split[True][h]))
 still = [h for h in heads if h not in better and h != worst]
 plain = true[..., 1:] / true[..., 1:].sum(-1, keepdim=True)  # BOS left out
@@ -320,9 +319,12 @@ def misplaced(m):
 along = [misplaced(m) for m in stops]
 display(
     cb.finding(
-        f"Within 16 tokens of n the zero makes scores {ratio:.1f} times as exact. Yet with BOS by its own key rows gain by more than a fifth in heads {cb.listed(better)} only (as published by {shares(gain, better)}), and lose in {cb.listed(worse)}: weighted by variance share, rows are slightly worse with the zero, by {lost:.4f} [{lost_ends[0]:.4f}, {lost_ends[1]:.4f}].",
+        f"Within 16 tokens of n the zero makes scores {ratio:.1f} times as exact. Yet with BOS by its own key rows gain by more than a fifth in heads {cb.listed(better)} only (as published by {shares(gain, better)}), and lose in {cb.listed(worse)}: weighted by variance share, rows are slightly worse with the zero, by {lost:.4f}.",
         holds=bool(ratio > 1.5 and len(better) > 0 and not set(better) & set(loud))
-        and 0 < lost_ends[0] < lost < 0.1 * spoken(bare[True]),  # set later, as that it levels off
+        and 0
+        < lost.low
+        < lost.value
+        < 0.1 * spoken(bare[True]),  # set later, as that it levels off
     ),
     cb.finding(
         f"Nearness is not the reason: heads {cb.listed(better)} have {shares(close, better)} of their attention within 16 tokens, {cb.listed(loud)} have {' and '.join(f'{v:.0%}' for v in close[loud])}. The zero must have something to mend: it moves the scores of those that gain by {least(moves, better):.3f} nats or more (standard deviation), in heads {cb.listed(still)} by {most(moves, still):.3f} at most. In head {worst} it is {moves[worst]:.3f}, beside an error of {left_over[worst]:.3f}.",
@@ -472,12 +474,12 @@ The line on $C$ in the ledger of [chapter 2](02_keys) takes the middle head, and
 # %% tags=["hide-input", "nbval-check-output"]
 by_both = distances(cx.decompose.approx_scores(weights, X, n, C=C_texts), own=True)
 repaired = by_both.median(0).values
-gained, *ends = fewer(by_both, distances(published))
+gained = fewer(by_both, distances(published))
 by_bos = 1 - split[True] / split[False]  # head
 display(
     cb.finding(
-        f"Weighted by variance share, Equation 1 misplaces {spoken(split[False]):.3f} of the attention; with BOS by its own key and the constant C from texts it is {gained:.4f} less [{ends[0]:.4f}, {ends[1]:.4f}].",
-        holds=ends[0] > 0,
+        f"Weighted by variance share, Equation 1 misplaces {spoken(split[False]):.3f} of the attention; with BOS by its own key and the constant C from texts it is {gained.value:.4f} less [{gained.low:.4f}, {gained.high:.4f}].",
+        holds=gained.low > 0,
     ),
     cb.finding(
         f"BOS makes {shares(by_bos, large)} of the error in heads {cb.listed(large)}, which say {weight[large].sum():.0%}, and {shares(by_bos, small)} in the others.",

@@ -50,7 +50,7 @@ weights = cx.LayerWeights.of(model)
 study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV, PROSE)
 n, circuit = study.n, study.circuit
 J = cx.find_neurons(circuit, threshold=-np.inf)[:NEURONS].index.tolist()
-halves = {h: [t for t in study.texts if t.half == h] or study.texts for h in "AB"}
+halves = dict(zip("AB", cb.halves(study.texts), strict=True))
 kinds = {h: np.array([t.domain for t in texts]) for h, texts in halves.items()}
 names = [d for d in sorted(set(kinds["A"])) if min((k == d).sum() for k in kinds.values()) > 1]
 for h, texts in halves.items():  # domains with two texts or more in both halves
@@ -376,14 +376,12 @@ cb.ledger(
     cb.Claim(
         "naive_bayes",
         "neurons for which their own domain's weights fit best",
-        float(best.mean()),
-        cb.by_document(own_fits_best, halves["B"], draws=99),
+        *cb.with_interval(own_fits_best, halves["B"], 99).for_claim,
     ),
     cb.Claim(
         "squeeze",
         "accuracy lost by squeezing through the heads",
-        float(lost.mean()),
-        cb.by_document(lambda drawn: lost[drawn].mean(), halves["B"]),
+        *cb.with_interval(lambda drawn: lost[drawn].mean(), halves["B"]).for_claim,
     ),
 )
 

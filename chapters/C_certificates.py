@@ -175,14 +175,6 @@ def off(c, error, which=tuple(INEQUALITIES)):
 ERRORS = torch.logspace(-2.5, 2, 400, dtype=torch.double)  # the errors that are tried
 
 
-def halves(study):
-    """The texts to count and those to test on; halves by turns where texts have none."""
-    half = np.array([text.half == "A" for text in study.texts])
-    if half.all() or not half.any():
-        half = np.arange(len(study.texts)) % 2 == 0
-    return [[t for t, a in zip(study.texts, half, strict=True) if a == s] for s in (True, False)]
-
-
 def counted(study, texts):
     """The share of each table, and its frequencies `table vocab`: all that is known of texts."""
     domain = np.array([text.domain for text in texts])
@@ -223,7 +215,7 @@ def certificates(study, texts):
     )
 
 
-read_A, read_B = halves(study)
+read_A, read_B = cb.halves(study.texts)
 many, one, made = certificates(study, read_A)
 heads = np.arange(study.fixed.n_heads)
 hat, ours, *_ = made.values()
@@ -479,8 +471,8 @@ def covers(study):
 
 
 def chosen(study, c):
-    max_cv = certified(c) < study.max_cv
-    return ((covers(study) > cx.heads.BROAD) & max_cv).nonzero()[:, 0].tolist()
+    steady = certified(c) < study.max_cv
+    return ((covers(study) > cx.heads.BROAD) & steady).nonzero()[:, 0].tolist()
 
 
 # %% tags=["hide-input"]
@@ -494,7 +486,7 @@ both = {MODEL: study} | ({"the first edition's model": first} if first else {})
 
 def selection(one_study):
     """A row a head: what texts say and what certificates say."""
-    by = certificates(one_study, halves(one_study)[0])[-1]
+    by = certificates(one_study, cb.halves(one_study.texts)[0])[-1]
     found = cx.softmax_denominators(one_study.fixed, one_study.texts)
     table = pd.DataFrame({"effective tokens": covers(one_study).round().int().numpy()})
     table["spread over texts"] = (found.std(0) / found.mean(0)).numpy()
@@ -662,21 +654,18 @@ ratios = {}
 for name in sorted(set(kind.tolist()), key=lambda name: (name != "English prose", name)):
     member = np.flatnonzero(kind == name)
     those = [study.texts[i] for i in member]
-    ends = np.nan, np.nan
-    if len({text.document or text.name for text in those}) > 1:
-        ends = cb.by_document(lambda d, member=member: excess(member[d]), those, 199)
-    ratios[name] = (excess(member), *ends, len(those))
+    ratios[name] = cb.with_interval(lambda d, member=member: excess(member[d]), those, 199)
 named = "English prose", "code", "poetry and drama", "dialogue in fiction"
-prose, code, verse, talk = (ratios.get(name, (np.nan,) * 4) for name in named)
+prose, code, verse, talk = (ratios.get(name, cb.Estimate(np.nan)) for name in named)
 display(
     pd.DataFrame(
         {
-            name: {"texts": count, "variance over independent": f"{v:.1f} [{low:.1f}, {high:.1f}]"}
-            for name, (v, low, high, count) in ratios.items()
+            name: {"texts": int((kind == name).sum()), "variance over independent": f"{ratio:.1f}"}
+            for name, ratio in ratios.items()
         }
     ).T.rename_axis("kind of text"),
     cb.finding(
-        f"Independence fails worst for code, which has {code[0]:.1f} times the variance of independent tokens [{code[1]:.1f}, {code[2]:.1f}], against {prose[0]:.1f} [{prose[1]:.1f}, {prose[2]:.1f}] in English prose; verse ({verse[0]:.1f}) and dialogue ({talk[0]:.1f}) cannot be told from prose.",
+        f"Independence fails worst for code, which has {code.value:.1f} times the variance of independent tokens [{code.low:.1f}, {code.high:.1f}], against {prose:.1f} in English prose; verse ({verse[0]:.1f}) and dialogue ({talk[0]:.1f}) cannot be told from prose.",
         holds=bool(
             code[0] == max(r[0] for r in ratios.values())
             and code[1] > prose[2]
@@ -734,7 +723,6 @@ def bos_in(m):
 
 
 grid = np.unique(np.linspace(1, study.length - 1, 48).astype(int)).tolist()
-everything = np.arange(len(study.texts))
 cb.ledger(
     model,
     cb.Claim(
@@ -746,8 +734,7 @@ cb.ledger(
     cb.Claim(
         "keywords_explain",
         "variance of log denom explained by plain keyword density, best broad head",
-        by_keywords(everything),
-        cb.by_document(by_keywords, study.texts, draws=199),
+        *cb.with_interval(by_keywords, study.texts, 199).for_claim,
     ),
     cb.Claim(
         "inflated",

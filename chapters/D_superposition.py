@@ -53,9 +53,7 @@ texts = study.texts
 n, heads, circuit = study.n, study.heads, study.circuit
 x = study.fixed.prepare(texts)  # text source
 kinds = np.array([text.domain for text in texts])
-A, B = (np.array([text.half == half for text in texts]) for half in "AB")
-if not (A.any() and B.any()):  # texts of one's own have no halves
-    A, B = np.arange(len(texts)) % 2 == 0, np.arange(len(texts)) % 2 == 1
+A, B = cb.half_masks(texts)
 names = np.intersect1d(kinds[A], kinds[B])
 W_in = weights.mlp_input()[0].double()  # d_model neuron
 print(f"{study}; {weights.n_neurons} neurons\ncalibrated on {study.calibration_text.name}")

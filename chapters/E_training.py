@@ -203,8 +203,7 @@ def agreement(a, b):
 
 def congruence(a, b, draws=1000):
     """How two geometries agree, and the highest that relabelled ones do."""
-    dice = np.random.default_rng(0)
-    orders = [dice.permutation(len(a)) for _ in range(draws)]
+    orders = cb.nulls.permuted(np.arange(len(a)), draws)
     drawn = max(agreement(a, b[np.ix_(o, o)]) for o in orders)
     return round(agreement(a, b), 2), round(drawn, 2)
 
@@ -249,8 +248,8 @@ if RUNS:
         both = torch.stack([match(*C) - mixtures(*C, turns).mean(0) for C in pairs]).min(0).values
         return float((both > 0.5).double().mean())
 
-    kept["universal"] = universal(np.arange(len(texts)))
-    kept["universal, interval"] = cb.by_document(universal, texts, draws=99)
+    shared = cb.with_interval(universal, texts, 99)
+    kept["universal"], kept["universal, interval"] = shared.value, shared.ends
     angles = [geometry(end["texts"]) for end in ends]
     kept["domains"] = [congruence(angles[i], angles[j]) for i, j in ((0, 1), (0, 2), (1, 2))]
     # Set before it was asked: the map is there at 1% if it agrees with base's end by more than 0.9 in

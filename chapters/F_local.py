@@ -200,8 +200,8 @@ def paired(entry, there):
     wins = ((true > entry) & other).sum(-1) / other.sum(-1)  # head pair
     ranks = entry.numpy().argsort(-1).argsort(-1) / (entry.shape[-1] - 1)
     ranks = rearrange(ranks, "head second first -> second first head").copy()  # read row by row
-    chance, rows = np.random.default_rng(0), np.arange(len(ranks))
-    drawn = [ranks[rows, chance.permutation(len(rows))].mean(0) for _ in range(1000)]
+    rows = np.arange(len(ranks))
+    drawn = [ranks[rows, order].mean(0) for order in cb.nulls.permuted(rows, 1000)]
     return wins, np.stack(drawn)  # draw head
 
 
@@ -218,9 +218,7 @@ def look(model):
     """All that this page asks of the first layer of a model."""
     reader = cx.texts.Reader.of(model, min(512, model.cfg.n_ctx))
     texts = cx.texts.collection(reader, TEXTS)
-    halves = {half: [text for text in texts if text.half == half] for half in "AB"}
-    if not all(halves.values()):  # texts of your own, without halves
-        halves = {"A": texts[::2], "B": texts[1::2]}
+    halves = dict(zip("AB", cb.halves(texts), strict=True))
     of = first_layer(model, halves["A"])
     flat = {half: torch.cat([t.tokens[1:] for t in of_half]) for half, of_half in halves.items()}
     counts = flat["A"].bincount(minlength=model.cfg.d_vocab)
@@ -389,8 +387,8 @@ def by_keywords(of, halves):
         return np.corrcoef(share[half][drawn], logs[half][head, drawn])[0, 1] ** 2
 
     head = max(of.broad, key=lambda h: explained("A", h, slice(None)))
-    ends = cb.by_document(lambda d: explained("B", head, d), halves["B"], draws=199)
-    return {"head": head, "explained": explained("B", head, slice(None)), "ends": list(ends)}
+    on_B = cb.with_interval(lambda d: explained("B", head, d), halves["B"], 199)
+    return {"head": head, "explained": on_B.value, "ends": on_B.ends}
 
 
 def shifted():
@@ -414,19 +412,14 @@ def without(model, head, texts, length=128):
     """`text`: by how many nats a token gains when a head is silent, where the head looked at it
     most, and the same of a token of the same text that it hardly looks at; means over positions.
     """
-    names, z_of = ("blocks.0.attn.hook_z", "blocks.0.attn.hook_pattern"), {}
+    names = "blocks.0.attn.hook_z", "blocks.0.attn.hook_pattern"
     rows, chance = torch.stack([text.tokens[:length] for text in texts]), np.random.default_rng(0)
     told = []
-
-    def silent(z, hook):
-        z = z.clone()
-        z[:, :, head] = z_of["mean"]
-        return z
-
     caches = [model.run_with_cache(row[None], names_filter=list(names)) for row in rows]
-    z_of["mean"] = torch.stack([c[names[0]][0, :, head].mean(0) for _, c in caches]).mean(0)
+    mean = torch.stack([c[names[0]][0, :, head].mean(0) for _, c in caches]).mean(0)
+    silent = cx.lookups.replace_z(0, [head], mean.expand(length, 1, -1))
     for row, (logits, cache) in zip(rows, caches, strict=True):
-        quiet = model.run_with_hooks(row[None], fwd_hooks=[(names[0], silent)])
+        quiet = model.run_with_hooks(row[None], fwd_hooks=[silent])
         gain = (quiet.log_softmax(-1) - logits.log_softmax(-1))[0]
         pattern = cache[names[1]][0, head]
         places = torch.arange(8, length)
@@ -498,9 +491,9 @@ rough = {name: np.array(kept[name]["rough"]) for name in REAL.values()}
 wide = {name: np.array(kept[name]["roster"]["effective tokens"]) > cx.heads.BROAD for name in rough}
 confetti = {k: np.median(v[kept[k]["local"]]) / np.median(v[wide[k]]) for k, v in rough.items()}
 of_shift = told["minilm"]
-max_cv, dense = ({k: kept[k][fact] for k in rough} for fact in ("along", "keywords"))
-ends_of = {k: (min(v.values()), max(v.values())) for k, v in max_cv.items()}
-middle_of = {k: np.median(list(v.values())) for k, v in max_cv.items()}
+steady, dense = ({k: kept[k][fact] for k in rough} for fact in ("along", "keywords"))
+ends_of = {k: (min(v.values()), max(v.values())) for k, v in steady.items()}
+middle_of = {k: np.median(list(v.values())) for k, v in steady.items()}
 explains = {k: f"{v['explained']:.0%} [{v['ends'][0]:.0%}, {v['ends'][1]:.0%}]" for k, v in dense.items()}  # fmt: skip
 if MODELS:
     lines = {"confetti": {k: f"{v:.0f}" for k, v in confetti.items()}, "keywords": explains}
@@ -512,7 +505,7 @@ display(
         holds=bool(min(confetti.values()) >= 2),
     ),
     cb.finding(
-        f"The stable heads beside them settle along a text: from destination {min(map(int, max_cv[Q]))} to {max(map(int, max_cv[Q]))} the middle one strays over texts by {ends_of[Q][1]:.0%} falling to {ends_of[Q][0]:.0%} in Qwen and by {ends_of[S][1]:.0%} to {ends_of[S][0]:.0%} in SmolLM2, and at the middle destination by {middle_of[Q]:.0%} and {middle_of[S]:.0%}.",
+        f"The stable heads beside them settle along a text: from destination {min(map(int, steady[Q]))} to {max(map(int, steady[Q]))} the middle one strays over texts by {ends_of[Q][1]:.0%} falling to {ends_of[Q][0]:.0%} in Qwen and by {ends_of[S][1]:.0%} to {ends_of[S][0]:.0%} in SmolLM2, and at the middle destination by {middle_of[Q]:.0%} and {middle_of[S]:.0%}.",
         holds=bool(max(middle_of.values()) <= 0.3),
     ),
     cb.finding(

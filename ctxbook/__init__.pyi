@@ -2,6 +2,7 @@ from . import (
     figures,
     ledgers,
     nulls,
+    spelling,
 )
 from .bounds import (
     Claim,
@@ -16,8 +17,16 @@ from .findings import (
     over,
 )
 from .intervals import (
+    WIDER,
+    Estimate,
     by_document,
-    widest,
+    half_masks,
+    halves,
+    median_over_neurons,
+    with_interval,
+)
+from .interventions import (
+    InterventionRun,
 )
 from .kept import (
     DATA,
@@ -32,28 +41,39 @@ from .ledgers import (
     ledger,
     on_real,
 )
+from .spelling import (
+    SpellingProbe,
+)
 
 __all__ = [
     "DATA",
     "GPT2_SMALL",
     "LEDGER",
+    "WIDER",
     "Claim",
+    "Estimate",
     "Finding",
+    "InterventionRun",
     "Published",
+    "SpellingProbe",
     "by_document",
     "evidence",
     "figures",
     "finding",
     "fingerprint",
+    "half_masks",
+    "halves",
     "keep_rows",
     "known_by",
     "ledger",
     "ledgers",
     "listed",
+    "median_over_neurons",
     "nulls",
     "on_real",
     "over",
     "published",
     "published_figures",
-    "widest",
+    "spelling",
+    "with_interval",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -77,6 +77,17 @@ def random_sets(
     far = np.abs(values - values[chosen, None])  # chosen, all
     kin = far.argsort(1, kind="stable")[:, :nearest]
     return kin[np.arange(len(chosen)), rng.integers(nearest, size=(draws, len(chosen)))]
+
+
+def permuted(values: ArrayLike, draws: int, seed: Seed = 0) -> Shaped[np.ndarray, "draw item"]:
+    """Permute values at random, each draw for itself: labels that have nothing to do with what they
+    are said of.
+
+    >>> cb.nulls.permuted(["law", "war", "law"], draws=200).shape
+    (200, 3)
+    """
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.permutation(values) for _ in range(draws)])
 
 
 def untrained(weights: LayerWeights, seed: Seed = 0) -> LayerWeights:

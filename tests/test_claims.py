@@ -174,21 +174,6 @@ def test_more_windows_of_the_same_documents_make_no_interval_narrower():
     assert once[1] - once[0] == pytest.approx(2 * exact, rel=0.15)
 
 
-@pytest.mark.parametrize(("high", "unit"), [("0415", "domain"), ("0257", "document")])
-def test_the_wider_interval_is_given_and_one_domain_alone_is_not_drawn_again(high, unit):
-    """Domains differ in what is measured, or their documents do."""
-    texts = [SimpleNamespace(document=f"{i % 8}", domain="abcd"[i % 4], name="") for i in range(24)]
-
-    def statistic(drawn):
-        return float(np.mean([texts[i].document in high for i in drawn]))
-
-    ends = {by: cb.by_document(statistic, texts, 99, by) for by in ("document", "domain")}
-    wide, (low, top) = ends.pop(unit), *ends.values()
-    assert cb.widest(statistic, texts, 99) == (*wide, unit)
-    assert wide[1] - wide[0] > top - low
-    assert cb.widest(statistic, texts[::4], 99)[2] == "document"
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("value", "documents"), [(float("nan"), "abc"), (1.0, "aa"), (1.0, "")])
 def test_what_is_no_number_or_of_one_document_has_no_interval_and_no_warning(value, documents):

@@ -77,3 +77,13 @@ def test_an_untrained_layer_has_the_spread_of_each_matrix_and_nothing_else(mini_
 def test_p_is_a_rank_and_never_zero_and_what_is_no_number_counts_against_it(null, found):
     p = cb.nulls.p_value(found, null)
     assert p == (1 + sum(not v < found for v in null)) / (1 + len(null))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 9), st.integers(0, 99))
+def test_permuted_values_are_the_same_values_in_the_order_of_the_generator(values, draws, seed):
+    drawn, rng = cb.nulls.permuted(values, draws, seed), np.random.default_rng(seed)
+    assert drawn.tolist() == [rng.permutation(values).tolist() for _ in range(draws)]
+    assert all(sorted(row) == sorted(values) for row in drawn.tolist())
+    rng = np.random.default_rng(seed)
+    both = cb.nulls.permuted(values, draws, rng), cb.nulls.permuted(values, 1, rng)
+    assert np.array_equal(np.concatenate(both), cb.nulls.permuted(values, draws + 1, seed))

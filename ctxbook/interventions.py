@@ -1,0 +1,141 @@
+"""What a change of a model does to its predictions (chapter 10): hooks make the change, those of
+`cx.lookups` or your own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ctxlib.lookups.causal import Hook
+from ctxlib.texts.text import Text
+
+Change = Callable[[Int[Tensor, " text"]], Sequence[Hook]]  # the hooks for these rows of a run
+BATCH = 11  # texts whose log-probabilities are computed at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """What a change does to predictions: the `rise` of the loss and the `kl` divergence from the
+    model as it is, in nats, and `size`, the variance over the vocabulary of the changes of
+    log-probability.
+    """
+
+    rise: Float[Tensor, "text pos-1"]
+    kl: Float[Tensor, "text pos"]
+    size: Float[Tensor, "text pos"]
+
+
+@dataclass(frozen=True, eq=False)
+class InterventionRun:
+    """Texts that a model reads while something in it is changed, judged at some positions. Make one
+    with `of`.
+
+    >>> run = cb.InterventionRun.of(model, passages[:2], torch.tensor([3, 7, 11]))
+    >>> run.log_probs.shape == (2, 3, model.cfg.d_vocab)
+    True
+    >>> bool((run.effect(lambda rows: []).kl == 0).all())
+    True
+    """
+
+    model: Any
+    tokens: Int[Tensor, "text source"]
+    positions: Int[Tensor, " pos"]
+    targets: Int[Tensor, "text pos-1"]  # the tokens that follow all positions but the last
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        texts: Sequence[Text],
+        positions: Int[Tensor, " pos"],
+        last: int | None = None,
+    ) -> InterventionRun:
+        """Return a run of texts as far as the last position, where the token `last`, if given,
+        takes the place of a text's own. `positions` are in rising order.
+
+        Raises ValueError for a text that is shorter.
+
+        >>> cb.InterventionRun.of(model, passages[:2], torch.tensor([3, 7, 11])).tokens.shape
+        torch.Size([2, 12])
+        """
+        length = int(positions[-1]) + 1
+        if (shortest := min(len(text.tokens) for text in texts)) < length:
+            raise ValueError(f"a text of {shortest} tokens, where {length} are read: leave it out")
+        tokens = torch.stack([text.tokens[:length] for text in texts])
+        targets = tokens[:, positions[:-1] + 1]
+        if last is not None:
+            tokens[:, -1] = last
+        return cls(model, tokens, positions, targets)
+
+    @property
+    def rows(self) -> Int[Tensor, " text"]:
+        """Return the indices of all texts."""
+        return torch.arange(len(self.tokens))
+
+    @cached_property
+    def log_probs(self) -> Float[Tensor, "text pos vocab"]:
+        """Return the log-probabilities of the next token, without a change."""
+        return torch.cat([self.log_probs_with([], rows) for rows in self.rows.split(BATCH)])
+
+    def log_probs_with(
+        self, hooks: Sequence[Hook], rows: Int[Tensor, " text"]
+    ) -> Float[Tensor, "text pos vocab"]:
+        """Return the log-probabilities of the next token in some of the texts, hooks in place. The
+        last MLP and the unembedding compute at the judged positions alone.
+        """
+        last = f"blocks.{self.model.cfg.n_layers - 1}.mlp.hook_"
+
+        def put_back(own: Tensor, hook: Any) -> Tensor:  # in a text of zeros
+            whole = own.new_zeros(len(own), self.tokens.shape[1], own.shape[-1])
+            whole[:, self.positions] = own
+            return whole
+
+        def select(own: Tensor, hook: Any) -> Tensor:
+            return own[:, self.positions]
+
+        cropped = [("unembed.hook_in", select), (last + "in", select), (last + "out", put_back)]
+        logits = self.model.run_with_hooks(self.tokens[rows], fwd_hooks=[*hooks, *cropped])
+        return logits.log_softmax(-1).cpu()
+
+    def first_layer(self, part: str, hooks: Sequence[Hook] = ()) -> Float[Tensor, "text source *d"]:
+        """Return what a part of the first layer, such as `attn.hook_z`, computes in every text.
+
+        >>> run = cb.InterventionRun.of(model, passages[:2], torch.tensor([3, 7, 11]))
+        >>> run.first_layer("attn.hook_z").shape == (2, 12, model.cfg.n_heads, model.cfg.d_head)
+        True
+        """
+        found: list[Tensor] = []
+        keep = (f"blocks.0.{part}", lambda own, hook: found.append(own.cpu()))
+        for some in self.tokens.split(32):
+            self.model.run_with_hooks(some, fwd_hooks=[*hooks, keep], stop_at_layer=1)
+        return torch.cat(found)
+
+    def loss(
+        self,
+        log_probs: Float[Tensor, "text pos vocab"],
+        rows: Int[Tensor, " text"],
+        shift: Float[Tensor, "all_texts vocab"] | None = None,
+    ) -> Float[Tensor, "text pos-1"]:
+        """Return the loss of the target tokens in some of the texts, in nats; a text's `shift` is
+        added to its log-probabilities at all positions.
+        """
+        log_probs = log_probs[:, :-1]
+        if shift is not None:
+            log_probs = (log_probs + shift[rows, None]).log_softmax(-1)
+        return -log_probs.gather(-1, self.targets[rows, :, None])[..., 0]
+
+    def effect(self, change: Change, rows: Int[Tensor, " text"] | None = None) -> Effect:
+        """Return what a change does in all texts, or in some of them."""
+        found = []
+        for some in (self.rows if rows is None else rows).split(BATCH):
+            before, after = self.log_probs[some], self.log_probs_with(change(some), some)
+            rise, fall = self.loss(after, some) - self.loss(before, some), before - after
+            found.append((rise, (before.exp() * fall).sum(-1), fall.var(-1)))
+        return Effect(*map(torch.cat, zip(*found, strict=True)))
