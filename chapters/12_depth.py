@@ -216,7 +216,7 @@ if MODELS is not None:
     x_more = study.fixed.prepare(wider)
     run_more = read(x_more)
     of_more = judged_by([two_way_means(run_more, x_more, layer) for layer in range(L)])
-    held = hashlib.sha256((cx.models.DATA / "mini" / "model.safetensors").read_bytes()).hexdigest()
+    held = hashlib.sha256((cx.models.MINI / "model.safetensors").read_bytes()).hexdigest()
     found = [with_ends(of, half_B) for of in set_first(of_more[ALL])]
     kept = {"sha256": held, "texts": len(x_more), "found": found}
     kept["open"] = {name: over_heads(of)[:, 2].tolist() for name, of in of_more.items()}

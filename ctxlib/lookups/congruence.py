@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ctxlib.lookups.layers import n_neurons, unembedding
+from ctxlib.texts.vocabulary import decode_tokens, without_token
 from ctxlib.weights import check_layer
 
 NEURONS_AT_A_TIME = 512
@@ -60,11 +61,12 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
     for layer in searched:
         check_layer(model, layer)
     W_U = unembedding(model)
+    padding = without_token(model.tokenizer, W_U.shape[1])  # rows that no token has
     of_token = torch.full((2, W_U.shape[1]), -torch.inf)  # each token's two largest congruences
     parts = []
     for layer in searched:
         for piece in model.blocks[layer].mlp.W_out.detach().split(NEURONS_AT_A_TIME):
-            scores = (piece @ W_U).float().cpu()
+            scores = (piece @ W_U).float().cpu().masked_fill(padding, -torch.inf)
             of_token = torch.cat([of_token, scores]).topk(2, dim=0).values
             (best, second), token = scores.topk(2, dim=1).values.T, scores.argmax(1)
             found = {"token": token, "congruence": best, "over_tokens": best - second}
@@ -78,7 +80,7 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
     clean = clean.drop_duplicates(
         "token", ignore_index=True
     )  # of neurons that promote the same token, one
-    clean["text"] = [model.tokenizer.decode([t]) for t in clean["token"].tolist()]
+    clean["text"] = decode_tokens(model, clean["token"].tolist())
     columns = ["layer", "neuron", "token", "text", "congruence", "over_tokens", "over_neurons"]
     return clean[columns]
 

@@ -40,6 +40,9 @@ def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:
 
     Raises ValueError for an id outside the vocabulary, for a text that is not exactly one token,
     and for a text where there is no tokenizer.
+
+    >>> cx.texts.token_id(" the", weights.tokenizer, d_vocab=8192)
+    262
     """
     if not isinstance(token, str):
         check_index("token id", token, d_vocab)
@@ -163,7 +166,7 @@ def begin_token(tokenizer: Any, config: Any = None) -> tuple[int | None, str]:
 
 def text_tokens(tokenizer: Any, source: str) -> list[int]:
     """Return the tokens of a text, however many, without a token in front. A text that quotes a
-    special token ("<|endoftext|>") is read as it is written, letter by letter.
+    special token, such as `<|endoftext|>`, is read as it is written, letter by letter.
 
     >>> len(cx.texts.text_tokens(weights.tokenizer, "<|endoftext|>")) > 1
     True
