@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent
 PAGE = ROOT / "book" / "api.md"
 COMPUTE = {  # where, and in which modules
     "ctxlib": "weights decompose exact additive query store fix heads denominators circuit neurons "
-    "evaluation hooks adapter",
+    "evaluation adapter",
     "ctxlib.lookups": "causal attribution congruence",
 }
 checker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int will do for a float
