@@ -1,127 +1,192 @@
 """One command from a model to its context-sensitive neurons: python -m ctxlib MODEL.
 
-Prints the heads with their share of the variance, and writes the neurons that stand out, with their
-tokens, labels and how well the circuit predicts them, and a page that explores them in any browser.
+Prints the heads with their share of the variance, the neurons that stand out, the best neuron of
+each label, and how well the circuit predicts them. Writes all of it as tables, and a page that
+explores the neurons in any browser.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
 from io import TextIOWrapper
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 import ctxlib as cx
 import ctxviews as cv
-from ctxlib.studies import Study
+from ctxlib.studies import PROSE, Study
+from ctxlib.texts.accumulate import cluster
+from ctxlib.texts.sources import halves, label_notes, learnable, one_text, some
+from ctxviews.report import OWN, report
 
-READ = 257  # tokens of a text, BOS and the query token included
+READ = 257  # tokens of a text, BOS and the query token included, where --n does not say
 TEXTS = 500  # of the book's: labels of 22 domains
-JUDGED = 128  # texts that r and FVU are computed on
-LISTED = 100  # neurons at least
-OWN = " self-normalised"
-POOR = 0.5  # an FVU above which a circuit gets the scale wrong
+JUDGED, SHOWN = 128, 96  # texts for r and FVU, and on the page; one of each label at least
+LISTED, BEST = 100, 5  # neurons at least, and neurons of each label
+JUDGE = " on B"  # ends the columns of what half A chose
+
+
+def numbers(given: str) -> list[int]:
+    """Return whole numbers that stand between commas."""
+    return [int(number) for number in given.split(",")]
+
+
+OPTIONS: dict[str, tuple[str, Any, str]] = {  # what each takes, as what it is read, what it does
+    "texts": ("FOLDER", str, "your own .txt files; each subfolder is a label"),
+    "out": ("FOLDER", Path, "where to write the tables and the page; here by default"),
+    "n": ("N", int, "position of the query; by default 256, or less in a short context"),
+    "token": ("TOKEN", str, "query token, with its space; by default ' the'"),
+    "heads": ("0,2,5", numbers, "heads of the circuit; by default the stable ones"),
+    "calibrate": ("FILE_OR_TEXT", str, "text to calibrate on, at least as long as the query's "
+                  "position; by default the most typical of your texts, or of the book's prose"),
+    "threshold": ("TOP", float, "neurons with a larger top stand out; by default those two robust "
+                  "standard deviations above the median neuron"),
+    "dask": ("ADDRESS", str, "Dask cluster that computes r and FVU, such as tcp://10.0.0.1:8786"),
+}  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command. Errors that a user can mend are one line, and the exit code is 1."""
-    parser = argparse.ArgumentParser("ctxlib", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser("ctxlib", description=str(__doc__).split("\n")[0])
     parser.add_argument("model", help="mini, a folder, a GGUF file, a hub name, a stored layer")
-    parser.add_argument("--texts", metavar="FOLDER", help=".txt files; subfolders are labels")
-    parser.add_argument("--out", metavar="FOLDER", default=".", type=Path, help="by default here")
+    for name, (metavar, kind, said) in OPTIONS.items():
+        parser.add_argument(f"--{name}", metavar=metavar, type=kind, help=said)
     options = parser.parse_args(argv)
     if isinstance(sys.stdout, TextIOWrapper):  # not every console has all letters
         sys.stdout.reconfigure(errors="replace")
     try:
-        print(run(options.model, options.texts, options.out))
+        with cluster(options.dask) if options.dask else nullcontext() as client:
+            print(run(options, client))
     except (ValueError, OSError) as error:
         print(f"ctxlib: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def run(model: str, folder: str | None, out: Path) -> str:
-    """Write `neurons.csv` and `explorer.html` to a folder; return the report."""
+def run(options: argparse.Namespace, client: Any = None) -> str:
+    """Write two tables and the page to a folder; return the report."""
+    out = options.out or Path()
     out.mkdir(parents=True, exist_ok=True)
-    study = build_study(model, folder)
-    heads = study.head_table.assign(**{"variance share": study.head_variance_share.round(2)})
-    found = neurons(study)
-    found.to_csv(out / "neurons.csv", encoding="utf-8-sig")
-    cv.page(study, out / "explorer.html", title=Path(model).name)
-    return "\n\n".join(
-        (
-            str(study),
-            heads.rename_axis("head").to_string(),
-            f"calibrated on {study.calibration_text.name}; "
-            f"{len(found)} of {study.fixed.n_neurons} neurons",
-            display_table(found.head(10)).to_string(),
-            verdict(found),
-            f"{out / 'neurons.csv'}\n{out / 'explorer.html'}",
-        )
+    study = build_study(options)
+    found = neurons(study, options.threshold, client)
+    labels = best_neurons(study, found)
+    facts = {"model": options.model, **provenance(study)}
+    with TemporaryDirectory(dir=out) as new:  # whole files take the place of the old ones
+        for name, table in (("neurons.csv", found), ("labels.csv", labels)):
+            table.assign(**facts).to_csv(Path(new, name), encoding="utf-8-sig")
+        page, title = Path(new, "explorer.html"), Path(options.model).name
+        cv.page(study, page, title, threshold=options.threshold or 0)
+        files = [str(file.replace(out / file.name)) for file in sorted(Path(new).iterdir())]
+    said = report(study, found, labels, label_notes(study.texts, options.texts))
+    return "\n".join((said, "", *files))
+
+
+# ---------------------------------------------------------------- what is studied
+
+
+def build_study(options: argparse.Namespace) -> Study:
+    """Return the study of a model's first layer, or of a stored one, on the book's texts or on a
+    folder's: some of half A are then on the page, and the most typical of them calibrates.
+    """
+    of, length = open_model(options)
+    reader, folder, given = cx.texts.Reader.of(of, length), options.texts, options.calibrate
+    own = None if folder is None else cx.texts.labeled(reader, folder)
+    return cx.study(
+        of,
+        own or cx.texts.collection(reader, TEXTS),
+        options.token or " the",
+        options.heads,
+        prose=() if own else PROSE,
+        or_all=True,
+        n=options.n,
+        labeled=own and some(halves(own)[0], SHOWN),
+        calibration=None if given is None else one_text(reader, given),
     )
 
 
-def build_study(model: str, folder: str | None) -> Study:
-    """Return the study of a model's first layer, or of a stored one, on the book's texts or on the
-    .txt files of a folder.
+def open_model(options: argparse.Namespace) -> tuple[Any, int]:
+    """Return a model, with as many layers as its first heads need, or a stored layer's fixed query,
+    and the number of tokens to read of a text.
     """
-    of: Any
-    if Path(model).name.endswith((".safetensors", ".safetensors.zst")):
-        of = cx.fix_query(model)
-        most = of.length
-    else:
-        of = cx.load(model, layers=1)
-        if not cx.adapter.upstream_layers(of, 0):  # parallel: the second MLP reads the first heads
-            of = cx.load(model, layers=2)
-        most = min(READ, of.cfg.n_ctx)
-    reader = cx.texts.Reader.of(of, most)
-    if folder is None:
-        return cx.study(of, cx.texts.collection(reader, TEXTS), or_all=True)
-    return cx.study(of, cx.texts.labeled(reader, folder), or_all=True)
+    name, n = options.model, options.n
+    if name.endswith((".safetensors", ".safetensors.zst")):
+        if n is not None or options.token:
+            raise ValueError("a stored layer has its n and its token: leave out --n and --token")
+        return (fixed := cx.fix_query(name)), fixed.length
+    model = cx.load(name, layers=1)
+    if not cx.adapter.upstream_layers(model, 0):  # parallel: the second MLP reads the first heads
+        model = cx.load(name, layers=2)
+    most, both = model.cfg.n_ctx, isinstance(model, cx.models.Encoder)
+    length = min(READ, most) if n is None else 2 * n if both else n + 1
+    if not 3 <= length <= most:
+        raise ValueError(f"--n {n}: choose 2 to {most // 2 if both else most - 1}")
+    return model, length
 
 
-def neurons(study: Study) -> pd.DataFrame:
-    """Return the neurons that stand out by their weights, a hundred at least, with their label on
-    the texts of half A and, if there is an exact layer, r and FVU on those of half B.
+def provenance(study: Study) -> dict[str, Any]:
+    """Return what the numbers of a table depend on, by column."""
+    return {
+        "layer": study.fixed.mlp_layer,
+        "n": study.n,
+        "token": cx.texts.decode_tokens(study.fixed, [study.fixed.token])[0],
+        "heads": " ".join(map(str, study.heads)),
+        "calibration text": study.calibration_text.name,
+    }
+
+
+# ---------------------------------------------------------------- neurons and labels
+
+
+def neurons(study: Study, threshold: float | None = None, client: Any = None) -> pd.DataFrame:
+    """Return the neurons that stand out by their weights, and the next ones up to a hundred, with
+    the label that half A gives them and, on half B, its AUC and, if there is an exact layer, r and
+    FVU.
     """
-    found = cx.find_neurons(study.circuit, at_least=LISTED)
-    halves = [[t for t in study.texts if t.half == half] for half in "AB"]
-    A, B = halves if len(halves[1]) > 1 else (study.texts[::2], study.texts)
-    _, of = np.unique([t.domain for t in A], return_inverse=True)
-    enough = [t for t, many in zip(A, np.bincount(of)[of] > 1, strict=True) if many]
-    if len({t.domain for t in enough}) > 1:
-        summaries = study.circuit.summary(study.fixed.prepare(enough))[:, found.index.tolist()]
-        labels = cx.label_neurons(summaries, [t.domain for t in enough], found.index)
-        found = found.join(labels[["label", "auc"]])
+    found = cx.find_neurons(study.circuit, threshold, at_least=LISTED)
+    found.insert(2, "stands out", found["top"] > found.attrs["threshold"])
+    scores = label_scores(study, found.index)
+    if len(scores):
+        label = scores["difference"].unstack("label").idxmax(axis=1)[found.index]
+        rows = pd.MultiIndex.from_arrays([label, label.index])
+        found = found.assign(label=label, auc=scores[f"auc{JUDGE}"].reindex(rows).to_numpy())
     if study.fixed.exact is not None:
-        better = study.circuit.self_normalized()
-        for circuit, suffix in ((study.circuit, ""), (better, OWN)):
-            scores = cx.evaluate(circuit, B[:JUDGED], found.index)[["r", "fvu"]]
-            found = found.join(scores.add_suffix(suffix))
+        texts = some(halves(study.texts)[1], JUDGED)
+        for circuit, suffix in ((study.circuit, ""), (study.circuit.self_normalized(), OWN)):
+            of = cx.evaluate(circuit, texts, found.index, client=client)[["r", "fvu"]]
+            found = found.join(of.add_suffix(suffix))
+        found.attrs["texts"] = len(texts)
     return found
 
 
-def display_table(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of the table that fit on a line."""
-    words = [" ".join(str(token).strip() for token in row[:6]) for row in found["top tokens"]]
-    columns = [name for name in ("top", "label", "r", "fvu") if name in found]
-    return found[columns].round(2).assign(tokens=words)
+def label_scores(study: Study, index: pd.Index) -> pd.DataFrame:
+    """Return how well each of these neurons tells each label on half A, and on half B; an empty
+    table where half A has fewer than two labels with two texts.
+    """
+    A, B = halves(study.texts)
+    A, tables = learnable(A), []
+    if len({text.domain for text in A}) < 2:
+        return pd.DataFrame()
+    for texts in (A, B):
+        summaries = study.circuit.summary(study.fixed.prepare(texts))[:, index.tolist()]
+        labels = [text.domain for text in texts]
+        tables.append(cx.neurons.label_scores(summaries, labels, index))
+    return tables[0].join(tables[1].add_suffix(JUDGE))
 
 
-def verdict(found: pd.DataFrame) -> str:
-    """Return in a line how well the circuit predicts this model, and which circuit to trust."""
-    if "fvu" not in found:
-        return "a stored layer holds an approximation: there is nothing exact to compare it with"
-    r, fvu, own_r, own_fvu = found[[c + s for s in ("", OWN) for c in ("r", "fvu")]].median()
-    advice = "do not carry: trust the text's own" if fvu > POOR else "carry"
-    return (
-        f"median r {r:.3f} and FVU {fvu:.3f} with one page's denominators, {own_r:.3f} and "
-        f"{own_fvu:.3f} with the text's own (self-normalised): one page's amounts {advice}"
-    )
+def best_neurons(study: Study, found: pd.DataFrame) -> pd.DataFrame:
+    """Return the neurons with the largest AUC for each label on half A, and their AUC on half B."""
+    scores = label_scores(study, found.index)
+    if scores.empty:
+        return pd.DataFrame(columns=["neuron", "auc"], index=pd.Index([], name="label"))
+    best = scores["auc"].groupby("label", group_keys=False).nlargest(BEST).index
+    table = scores.reindex(best)[[f"auc{JUDGE}", f"difference{JUDGE}"]]
+    table.columns = ["auc", "difference"]
+    return table.join(found[["stands out", "top tokens"]], on="neuron").reset_index("neuron")
 
 
 if __name__ == "__main__":

@@ -93,6 +93,10 @@ class ExactFromWeights(ExactLayer):
     weights: LayerWeights
     n: int
 
+    @property
+    def reads(self) -> int:
+        return self.weights.layer
+
     def value_weights(self) -> Values:
         return self.weights.W_V, self.weights.b_V
 

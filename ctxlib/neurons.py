@@ -8,6 +8,7 @@ The weights say which tokens move a neuron; labelled texts then say what it is a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
@@ -49,8 +50,9 @@ def find_neurons(
 
     The unit of `top` is one model's own, so a threshold does not carry over to another model. The
     default is a rule that does: two robust standard deviations above the median neuron. The
-    threshold is in `.attrs`. If fewer than `at_least` neurons pass, that many of the largest are
-    returned. Raises NoNeuron, a ValueError, if none passes, and ValueError for a negative number.
+    threshold is in `.attrs`. If fewer than `at_least` neurons pass, the largest of the others fill
+    the table up; their `top` is below the threshold. Raises NoNeuron, a ValueError, if the table
+    would be empty, and ValueError for a negative number.
 
     >>> found = cx.find_neurons(circuit)
     >>> found["top"].is_monotonic_decreasing, bool(found["top"].min() > found.attrs["threshold"])
@@ -64,16 +66,17 @@ def find_neurons(
     z = robust_z(tops)
     order = tops.argsort(descending=True, stable=True)
     passed = z > STANDS_OUT if threshold is None else tops > threshold
-    passed[order[:at_least]] = True
-    if not passed.any():
+    if not (passed.any() or at_least):
         bar = f"z above {STANDS_OUT:g}" if threshold is None else f"a top above {threshold:g}"
         raise NoNeuron(
             f"no neuron has {bar}: the largest top of {len(tops)} neurons is {tops.max():.2f}, "
             f"the median one {tops.quantile(0.5):.2f}; give a lower threshold"
         )
     if threshold is None:  # half-way to the next one, so that rounding passes nobody
+        smallest = tops[passed].min() if passed.any() else tops.max() + 1
         below = tops[~passed] if not passed.all() else tops
-        threshold = float((tops[passed].min() + below.max().clamp(max=tops[passed].min())) / 2)
+        threshold = float((smallest + below.max().clamp(max=smallest)) / 2)
+    passed[order[:at_least]] = True
     chosen = order[passed[order]]
     table = pd.DataFrame(
         {
@@ -149,6 +152,33 @@ def label_neurons(
     >>> set(table["label"]) <= set(labels), table["auc"].between(0, 1).all()
     (True, np.True_)
     """
+    scores = label_scores(values, labels, neurons)
+    counts = Counter(map(str, labels))
+    if len(counts) < 2 or min(counts.values()) < 2:
+        raise ValueError("labels need at least two names with two texts each")
+    names = scores.index.levels[0].to_numpy()
+    apart, area = scores.to_numpy().T.reshape(2, len(names), len(neurons))
+    best = apart.argmax(0)
+    pick = best, np.arange(len(best))
+    columns = {"label": names[best], "difference": apart[pick], "auc": area[pick]}
+    return pd.DataFrame(columns, index=pd.Index([int(j) for j in neurons], name="neuron"))
+
+
+def label_scores(
+    values: Float[Tensor, "text neuron"],
+    labels: Sequence[Hashable],
+    neurons: Sequence[int],
+) -> pd.DataFrame:
+    """Return how well every neuron tells the texts of every label from all others, one row a label
+    and neuron, with `difference` and `auc` as in `label_neurons`. A label that all texts have gets
+    NaN. Raises ValueError unless there is a label for each text.
+
+    >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
+    >>> labels = [text.domain for text in passages]
+    >>> scores = cx.neurons.label_scores(summaries[:, [298, 973]], labels, neurons=[298, 973])
+    >>> scores.loc["python"].columns.tolist(), scores.loc["python"].index.tolist()
+    (['difference', 'auc'], [298, 973])
+    """
     y = np.asarray(values.cpu().double())
     if len(labels) != len(y) or y.shape[1] != len(neurons):
         raise ValueError(
@@ -156,15 +186,13 @@ def label_neurons(
         )
     names, member = np.unique(np.array([str(label) for label in labels]), return_inverse=True)
     counts = np.bincount(member)
-    if len(names) < 2 or counts.min() < 2:
-        raise ValueError("labels need at least two names with two texts each")
     inside = member == np.arange(len(names))[:, None]  # label text
-    rest = (len(y) - counts)[:, None]
-    apart = inside @ y / counts[:, None] - ~inside @ y / rest  # label neuron
-    best = apart.argmax(0)
-    pick = best, np.arange(len(best))
-    columns = {"label": names[best], "difference": apart[pick], "auc": auc(y, inside)[pick]}
-    return pd.DataFrame(columns, index=pd.Index([int(j) for j in neurons], name="neuron"))
+    with np.errstate(invalid="ignore"):
+        rest = ~inside @ y / (len(y) - counts)[:, None]
+    apart = inside @ y / counts[:, None] - rest  # label neuron
+    rows = pd.MultiIndex.from_product([names, map(int, neurons)], names=["label", "neuron"])
+    columns = {"difference": apart.ravel(), "auc": auc(y, inside).ravel()}
+    return pd.DataFrame(columns, index=rows)
 
 
 def auc(

@@ -40,7 +40,7 @@ class FixedQuery:
 
     >>> fixed = cx.fix_query(weights, n=256)
     >>> fixed
-    FixedQuery(token ' the' at n=256, 8 heads, 1024 neurons, LayerNormDecomposition)
+    FixedQuery(token ' the' at n=256, 8 heads, 1024 neurons of layer 0, LayerNormDecomposition)
     >>> fixed.n, fixed.length, fixed.n_heads, fixed.n_neurons, fixed.d_vocab
     (256, 257, 8, 1024, 8192)
     """
@@ -93,10 +93,22 @@ class FixedQuery:
     def n_neurons(self) -> int:
         return self.readout.W_in.shape[1]
 
+    @property
+    def mlp_layer(self) -> int:
+        """The layer whose MLP the neurons belong to, the first that reads these heads' outputs: 0,
+        or 1 where attention and MLP of a layer are parallel (NeoX, GPT-J, Phi, Falcon).
+
+        >>> cx.fix_query(weights).mlp_layer
+        0
+        """
+        known: Any = self.exact or self.decomposition
+        return known.reads
+
     def __repr__(self) -> str:
         token, read = self.decomposition.token, self.tokenizer
         word = token if token is None or read is None else read.decode([token])
-        neurons = f"{self.n_neurons} neurons" if self.readout.inputs else "no MLP"
+        of = f"{self.n_neurons} neurons of layer {self.mlp_layer}"
+        neurons = of if self.readout.inputs else "no MLP"
         kind = type(self.decomposition).__name__
         return f"FixedQuery(token {word!r} at n={self.n}, {self.n_heads} heads, {neurons}, {kind})"
 

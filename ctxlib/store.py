@@ -67,6 +67,13 @@ class StoredDecomposition(Decomposition):
     tensors: Mapping[str, Tensor]
     facts: Mapping[str, Any]
 
+    @property
+    def reads(self) -> int:
+        """Return the layer of the MLP. A file that does not say was made of a model whose attention
+        and MLP follow one another.
+        """
+        return self.facts.get("layer", 0)
+
     @cached_property
     def kernels(self) -> Float[Tensor, "head source"]:
         return self.tensors["kernels"]
@@ -179,6 +186,7 @@ def pack(fixed: FixedQuery) -> tuple[dict[str, Tensor], dict[str, Any]]:
     names = ("bos_token", "eos_token", "cls_token", "sep_token")
     marks = {name: getattr(tokenizer, name) for name in names if getattr(tokenizer, name)}
     facts = {"n": fixed.n, "token": fixed.token, "n_ctx": fixed.n_ctx, "marks": marks}
+    facts["layer"] = fixed.mlp_layer
     facts |= {"eps": readout.eps, "reads": next(iter(readout.inputs)), "act_fn": readout.act_fn}
     return tensors, facts
 

@@ -18,6 +18,7 @@ from ctxlib.circuit import ContextualCircuit
 from ctxlib.denominators import (
     MAX_CV,
     NoStableHead,
+    StableHeads,
     head_table,
     head_variance_share,
     most_typical_text,
@@ -34,8 +35,10 @@ PROSE = ("american", "british", "travel")  #: the passages' domains that count a
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study:
-    """A fixed query with its stable heads. `passages` are the book's labelled ones, `texts` those
-    to measure on, `plain` the domains that count as plain prose. Make one with `study`.
+    """A fixed query with its stable heads. `passages` are the labelled texts that views show, those
+    of the book unless others were given, `texts` those to measure on, `plain` the domains that
+    count as plain prose, `calibration` the text to calibrate on where one was given. Make one with
+    `study`.
 
     >>> study = cx.study(model, texts=100)
     >>> print(study)
@@ -49,6 +52,7 @@ class Study:
     heads: list[int]
     plain: Sequence[str]
     max_cv: float = MAX_CV
+    calibration: Text | None = None
 
     @property
     def n(self) -> int:
@@ -106,14 +110,17 @@ class Study:
     @cached_property
     def head_variance_share(self) -> pd.Series:
         """Each head's share of the between-text variance, over every fourth of eight or more texts,
-        else over all of them. An average over heads counts a head that contributes almost nothing
-        like any other; this is what to weigh it by. Raises ValueError for fewer than two texts.
+        else over all of them, as where domains take turns such that most would be left out. An
+        average over heads counts a head that contributes almost nothing like any other; this is
+        what to weigh it by. Raises ValueError for fewer than two texts.
 
         >>> share = cx.study(model, texts=100).head_variance_share
         >>> len(share), round(float(share.sum()), 3)
         (8, 1.0)
         """
-        return head_variance_share(self.fixed, self.texts[:: 4 if len(self.texts) >= 8 else 1])
+        few, kinds = (len({text.domain for text in part}) for part in (self.texts[::4], self.texts))
+        fewer = len(self.texts) >= 8 and few >= max(kinds / 2, min(kinds, 2))
+        return head_variance_share(self.fixed, self.texts[:: 4 if fewer else 1])
 
     @cached_property
     def example(self) -> Text:
@@ -127,17 +134,18 @@ class Study:
 
     @cached_property
     def calibration_text(self) -> Text:
-        """The passage of plain prose with the most typical denominators.
+        """The text that was given, or else the passage of plain prose with the most typical
+        denominators.
 
         >>> study = cx.study(model, texts=100)
         >>> study.calibration_text in study.prose
         True
         """
-        return most_typical_text(self.fixed, self.prose, self.heads)
+        return self.calibration or most_typical_text(self.fixed, self.prose, self.heads)
 
     @cached_property
     def circuit(self) -> ContextualCircuit:
-        """The paper's circuit, calibrated on that passage.
+        """The paper's circuit, calibrated on that text.
 
         >>> cx.study(model, texts=100).circuit.contribution.shape
         torch.Size([8192, 1024])
@@ -148,11 +156,12 @@ class Study:
         kinds = len({text.domain for text in self.texts})
         # own texts, and those of a stream, have halves too; a model may have been trained on them
         held_out = "held-out " if all(text.half and text.dialect for text in self.texts) else ""
+        stable = "stable " if isinstance(self.heads, StableHeads) else ""
         return (
             f"{len(self.texts)} {held_out}texts of {kinds} domains; {len(self.passages)} passages "
             f"of {len(self.names)} domains\n"
             f"query token {decode_tokens(self.fixed, [self.fixed.token])[0]!r} at n = {self.n}; "
-            f"stable heads {self.heads} of {self.fixed.n_heads}"
+            f"{stable}heads {self.heads} of {self.fixed.n_heads}"
         )
 
 
@@ -164,26 +173,31 @@ def study(
     max_cv: float = MAX_CV,
     prose: Sequence[str] = PROSE,
     or_all: bool = False,
+    n: int | None = None,
+    labeled: Sequence[Text] | None = None,
+    calibration: Text | None = None,
 ) -> Study:
     """Read so many texts of the collection (by default all), or those that are given, and choose
     the heads whose denominators' coefficient of variation over them is below `max_cv`, unless
     `heads` names others.
 
-    `of` is a fixed query, or what `cx.fix_query` takes, for this `token`: n is then the middle of
-    the model's context, or the end of the shortest text if that comes first. Raises NoStableHead if
-    no head is stable, unless `or_all` takes all heads then; TypeError for a token beside a fixed
-    query; other errors as the functions that it calls.
+    `of` is a fixed query, or what `cx.fix_query` takes, for this `token` and `n`, by default the
+    middle of the model's context, or the end of the shortest text if that comes first. `labeled`
+    takes the place of the book's passages: views show these texts, and the most typical of those
+    whose domain is in `prose`, of all if none is, calibrates unless `calibration` is given. Raises
+    NoStableHead if no head is stable, unless `or_all` takes all heads then; TypeError for a token
+    or n beside a fixed query; other errors as the functions that it calls.
 
     >>> cx.study(model, texts=100, heads=[4, 2]).heads
     [4, 2]
     """
     of = fix_query(of, token=token) if isinstance(of, str | os.PathLike) else of
     given = isinstance(of, FixedQuery)
-    if given and token != " the":
-        raise TypeError("a fixed query has its token: give none beside it")
+    if given and (token, n) != (" the", None):
+        raise TypeError("a fixed query has its token and its n: give none beside it")
     measured = collection(of, texts) if isinstance(texts, int | None) else list(texts)
-    labeled = passages(of)
-    fixed = of if given else fix_query(of, [*measured, *labeled], token=token)
+    labeled = passages(of) if labeled is None else list(labeled)
+    fixed = of if given else fix_query(of, [*measured, *labeled], n=n, token=token)
     if heads is not None:
         chosen = check_chosen("head", heads, fixed.n_heads)
     else:
@@ -193,7 +207,7 @@ def study(
             if not or_all:
                 raise
             chosen = list(range(fixed.n_heads))
-    return Study(fixed, labeled, measured, chosen, prose, max_cv)
+    return Study(fixed, labeled, measured, chosen, prose, max_cv, calibration)
 
 
 def shortest(texts: Sequence[Text]) -> int:

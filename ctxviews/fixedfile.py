@@ -179,6 +179,7 @@ def leveled(name: str, whole: Float[Tensor, "row column"]) -> dict[str, Tensor]:
 def sizes(fixed: FixedQuery) -> dict[str, Any]:
     head, d_head, d_model = fixed.readout.W_O.shape
     return {
+        "layer": fixed.mlp_layer,
         "vocab_size": fixed.d_vocab,
         "d_model": d_model,
         "heads": head,

@@ -55,19 +55,21 @@ body {{
 """
 
 
-def page(of: Viewed | NeuronExplorer, file: str | os.PathLike, title: str = "") -> Path:
+def page(
+    of: Viewed | NeuronExplorer, file: str | os.PathLike, title: str = "", **state: Any
+) -> Path:
     """Write one HTML file with the neuron explorer, in the state of a view if one is given, and the
     live reader; it opens in any browser, and requests nothing from any server. Returns the path.
 
-    `of` is what `NeuronExplorer` takes, or one; `title` is what the page calls the model. Raises
-    as `NeuronExplorer` does.
+    `of` is what `NeuronExplorer` takes, or one; `title` is what the page calls the model, `state`
+    what its explorer opens with, such as `threshold=20`. Raises as `NeuronExplorer` does.
 
     >>> file = cv.page(cx.study(model, texts=20), "mini.html", title="mini")
     >>> file.stat().st_size < 4e6
     True
     """
     view = of if isinstance(of, NeuronExplorer) else None
-    states: dict[str, Any] = {"neurons": view.state() if view else {}}
+    states: dict[str, Any] = {"neurons": (view.state() if view else {}) | state}
     layer = packed_once(view.of if view else viewed(of, NeuronExplorer), title).data
     module = bundled("alone.js").replace("</", "<\\/")
     script = base64.b64encode(hashlib.sha256(module.encode()).digest()).decode()

@@ -94,6 +94,17 @@ def some_stand_out(seed=0):
     return contribution
 
 
+def test_a_table_that_is_filled_up_has_the_threshold_of_those_that_stand_out():
+    circuit = planted(some_stand_out())
+    out = cx.find_neurons(circuit)
+    full = cx.find_neurons(circuit, at_least=len(out) + 7)
+    assert len(full) == len(out) + 7 and full.attrs == out.attrs
+    assert (full["top"] > full.attrs["threshold"]).sum() == len(out)
+    alike = torch.eye(LARGEST * 2, dtype=torch.float64)[:, :8]  # no neuron stands out
+    none = cx.find_neurons(planted(alike), at_least=3)
+    assert len(none) == 3 and not (none["top"] > none.attrs["threshold"]).any()
+
+
 @given(seeds, st.floats(0.01, 100), st.floats(-50, 50))
 def test_without_a_threshold_those_two_robust_deviations_up_pass_in_any_unit(seed, unit, level):
     """And the threshold that was found finds the same, rounded to single precision too."""
@@ -188,6 +199,13 @@ def test_labels_are_compared_as_by_hand(seed, labels):
         assert row.auc == pytest.approx(roc_auc_score(labels == best, y[:, column]))
         assert row.auc == cx.neurons.auc(y, labels == best)[column]
     assert np.isnan(cx.neurons.auc(y, np.stack([labels == "d", labels != "d"]))).all()
+    scores = cx.neurons.label_scores(values, labels, [7, 3, 9, 1])
+    for column, neuron in enumerate([7, 3, 9, 1]):
+        for label in "abc":
+            area = roc_auc_score(labels == label, y[:, column])
+            assert scores.loc[(label, neuron), "auc"] == pytest.approx(area)
+    alone = cx.neurons.label_scores(values, ["a"] * len(y), [7, 3, 9, 1])
+    assert alone.isna().all(axis=None), "there is nothing to tell it from"
 
 
 @pytest.mark.parametrize(("labels", "count"), [("aab", 2), ("aabb", 1), ("aaaa", 2), ("aaab", 2)])

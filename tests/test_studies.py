@@ -37,6 +37,33 @@ def test_a_study_is_its_steps(study, mini_weights):
     assert len(study.domains) == len(study.passages)
 
 
+@pytest.mark.parametrize(("kinds", "all_of_them"), [(22, False), (4, True), (2, True), (1, False)])
+def test_shares_are_of_most_domains_however_they_take_turns(mini, study, kinds, all_of_them):
+    """Every fourth text would be of one domain where four take turns."""
+    names = sorted({text.domain for text in study.texts})[:kinds]
+    chosen = [text for text in study.texts if text.domain in names]
+    given = replace(study, texts=chosen * (1 if len(chosen) > 8 else 4))
+    over = given.texts if all_of_them else given.texts[::4]
+    expected = cx.denominators.head_variance_share(study.fixed, over)
+    assert given.head_variance_share.equals(expected)
+
+
+def test_texts_of_ones_own_are_shown_and_calibrate(mini, study):
+    """In place of the book's; and n may be chosen."""
+    own = study.texts[::7]
+    given = cx.study(mini, study.texts, heads=[3], n=99, labeled=own, prose=())
+    assert given.passages == own and given.n == 99 and given.prose == own
+    middle = cx.denominators.most_typical_text(given.fixed, own, [3])
+    assert given.calibration_text is middle
+    other = cx.study(mini, study.texts, heads=[3], calibration=study.texts[1])
+    assert other.calibration_text is study.texts[1]
+    x = other.fixed.prepare([study.texts[1]])[0]
+    assert torch.equal(other.circuit.calibration, x)
+    assert "; heads [3] of 8" in str(other) and "; stable heads" in str(study)
+    with pytest.raises(TypeError, match="has its token and its n"):
+        cx.study(study.fixed, n=99)
+
+
 def test_all_heads_are_studied_where_none_is_stable_if_that_is_chosen(mini, study):
     """And only then: not for another error, nor where some are stable."""
     with pytest.raises(NoStableHead, match="no head has a kernel"):

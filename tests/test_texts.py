@@ -7,7 +7,7 @@ import lzma
 import re
 import tracemalloc
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import islice, product, zip_longest
 from unittest.mock import MagicMock, Mock
@@ -20,6 +20,7 @@ import zstandard
 
 import ctxlib as cx
 from ctxlib import texts
+from ctxlib.texts import sources
 from ctxlib.texts.vocabulary import vocab_fingerprint
 
 WATER = "the colour of the water at the harbour is the colour of the sky; "
@@ -315,10 +316,108 @@ def test_a_label_is_the_folder_that_a_file_lies_in(tiny_weights, tmp_path):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text(WATER * 5)
     found = texts.labeled(tiny_weights, tmp_path)
-    assert {text.domain for text in found} == {"sea", "far", "alone"}
+    assert {text.domain for text in found} == {"sea", "land/far", "alone"}
+    assert {text.name.rpartition(".")[0] for text in found} == {
+        "sea/near",
+        "land/far/deep",
+        "alone",
+    }
     (tmp_path / "sea" / "near.txt").write_text("the moon")
     with pytest.raises(ValueError, match=r"no file in .*sea has the 32 tokens of a text"):
         texts.labeled(tiny_weights, tmp_path / "sea")
+
+
+def labelled(**documents):
+    """A text for each window of each document of each label: sea=[3, 1] are two documents."""
+    said = [
+        (d, f"{d}{k}", w) for d, of in documents.items() for k, n in enumerate(of) for w in range(n)
+    ]
+    return [
+        texts.Text(f"{doc}.{w}", domain, "", "", "", torch.tensor([0]), doc)
+        for domain, doc, w in said
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_label_is_in_both_halves(tmp_path, tiny_weights, seed):
+    """Whatever its documents are: their hashes choose nothing. A document is in one half."""
+    draw = np.random.default_rng(seed)
+    for label, count in (("one", 1), ("two", 2), ("five", 5)):
+        (tmp_path / label).mkdir()
+        for k in range(count):
+            words = draw.permutation(WATER.split() * int(draw.integers(5, 20)))
+            (tmp_path / label / f"{k}.txt").write_text(" ".join(words))
+    found = texts.labeled(tiny_weights, tmp_path)
+    halves = {half: {text.domain for text in found if text.half == half} for half in "AB"}
+    assert halves == {half: {"one", "two", "five"} for half in "AB"}
+    of = defaultdict(set)
+    for text in found:
+        of[text.domain, text.document].add(text.half)
+    assert {domain for (domain, _), halves in of.items() if len(halves) > 1} == {"one"}
+
+
+def test_the_halves_of_a_label_are_about_equal():
+    halved = sources.halved(labelled(a=[1, 2, 9, 3, 3, 1], b=[5], c=[1], d=[1, 1, 1]))
+    count = Counter((text.domain, text.half) for text in halved)
+    assert count == {
+        ("a", "A"): 10,
+        ("a", "B"): 9,
+        ("b", "A"): 3,
+        ("b", "B"): 2,
+        ("c", "A"): 1,
+        ("d", "A"): 2,
+        ("d", "B"): 1,
+    }
+    assert [t.half for t in halved if t.domain == "b"] == [*"AAABB"], "in one piece each"
+    assert [t.name for t in halved] == [
+        t.name for t in labelled(a=[1, 2, 9, 3, 3, 1], b=[5], c=[1], d=[1] * 3)
+    ]
+
+
+def test_a_document_with_two_labels_is_in_one_half():
+    same = [replace(text, domain=label) for label in "ab" for text in labelled(sea=[2, 2, 1])]
+    halves = defaultdict(set)
+    for text in sources.halved(same):
+        halves[text.document].add(text.half)
+    assert {len(of) for of in halves.values()} == {1} and len(halves) == 3
+
+
+def test_labels_and_their_documents_take_turns():
+    given = labelled(sea=[9, 2], land=[1], sky=[3, 1])
+    assert [text.name for text in sources.in_turn(given)][:7] == [
+        *("sea0.0", "land0.0", "sky0.0", "sea1.0", "sky1.0", "sea0.1", "sky0.1")
+    ]
+    assert sorted(t.name for t in sources.in_turn(given)) == sorted(t.name for t in given)
+    assert [t.domain for t in sources.some(given, 2)] == ["sea", "land", "sky"], "one of each"
+    assert Counter(t.domain for t in sources.some(given, 9)) == {"sea": 4, "land": 1, "sky": 4}
+
+
+def test_labels_that_are_not_learned_or_not_judged_are_named(tmp_path):
+    (tmp_path / "short").mkdir()
+    (tmp_path / "short" / "a.txt").write_text("too short")
+    found = sources.halved(labelled(good=[3, 3], split=[4], lone=[1], pair=[1, 1]))
+    notes = sources.label_notes(found, tmp_path)
+    assert [note.partition(":")[0] for note in notes] == ["short", "lone, pair", "split"]
+    assert "shorter than a text" in notes[0] and "half A has fewer than two" in notes[1]
+    only_A = [replace(text, half="A") for text in labelled(sea=[2])]
+    (note,) = sources.label_notes(only_A + [t for t in found if t.domain == "good"])
+    assert note.startswith("sea: learned but not judged")
+    (note,) = sources.label_notes(only_A)
+    assert "on the same texts" in note
+    assert sources.label_notes([t for t in found if t.domain == "good"]) == []
+
+
+def test_a_text_is_that_of_a_file_or_the_words_themselves(tiny_weights, tmp_path):
+    reader = texts.Reader.of(tiny_weights, 20)
+    (tmp_path / "sea.txt").write_text(WATER * 5)
+    ours, same = (sources.one_text(reader, str(of)) for of in (tmp_path / "sea.txt", WATER * 5))
+    assert (
+        ours.tokens.tolist() == same.tokens.tolist() == texts.windows(reader, WATER * 5)[0].tolist()
+    )
+    assert (ours.name, same.name) == (str(tmp_path / "sea.txt"), "your text")
+    for given, says in (("nowhere.txt", "no file 'nowhere.txt'"), ("the sea", "20 are needed")):
+        with pytest.raises(ValueError, match=says):
+            sources.one_text(reader, given)
 
 
 # ---------------------------------------------------------------- many texts: as a stream

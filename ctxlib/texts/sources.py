@@ -7,10 +7,11 @@ from __future__ import annotations
 import json
 import lzma
 import os
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -146,28 +147,165 @@ def stream(
 
 def labeled(reader: Any, folder: str | os.PathLike) -> list[Text]:
     """Return all .txt files in a folder and its subfolders, in windows as long as the reader's
-    context. The label of a text, its domain, is the name of its subfolder, or of its file.
+    context. The label of a text, its domain, is the path of its subfolder, or the name of a file
+    that lies in no subfolder. `halved` says which texts are in half A and which in half B.
 
     Raises ValueError for a folder without such files, and if none of them fills a window.
 
     >>> texts = cx.texts.labeled(cx.texts.Reader.of(model, 64), cx.texts.PASSAGES)
-    >>> len(texts) > 300, texts[0].domain
-    (True, 'american-1')
+    >>> len(texts) > 300, texts[0].domain, texts[0].name
+    (True, 'american-1', 'american-1.1')
     """
-    reader = Reader.of(reader)
-    place, found = Path(folder).expanduser(), list[Text]()
+    reader, place, found = Reader.of(reader), Path(folder).expanduser(), list[Text]()
+    for label, files in labeled_files(folder).items():
+        for file in files:
+            path = PLAIN.sub("", file.relative_to(place).as_posix())
+            texts = document_texts(reader, label, partial(file_documents, file))
+            found += [replace(text, name=f"{path}.{k}") for k, (text, _) in enumerate(texts, 1)]
+    if not found:
+        raise ValueError(f"no file in {folder} has the {reader.n_ctx} tokens of a text")
+    return halved(found)
+
+
+def labeled_files(folder: str | os.PathLike) -> dict[str, list[Path]]:
+    """Return the .txt files of each label. Raises ValueError for a folder without such files.
+
+    >>> from ctxlib.texts.sources import labeled_files
+    >>> [file.name for file in labeled_files(cx.texts.PASSAGES)["american-1"]]
+    ['american-1.txt']
+    """
+    place = Path(folder).expanduser()
     if not str(folder) or not place.is_dir():
         raise ValueError(f"{str(folder)!r} is no folder: name one that holds .txt files")
-    files = sorted(file for file in place.rglob("*.txt*") if PLAIN.search(file.name))
-    if not files:
-        raise ValueError(f"{place} holds no .txt file, nor has it a subfolder with one")
-    for file in files:
-        inside = file.parent != place
-        domain = file.parent.name if inside else PLAIN.sub("", file.name)
-        found += [t for t, _ in document_texts(reader, domain, partial(file_documents, file))]
+    found: dict[str, list[Path]] = defaultdict(list)
+    for file in sorted(filter(Path.is_file, place.rglob("*.txt*"))):
+        if PLAIN.search(file.name):
+            inside = file.relative_to(place).parent.as_posix()
+            found[PLAIN.sub("", file.name) if inside == "." else inside].append(file)
     if not found:
-        raise ValueError(f"no file in {place} has the {reader.n_ctx} tokens of a text")
-    return found
+        raise ValueError(f"{place} holds no .txt file, nor has it a subfolder with one")
+    return dict(found)
+
+
+def halved(texts: Sequence[Text]) -> list[Text]:
+    """Return labelled texts with halves in which every label has its share: of each label the
+    longest document is in half A, and each further one in the half that has fewer of its texts. A
+    document is in one half, whatever its labels, unless its label has no other: then its first
+    texts are in half A and the others, if there are any, in half B.
+
+    >>> from ctxlib.texts.sources import halved
+    >>> texts = halved(cx.texts.passages(weights, domains=["law", "travel"]))
+    >>> sorted((text.domain, text.half) for text in texts)[:4]
+    [('law', 'A'), ('law', 'A'), ('law', 'B'), ('law', 'B')]
+    """
+    by_label: dict[str, dict[str, list[Text]]] = defaultdict(lambda: defaultdict(list))
+    for text in texts:
+        by_label[text.domain][text.document].append(text)
+    half_of: dict[str, str] = {}  # a document may have several labels
+    found: dict[Text, str] = {}
+    for documents in by_label.values():
+        share = dict.fromkeys(HALVES, 0)
+        for document, own in sorted(documents.items(), key=lambda item: (-len(item[1]), item[0])):
+            half = half_of.setdefault(document, min(HALVES, key=share.__getitem__))
+            share[half] += len(own)
+            for k, text in enumerate(own):
+                found[text] = half if len(documents) > 1 else HALVES[2 * k >= len(own)]
+    return [replace(text, half=found[text]) for text in texts]
+
+
+def in_turn(texts: Iterable[Text]) -> list[Text]:
+    """Return the texts such that domains take turns, and within a domain its documents: the first
+    few are then of all of them, in whatever order they were.
+
+    >>> from ctxlib.texts.sources import in_turn
+    >>> texts = cx.texts.passages(weights, domains=["law", "travel"])
+    >>> [text.name for text in in_turn(texts)[:4]]
+    ['law-1', 'travel-1', 'law-2', 'travel-2']
+    """
+    for key in ("document", "domain"):
+        groups: dict[str, list[Text]] = defaultdict(list)
+        for text in texts:
+            groups[getattr(text, key)].append(text)
+        texts = [t for turn in zip_longest(*groups.values()) for t in turn if t is not None]
+    return list(texts)
+
+
+def some(texts: Sequence[Text], count: int) -> list[Text]:
+    """Return the first `count` texts `in_turn`, one of each domain at least.
+
+    >>> from ctxlib.texts.sources import some
+    >>> [text.name for text in some(cx.texts.passages(weights, domains=["law", "travel"]), 1)]
+    ['law-1', 'travel-1']
+    """
+    return in_turn(texts)[: max(count, len({text.domain for text in texts}))]
+
+
+def halves(texts: Sequence[Text]) -> tuple[Sequence[Text], Sequence[Text]]:
+    """Return the texts to learn on, half A, and those to judge on, half B: all of them twice if
+    half B has fewer than two.
+
+    >>> from ctxlib.texts.sources import halves
+    >>> learned, judged = halves(cx.texts.collection(weights, count=100))
+    >>> {text.half for text in learned}, {text.half for text in judged}
+    ({'A'}, {'B'})
+    """
+    A, B = ([text for text in texts if text.half == half] for half in HALVES)
+    return (A, B) if len(B) > 1 else (texts, texts)
+
+
+def learnable(texts: Sequence[Text]) -> list[Text]:
+    """Return the texts of those domains that have two at least."""
+    count = Counter(text.domain for text in texts)
+    return [text for text in texts if count[text.domain] > 1]
+
+
+def label_notes(texts: Sequence[Text], folder: str | os.PathLike | None = None) -> list[str]:
+    """Return a line for each reason why some labels are not learned on half A or not judged on half
+    B, of the texts or of the files in their folder.
+
+    >>> from ctxlib.texts.sources import label_notes
+    >>> label_notes(cx.texts.collection(weights, count=100))
+    []
+    """
+    A, B = halves(texts)
+    if A is B:
+        return ["labels are learned and judged on the same texts: half B has fewer than two"]
+    there, here, judged = ({text.domain for text in some} for some in (texts, learnable(A), B))
+    both = {text.document for text in A} & {text.document for text in B}
+    reasons = {
+        "all files are shorter than a text (a smaller --n makes texts shorter)": (
+            labeled_files(folder).keys() - there if folder else set()
+        ),
+        "not learned, because half A has fewer than two texts": there - here,
+        "learned but not judged, because half B has no text": here - judged,
+        "judged on other texts of the one document that it is learned on": (
+            {text.domain for text in texts if text.document in both} & here
+        ),
+    }
+    return [f"{', '.join(sorted(labels))}: {why}" for why, labels in reasons.items() if labels]
+
+
+def one_text(reader: Reader, given: str) -> Text:
+    """Return the beginning of the text that a file holds, or that is given itself, as long as the
+    reader's context. Raises ValueError for a file that is not there, and for a shorter text.
+
+    >>> from ctxlib.texts.sources import one_text
+    >>> one_text(cx.texts.Reader.of(model, 4), "The moon is far away.").tokens.shape
+    torch.Size([4])
+    """
+    inside = given
+    if os.path.isfile(given):  # False for what is too long for a name
+        inside, _ = next(file_documents(Path(given)), ("", None))
+    elif len(given.split()) < 2:
+        raise ValueError(f"no file {given!r}: name one that holds a text, or give the text itself")
+    tokens = torch.tensor(all_tokens(reader, inside)[: reader.n_ctx])
+    if len(tokens) < reader.n_ctx:
+        raise ValueError(
+            f"a text of {len(tokens)} tokens to calibrate on, and {reader.n_ctx} are needed: give "
+            "a longer one, or choose an earlier position of the query"
+        )
+    name = "your text" if inside is given else given
+    return Text(name, "", "", "", inside, tokens, vocabulary=vocab_fingerprint(reader.tokenizer))
 
 
 def document_texts(

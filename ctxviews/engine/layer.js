@@ -33,6 +33,7 @@ export class Layer {
     this.dHead = header.d_head;
     this.nHeads = header.heads;
     this.nNeurons = header.neurons;
+    this.mlpLayer = header.layer ?? 0; // whose neurons read the heads: parallel models' next one
     this.nVocab = header.vocab_size;
     this.positions = header.positions; // texts are read up to here
     this.n = header.n; // where the packed denominators were taken

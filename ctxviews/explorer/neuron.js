@@ -45,7 +45,7 @@ export function neuronSection(tools, drawing) {
     title.textContent = `Neuron ${neuron}`;
     const { top, z, heads, circuit } = ranking;
     place.replaceChildren(
-      `top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
+      `of layer ${layer.mlpLayer}'s MLP: top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
         `rank ${grouped(rank)} of ${grouped(top.length)}; ` +
         `${headsName(heads)}, n = ${circuit.n}, destination token `,
       tokenMark(name(circuit.token)),
