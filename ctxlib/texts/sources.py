@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -146,7 +146,8 @@ def stream(
 
 def labeled(reader: Any, folder: str | os.PathLike) -> list[Text]:
     """Return all .txt files in a folder and its subfolders, in windows as long as the reader's
-    context. The label of a text, its domain, is the name of its subfolder, or of its file.
+    context. The label of a text, its domain, is the path of its subfolder ("news/sport"), or the
+    name of a file that lies in the folder itself; texts of one label are numbered through.
 
     Raises ValueError for a folder without such files, and if none of them fills a window.
 
@@ -154,7 +155,7 @@ def labeled(reader: Any, folder: str | os.PathLike) -> list[Text]:
     >>> len(texts) > 300, texts[0].domain
     (True, 'american-1')
     """
-    reader = Reader.of(reader)
+    reader, numbers = Reader.of(reader), Counter[str]()
     place, found = Path(folder).expanduser(), list[Text]()
     if not str(folder) or not place.is_dir():
         raise ValueError(f"{str(folder)!r} is no folder: name one that holds .txt files")
@@ -162,9 +163,12 @@ def labeled(reader: Any, folder: str | os.PathLike) -> list[Text]:
     if not files:
         raise ValueError(f"{place} holds no .txt file, nor has it a subfolder with one")
     for file in files:
-        inside = file.parent != place
-        domain = file.parent.name if inside else PLAIN.sub("", file.name)
-        found += [t for t, _ in document_texts(reader, domain, partial(file_documents, file))]
+        inside = file.parent.relative_to(place).as_posix()
+        domain = PLAIN.sub("", file.name) if inside == "." else inside
+        spot = (None, 0, numbers[domain])
+        read = document_texts(reader, domain, partial(file_documents, file), spot)
+        found += (texts := [text for text, _ in read])
+        numbers[domain] += len(texts)
     if not found:
         raise ValueError(f"no file in {place} has the {reader.n_ctx} tokens of a text")
     return found
