@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from scipy import stats
 from torch import Tensor
 
-from ctxlib.checks import as_index
+from ctxlib.checks import as_index, as_indices, check_kind
 from ctxlib.circuit import ContextualCircuit
 from ctxlib.texts.batching import progress
 from ctxlib.texts.vocabulary import decode_tokens
@@ -63,7 +63,7 @@ def find_neurons(
     tops, means, top, bottom = extreme_tokens(circuit)
     z = robust_z(tops)
     order = tops.argsort(descending=True, stable=True)
-    passed = z > STANDS_OUT if threshold is None else tops > threshold
+    passed = z > STANDS_OUT if threshold is None else tops > check_kind(threshold, "a number")
     passed[order[:at_least]] = True
     if not passed.any():
         bar = f"z above {STANDS_OUT:g}" if threshold is None else f"a top above {threshold:g}"
@@ -99,12 +99,13 @@ def extreme_tokens(circuit: ContextualCircuit) -> tuple[Tensor, Tensor, Tensor, 
     >>> torch.isclose(contribution[largest[298]].mean() - mean[298], top[298]).item()
     True
     """
-    ids = (~circuit.fixed.decomposition.untrained).nonzero()[:, 0]
-    kept, count = min(LARGEST, len(ids)), circuit.fixed.n_neurons
+    fixed = check_kind(circuit, "a ContextualCircuit").fixed
+    ids = (~fixed.decomposition.untrained).nonzero()[:, 0]
+    kept, count = min(LARGEST, len(ids)), fixed.n_neurons
 
     def of_some(start: int) -> tuple[Tensor, ...]:
         contribution = circuit.contribution_to(slice(start, start + CHUNK))
-        contribution = contribution if len(ids) == circuit.fixed.d_vocab else contribution[:, ids]
+        contribution = contribution if len(ids) == fixed.d_vocab else contribution[:, ids]
         best, worst = (contribution.topk(kept, largest=up) for up in (True, False))
         mean = contribution.mean(1)
         return best.values.mean(1) - mean, mean, ids[best.indices], ids[worst.indices]
@@ -121,7 +122,7 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     >>> cx.neurons.robust_z(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0])).round(decimals=1)
     tensor([-1.3000, -0.7000,  0.0000,  0.7000, 65.4000])
     """
-    far = values - values.quantile(0.5)
+    far = values - check_kind(values, "a tensor").quantile(0.5)
     # kept by hand: scipy's median_abs_deviation has more digits than chapter 8 and the engine
     # where most values are alike the spread is zero: the median itself still scores zero
     return torch.where(far == 0, far, far / (1.4826 * far.abs().quantile(0.5)))
@@ -140,8 +141,8 @@ def label_neurons(
     `values` is any measure of the neurons on the texts: a summary, the exact contribution, the
     pre-activation. `label` is the label whose mean lies farthest above that of all other texts;
     `difference` is how far, in the unit of `values`; `auc` is the probability that a text of the
-    label has a larger value than another text. Raises ValueError unless there is a label for each
-    text, two labels at least, and two texts with each.
+    label has a larger value than another text. Raises ValueError for values that are not finite,
+    and unless there is a label for each text, two labels at least, and two texts with each.
 
     >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
     >>> labels = [text.domain for text in passages]
@@ -149,11 +150,10 @@ def label_neurons(
     >>> set(table["label"]) <= set(labels), table["auc"].between(0, 1).all()
     (True, np.True_)
     """
-    y = np.asarray(values.cpu().double())
-    if len(labels) != len(y) or y.shape[1] != len(neurons):
-        raise ValueError(
-            f"{len(labels)} labels and {len(neurons)} neurons for values of shape {y.shape}"
-        )
+    y = np.asarray(check_kind(values, "a tensor").cpu().double())
+    neurons = as_indices("neuron", neurons)
+    if y.shape != (len(labels), len(neurons)):
+        raise ValueError(f"{len(labels)} labels and {len(neurons)} neurons for values {y.shape}")
     names, member = np.unique(np.array([str(label) for label in labels]), return_inverse=True)
     counts = np.bincount(member)
     if len(names) < 2 or counts.min() < 2:
@@ -164,7 +164,7 @@ def label_neurons(
     best = apart.argmax(0)
     pick = best, np.arange(len(best))
     columns = {"label": names[best], "difference": apart[pick], "auc": auc(y, inside)[pick]}
-    return pd.DataFrame(columns, index=pd.Index([int(j) for j in neurons], name="neuron"))
+    return pd.DataFrame(columns, index=pd.Index(neurons, name="neuron"))
 
 
 def auc(

@@ -20,7 +20,7 @@ from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.checks import as_index, check_index
+from ctxlib.checks import as_index, check_index, check_kind
 from ctxlib.lookups import layers
 from ctxlib.lookups.hooks import at_last_token
 from ctxlib.texts.text import AnyText
@@ -107,7 +107,8 @@ def read_prompts(model: Any, prompts: Sequence[AnyText], n_layers: int | None = 
     >>> all(torch.allclose(a.total(), a.pre_activation, atol=1e-2) for a in pair)
     True
     """
-    count = model.cfg.n_layers if n_layers is None else n_layers
+    n_all = check_kind(model, "a decoder").cfg.n_layers
+    count = n_all if n_layers is None else as_index("n_layers", n_layers)
     check_layer(model, count - 1)
     layers = range(count)
     stream = "blocks.0.hook_resid_pre"
@@ -129,9 +130,10 @@ def attribution(
 
     LayerNorm's scale is the one of the whole prompt: a term says what a part contributes, not what
     would be missing without it, because then the scale would change as well. For many neurons on
-    the same prompts, pass what `read_prompts` returned. Raises ValueError for a neuron that the
-    model does not have, for no prompts, for a reading that ends below the neuron, and for a model
-    whose parts do not add up to its pre-activations (normalisation after the heads, as in Gemma 2).
+    the same prompts, pass what `read_prompts` returned; `table` of the result has a row for each
+    term. Raises TypeError for an encoder; ValueError for a neuron that the model does not have, for
+    no prompts, for a reading that ends below the neuron, and for a model whose parts do not add up
+    to its pre-activations (normalisation after the heads, as in Gemma 2).
 
     >>> terms = cx.lookups.attribution(model, layer=2, neuron=211, prompts=[tokens[:20]])
     >>> layer, head = divmod(terms.heads[0].argmax().item(), 8)  # that feed it most
