@@ -517,15 +517,19 @@ def has_positions(model: Any) -> bool:
 
 
 def check_layer(model: Any, layer: int) -> None:
-    """Raise ValueError for a model that is not folded or does not have the layer; TypeError for
-    anything but a decoder.
+    """Raise ValueError for a model that is not folded, that keeps the value biases of its heads in
+    b_O, or does not have the layer; TypeError for anything but a decoder.
     """
-    if not getattr(check_kind(model, "a decoder"), "compatibility_mode", True):
-        raise ValueError(
-            "the model is not folded: load it with cx.load, "
-            "or call model.enable_compatibility_mode(fold_value_biases=False)"
-        )
+    folded = getattr(check_kind(model, "a decoder"), "compatibility_mode", True)
     check_index("layer", layer, model.cfg.n_layers)
+    b_V, b_O = (getattr(model.blocks[layer].attn, name, None) for name in ("b_V", "b_O"))
+    emptied = b_V is not None and b_O is not None and bool(b_O.any() and not b_V.any())
+    if emptied or not folded:  # the bridge does not say what it has folded
+        what = "has its value biases folded into b_O" if emptied else "is not folded"
+        raise ValueError(
+            f"the model {what}: load it with cx.load, "
+            "or boot it and call model.enable_compatibility_mode(fold_value_biases=False)"
+        )
 
 
 def score_divisor(config: Any, d_head: int, layer: int) -> float:
