@@ -154,6 +154,8 @@ def label_neurons(
     neurons = as_indices("neuron", neurons)
     if y.shape != (len(labels), len(neurons)):
         raise ValueError(f"{len(labels)} labels and {len(neurons)} neurons for values {y.shape}")
+    if not np.isfinite(y).all():
+        raise ValueError("values that are not finite: leave out the texts that they are of")
     names, member = np.unique(np.array([str(label) for label in labels]), return_inverse=True)
     counts = np.bincount(member)
     if len(names) < 2 or counts.min() < 2:
