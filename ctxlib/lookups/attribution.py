@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 import torch
 from einops import einsum, rearrange
 from jaxtyping import Float
@@ -74,6 +75,35 @@ class Attribution:
                 f"from 0, feed the neurons of layer {self.layer}"
             )
         return self.heads[:, layer, head]
+
+    def table(self) -> pd.DataFrame:
+        """Return one row a term, in the order in which they enter the residual stream: what kind of
+        `part` it is, with its `layer` and `head`, its `mean` and standard deviation `sd` over the
+        prompts, and its `variance share`.
+
+        The share is the term's covariance with the pre-activation over the variance of that: shares
+        add up to 1, as the means add up to the mean, and one is negative where a term works against
+        the others. They are NaN for one prompt, which has no spread.
+
+        >>> terms = cx.lookups.attribution(model, 2, 211, prompts=[tokens[:20], tokens[:30]])
+        >>> table = terms.table()
+        >>> list(table), len(table) == 1 + 3 * 8 + 2 + 1
+        (['part', 'layer', 'head', 'mean', 'sd', 'variance share'], True)
+        >>> bars = table["mean"].sort_values(key=abs).tail(10).plot.barh()  # the largest ten
+        """
+        rows: list[tuple[str, str, int | None, int | None, Tensor]]
+        rows = [("embedding", "embedding", None, None, self.embedding)]
+        for k, added in enumerate(self.heads.unbind(1)):
+            rows += [(f"head {i} of layer {k}", "head", k, i, t) for i, t in enumerate(added.T)]
+            rows += [(f"MLP of layer {k}", "MLP", k, None, t) for t in self.mlps[:, k : k + 1].T]
+        names = ["term", "part", "layer", "head", "mean"]
+        table = pd.DataFrame([*rows, ("bias", "bias", None, None, self.bias)], columns=names)
+        terms = torch.stack([*table["mean"]]).double()  # term prompt
+        table = table.set_index("term").astype({"layer": "Int64", "head": "Int64"})
+        between = terms.cov(correction=0)
+        table["mean"], table["sd"] = terms.mean(1).numpy(), between.diagonal().sqrt().numpy()
+        table["variance share"] = (between.sum(1) / between.sum()).numpy()
+        return table
 
 
 @dataclass(frozen=True, eq=False)
