@@ -1,16 +1,46 @@
-"""Bad input: an index, an id or a choice that is not there ends in one ValueError, which says what
-was given and what is allowed.
+"""Bad input: an index, an id or a choice that is not there ends in one ValueError, an object of
+another kind in one TypeError. Each says what was given and what is allowed.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from numbers import Number
+from textwrap import shorten
 from typing import Any
 
 from jaxtyping import Int
 from torch import Tensor
+
+SAVED = "cx.load reads one from a folder; save_pretrained puts a model and its tokenizer there"
+#: Kinds of objects: an attribute that no other kind has, and where to get one.
+KINDS = {
+    "a model": ("original_model", SAVED),
+    "a decoder": ("adapter", SAVED),
+    "a fixed query": ("decomposition", "make one with cx.fix_query(model)"),
+    "a circuit": ("summary", "cx.ContextualCircuit.calibrate(fixed, text, heads) makes one"),
+    "a ContextualCircuit": ("contribution_to", "its method calibrate makes one"),
+    "weights": ("from_state_dict", "cx.LayerWeights.of(model) reads them"),
+    "a tensor": ("new_zeros", "torch.as_tensor makes one of an array or a list"),
+    "a number": ("__float__", "give one"),
+}
+
+
+def check_kind(given: Any, kind: str) -> Any:
+    """Return an object of one of the `KINDS`; raise TypeError for any other.
+
+    >>> from ctxlib.checks import check_kind
+    >>> check_kind(2.5, "a number")
+    2.5
+    >>> check_kind(weights, "a fixed query")
+    Traceback (most recent call last):
+        ...
+    TypeError: LayerWeights where a fixed query is wanted: make one with cx.fix_query(model)
+    """
+    mark, remedy = KINDS[kind]
+    if isinstance(given, type) or not hasattr(given, mark):
+        raise TypeError(f"{type(given).__name__} where {kind} is wanted: {remedy}")
+    return given
 
 
 def as_index(kind: str, given: Any) -> int:
@@ -27,7 +57,17 @@ def as_index(kind: str, given: Any) -> int:
             raise TypeError("a truth value, which counts as 0 or 1")
         return operator.index(given)
     except TypeError as error:
-        raise ValueError(f"{kind} {given!r}: give a whole number") from error
+        raise ValueError(f"{kind} {shorten(repr(given), 60)}: give a whole number") from error
+
+
+def as_indices(kind: str, given: Any) -> list[int]:
+    """Return one whole number or several as a list. Raises ValueError for anything else.
+
+    >>> cx.checks.as_indices("layer", 2), cx.checks.as_indices("layer", range(2))
+    ([2], [0, 1])
+    """
+    one = isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) < 1
+    return [as_index(kind, i) for i in ([given] if one else given)]
 
 
 def check_index(kind: str, given: Any, size: int) -> None:
@@ -51,9 +91,7 @@ def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int
         ...
     ValueError: heads [3, 3] contain duplicates
     """
-    given = range(size) if chosen is None else chosen
-    alone = isinstance(given, str | Number) or getattr(given, "ndim", 1) == 0
-    listed = [as_index(kind, i) for i in ([given] if alone else given)]
+    listed = as_indices(kind, range(size) if chosen is None else chosen)
     if not listed:
         raise ValueError(f"no {kind}s: choose at least one")
     for i in listed:
@@ -70,6 +108,13 @@ def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> Int[Tensor, "*any"]:
     return tokens
 
 
+def check_tokens(tokens: Any) -> None:
+    """Raise TypeError for anything but a tensor of whole numbers, of one text or a stack."""
+    given = f"{type(tokens).__name__} {getattr(tokens, 'dtype', '')}".strip()
+    if "Tensor torch.int" not in given or not tokens.ndim:
+        raise TypeError(f"{given} where token ids are wanted: fixed.prepare([text]) makes them")
+
+
 def crop(
     tokens: Int[Tensor, "*text pos"], length: int, d_vocab: int, n: int, token: int | None = None
 ) -> Int[Tensor, "*text source"]:
@@ -77,12 +122,16 @@ def crop(
     position n can attend to.
 
     Raises ValueError for shorter texts, for ids outside the vocabulary and, where `token` is given,
-    for a text with another token at n.
+    for a text with another token at n; TypeError for anything but token ids.
     """
+    check_tokens(tokens)
     if tokens.shape[-1] < length:
         raise ValueError(
             f"a text of {tokens.shape[-1]} tokens is too short: position {n} attends to {length}"
         )
     if token is not None and not (tokens[..., n] == token).all():
-        raise ValueError(f"the token at position {n} is not the query token, {token}")
+        raise ValueError(
+            f"the token at position {n} is not the query token, {token}, which this model is "
+            "decomposed for: fixed.prepare([text]) puts it there"
+        )
     return check_ids(tokens[..., :length], d_vocab)

@@ -20,9 +20,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib import store
-from ctxlib.checks import check_chosen
+from ctxlib.checks import check_chosen, check_kind
 from ctxlib.decompose import weighted_sum
-from ctxlib.query import FixedQuery, check_fixed
+from ctxlib.query import FixedQuery
 from ctxlib.texts.text import AnyText
 from ctxlib.weights import layer_norm, layer_norm_scale
 
@@ -38,7 +38,7 @@ def shared_kernel(kernels: Float[Tensor, "head *dest source"]) -> Float[Tensor, 
     >>> cx.shared_kernel(torch.tensor([[0.5, 0.5], [0.2, 0.8], [0.0, 1.0]]))
     tensor([0.2000, 0.8000])
     """
-    ordered = kernels.sort(0).values  # torch.quantile refuses large tensors
+    ordered = check_kind(kernels, "a tensor").sort(0).values  # torch.quantile refuses large tensors
     median = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
     return median / median.sum(-1, keepdim=True)
 
@@ -87,8 +87,7 @@ class ContextualCircuit:
         >>> torch.cosine_similarity(same.contribution, circuit.contribution).min() > 0.9
         tensor(True)
         """
-        check_fixed(fixed)
-        heads = check_chosen("head", heads, fixed.n_heads)
+        heads = check_chosen("head", heads, check_kind(fixed, "a fixed query").n_heads)
         fixed.readout.first()  # weights without an MLP say so before a text is read
         (calibration,) = fixed.prepare([text], "calibration")
         return cls(

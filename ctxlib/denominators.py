@@ -17,9 +17,9 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.checks import check_chosen
+from ctxlib.checks import check_chosen, check_kind
 from ctxlib.heads import BROAD, families
-from ctxlib.query import FixedQuery, check_fixed
+from ctxlib.query import FixedQuery
 from ctxlib.texts.batching import joined
 from ctxlib.texts.text import AnyText, Text
 
@@ -44,7 +44,7 @@ def softmax_denominators(fixed: FixedQuery, texts: Iterable[AnyText]) -> Float[T
     >>> bool((denoms > 0).all())
     True
     """
-    check_fixed(fixed)
+    check_kind(fixed, "a fixed query")
     return joined(fixed.denominators(x) for x in fixed.prepare_batches(texts, "denominators"))
 
 
@@ -86,7 +86,7 @@ def head_table(fixed: FixedQuery, texts: Iterable[AnyText], max_cv: float = MAX_
         raise ValueError(ONE_TEXT)
     table = families(fixed).drop(columns="because")
     table["coefficient of variation"] = (denoms.std(0) / denoms.mean(0)).tolist()
-    narrow = table["coefficient of variation"] < max_cv
+    narrow = table["coefficient of variation"] < check_kind(max_cv, "a number")
     table["stable"] = (table["effective tokens"] > BROAD) & narrow
     return table
 
@@ -102,7 +102,7 @@ def head_variance_share(fixed: FixedQuery, texts: Iterable[AnyText]) -> pd.Serie
     >>> len(share), round(float(share.sum()), 3)
     (8, 1.0)
     """
-    check_fixed(fixed)
+    check_kind(fixed, "a fixed query")
     outputs = ((x, fixed.best_head_outputs(x)) for x in fixed.prepare_batches(texts, "variance"))
     scaled = joined(out / fixed.scale(x, out)[..., None] for x, out in outputs)  # text head d_model
     if len(scaled) < 2:
@@ -154,8 +154,7 @@ def most_typical_text(fixed: FixedQuery, texts: Iterable[Text], heads: Sequence[
     """
     if isinstance(texts, Iterator):
         raise ValueError("texts that can be read only once: give a list or a cx.texts.stream")
-    check_fixed(fixed)
-    chosen = check_chosen("head", heads, fixed.n_heads)
+    chosen = check_chosen("head", heads, check_kind(fixed, "a fixed query").n_heads)
     logs = softmax_denominators(fixed, texts)[:, chosen].log()
     nearest = int((logs - logs.mean(0)).abs().mean(1).argmin())
     return next(islice(texts, nearest, None))

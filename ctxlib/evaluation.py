@@ -22,7 +22,7 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.checks import check_chosen
+from ctxlib.checks import check_chosen, check_kind
 from ctxlib.circuit import ContextualCircuit, SelfNormalizedCircuit, shared_kernel
 from ctxlib.decompose import Entries
 from ctxlib.texts.accumulate import accumulate
@@ -62,10 +62,8 @@ class Moments:
         >>> cx.evaluation.Moments.of(truth / 2, truth).means[1]
         tensor([1.], dtype=torch.float64)
         """
-        if approx.shape != truth.shape:
-            raise ValueError(
-                f"{tuple(approx.shape)} and {tuple(truth.shape)}: give one shape twice"
-            )
+        if check_kind(approx, "a tensor").shape != check_kind(truth, "a tensor").shape:
+            raise ValueError(f"{[*approx.shape]} and {[*truth.shape]}: give one shape twice")
         both = torch.stack([approx.cpu().double(), truth.cpu().double()], dim=1)  # text 2 neuron
         apart = both - both.mean(0)
         products = (apart[:, :, None] * apart[:, None]).sum(0)
@@ -132,7 +130,7 @@ def r_and_fvu(
     >>> cx.evaluation.r_and_fvu(truth, truth, domains).round(2).tolist()
     [1.0, 1.0, 0.0]
     """
-    if len(domains) != len(truth):
+    if len(domains) != len(check_kind(truth, "a tensor")):
         raise ValueError(f"{len(domains)} domains for {len(truth)} texts: give one for each")
     names = np.array(domains)
     same = torch.from_numpy(names[:, None] == names).to(truth)
@@ -174,7 +172,7 @@ def evaluate(
     >>> better["fvu"].median() < table["fvu"].median()
     np.True_
     """
-    chosen = check_chosen("neuron", neurons, circuit.fixed.n_neurons)
+    chosen = check_chosen("neuron", neurons, check_kind(circuit, "a circuit").fixed.n_neurons)
     comparison = Comparison(circuit, tuple(chosen))
     moments = accumulate(comparison, NO_TEXTS, texts, checkpoint, client)
     table = moments.table(chosen)
@@ -239,6 +237,7 @@ def approx_summary(
     >>> torch.allclose(none, fixed.exact_summary(tokens[None], heads), atol=1e-3)
     True
     """
+    check_kind(circuit, "a ContextualCircuit")
     if unknown := set(made) - APPROXIMATIONS.keys():
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
     fixed, approx, heads = circuit.fixed, circuit.fixed.decomposition, list(circuit.heads)
@@ -281,7 +280,7 @@ def error_budget(
     The first rows make none and all of them; then all but one ("without"), which shows what
     repairing it alone would gain; then one alone ("only"), which shows what it costs when
     everything else is exact. As in `evaluate` the query token is in every text, so that nothing of
-    it is approximated. Errors as there, and ValueError for another circuit than the paper's.
+    it is approximated. Errors as there, and TypeError for another circuit than the paper's.
 
     >>> budget = cx.evaluation.error_budget(circuit, passages[::6], neurons=[298, 973])
     >>> list(budget["fvu"]["without"].index)
@@ -289,9 +288,7 @@ def error_budget(
     >>> bool(budget.loc[("none", ""), "fvu"] < 1e-6 <= budget["fvu"]["only"].min())
     True
     """
-    if not isinstance(circuit, ContextualCircuit):
-        raise ValueError("error_budget needs a ContextualCircuit, calibrated on a text")
-    fixed = circuit.fixed
+    fixed = check_kind(circuit, "a ContextualCircuit").fixed
     chosen = check_chosen("neuron", neurons, fixed.n_neurons)
     names = [name for name in APPROXIMATIONS if name != "token"]
     rows: dict[tuple[str, str], set[str]] = {("none", ""): set(), ("all", ""): set(names)}

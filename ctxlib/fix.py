@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ctxlib.additive import fit_additive
+from ctxlib.checks import check_kind
 from ctxlib.decompose import LayerNormDecomposition
 from ctxlib.exact import ExactFromWeights
 from ctxlib.query import FixedQuery
@@ -38,9 +39,10 @@ def fix_query(
     encoder, its middle). `token=None` fixes the query without a token, for weights that came
     without embeddings.
 
-    Raises TypeError for arguments that a stored layer or a fixed query already has, and for a C or
-    no token where there is no Equation 1; ValueError if n is not a position of the model, if
-    `token` is not exactly one token, and as `LayerWeights.of` or `fit_additive` do.
+    Raises TypeError for arguments that a stored layer or a fixed query already has, for a C or no
+    token where there is no Equation 1, and for a model that cx.load did not read; ValueError if n
+    is not a position of the model, if `token` is not exactly one token, and as `LayerWeights.of` or
+    `fit_additive` do.
 
     >>> fixed = cx.fix_query(model)
     >>> fixed.n, fixed.tokenizer.decode([fixed.token])
@@ -52,7 +54,7 @@ def fix_query(
         if (texts, n, token, C) != (None, None, " the", None):
             raise TypeError("a stored layer knows its n, token, C and texts: give none of them")
         return load_layer(of)
-    if not isinstance(of, LayerWeights) and not has_positions(of):
+    if not isinstance(of, LayerWeights) and not has_positions(check_kind(of, "a model")):
         if C is not None or token is None:
             raise TypeError(
                 "C and token=None are for models with learned positions, which this model lacks"

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.checks import check_index
+from ctxlib.checks import check_index, check_kind
 from ctxlib.decompose import LayerNormDecomposition, total_variation
-from ctxlib.query import FixedQuery, check_fixed
+from ctxlib.query import FixedQuery
 from ctxlib.weights import LayerWeights, layer_norm, project
 
 LOCAL = 15.0  #: fewer effective tokens than this: a local head
@@ -27,7 +27,7 @@ def effective_tokens(rows: Float[Tensor, "*head source"]) -> Float[Tensor, "*hea
     >>> cx.effective_tokens(torch.tensor([0.25, 0.25, 0.25, 0.25]))
     tensor(4.)
     """
-    return 1 / rows.square().sum(-1)
+    return 1 / check_kind(rows, "a tensor").square().sum(-1)
 
 
 def half_mass(rows: Float[Tensor, "*head source"], n: int | None = None) -> Int[Tensor, "*head"]:
@@ -41,9 +41,10 @@ def half_mass(rows: Float[Tensor, "*head source"], n: int | None = None) -> Int[
     >>> cx.heads.half_mass(torch.tensor([0.1, 0.3, 0.4, 0.2]), n=2)
     tensor(1)
     """
-    n = rows.shape[-1] - 1 if n is None else n
-    check_index("position", n, rows.shape[-1])
-    distance = (torch.arange(rows.shape[-1], device=rows.device) - n).abs()
+    size = check_kind(rows, "a tensor").shape[-1]
+    n = size - 1 if n is None else n
+    check_index("position", n, size)
+    distance = (torch.arange(size, device=rows.device) - n).abs()
     within = torch.zeros_like(rows).index_add_(-1, distance, rows)
     return (within.cumsum(-1) < 0.5).sum(-1)
 
@@ -58,7 +59,7 @@ def copy_preference(weights: LayerWeights, n: int) -> Float[Tensor, " head"]:
     >>> cx.heads.copy_preference(weights, n=256).shape
     torch.Size([8])
     """
-    W_E = weights.embeddings()
+    W_E = check_kind(weights, "weights").embeddings()
     # on the CPU, whose rounding is the same wherever the weights are
     tokens = torch.linspace(1, len(W_E) - 1, min(256, len(W_E) - 1), device="cpu").long().unique()
     x = layer_norm(W_E[tokens] + weights.position(n), weights.eps)
@@ -86,8 +87,7 @@ def families(fixed: FixedQuery) -> pd.DataFrame:
     >>> set(cx.families(cx.fit_additive(model, passages))["family"]) <= kinds
     True
     """
-    check_fixed(fixed)
-    copies, approx = None, fixed.decomposition
+    copies, approx = None, check_kind(fixed, "a fixed query").decomposition
     if isinstance(approx, LayerNormDecomposition) and approx.weights.W_E is not None:
         copies = copy_preference(approx.weights, fixed.n)
     return family_table(approx.kernels, fixed.n, copies)
@@ -105,13 +105,13 @@ def family_table(
     >>> cx.heads.family_table(even).loc[0, "family"]
     'uniform'
     """
-    copies = torch.full((len(kernels),), torch.nan) if copies is None else copies
+    unknown = torch.full(check_kind(kernels, "a tensor").shape[:1], torch.nan)
     n = kernels.shape[1] - 1 if n is None else n
     columns = {
         "effective tokens": effective_tokens(kernels),
         "half-mass distance": half_mass(kernels, n),
         "TV to uniform": total_variation(kernels, torch.full_like(kernels, 1 / kernels.shape[1])),
-        "nats for a copy": copies,
+        "nats for a copy": unknown if copies is None else copies,
     }
     table = pd.DataFrame({name: values.tolist() for name, values in columns.items()})
     named = [family(a, b, c, d, n) for a, b, c, d in table.to_numpy().tolist()]

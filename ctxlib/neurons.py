@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from scipy import stats
 from torch import Tensor
 
-from ctxlib.checks import as_index
+from ctxlib.checks import as_index, as_indices, check_kind
 from ctxlib.circuit import ContextualCircuit
 from ctxlib.texts.batching import progress
 from ctxlib.texts.vocabulary import decode_tokens
@@ -65,7 +65,7 @@ def find_neurons(
     tops, means, top, bottom = extreme_tokens(circuit)
     z = robust_z(tops)
     order = tops.argsort(descending=True, stable=True)
-    passed = z > STANDS_OUT if threshold is None else tops > threshold
+    passed = z > STANDS_OUT if threshold is None else tops > check_kind(threshold, "a number")
     if not (passed.any() or at_least):
         bar = f"z above {STANDS_OUT:g}" if threshold is None else f"a top above {threshold:g}"
         raise NoNeuron(
@@ -102,12 +102,13 @@ def extreme_tokens(circuit: ContextualCircuit) -> tuple[Tensor, Tensor, Tensor, 
     >>> torch.isclose(contribution[largest[298]].mean() - mean[298], top[298]).item()
     True
     """
-    ids = (~circuit.fixed.decomposition.untrained).nonzero()[:, 0]
-    kept, count = min(LARGEST, len(ids)), circuit.fixed.n_neurons
+    fixed = check_kind(circuit, "a ContextualCircuit").fixed
+    ids = (~fixed.decomposition.untrained).nonzero()[:, 0]
+    kept, count = min(LARGEST, len(ids)), fixed.n_neurons
 
     def of_some(start: int) -> tuple[Tensor, ...]:
         contribution = circuit.contribution_to(slice(start, start + CHUNK))
-        contribution = contribution if len(ids) == circuit.fixed.d_vocab else contribution[:, ids]
+        contribution = contribution if len(ids) == fixed.d_vocab else contribution[:, ids]
         best, worst = (contribution.topk(kept, largest=up) for up in (True, False))
         mean = contribution.mean(1)
         return best.values.mean(1) - mean, mean, ids[best.indices], ids[worst.indices]
@@ -124,7 +125,7 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     >>> cx.neurons.robust_z(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0])).round(decimals=1)
     tensor([-1.3000, -0.7000,  0.0000,  0.7000, 65.4000])
     """
-    far = values - values.quantile(0.5)
+    far = values - check_kind(values, "a tensor").quantile(0.5)
     # kept by hand: scipy's median_abs_deviation has more digits than chapter 8 and the engine
     # where most values are alike the spread is zero: the median itself still scores zero
     return torch.where(far == 0, far, far / (1.4826 * far.abs().quantile(0.5)))
@@ -143,8 +144,8 @@ def label_neurons(
     `values` is any measure of the neurons on the texts: a summary, the exact contribution, the
     pre-activation. `label` is the label whose mean lies farthest above that of all other texts;
     `difference` is how far, in the unit of `values`; `auc` is the probability that a text of the
-    label has a larger value than another text. Raises ValueError unless there is a label for each
-    text, two labels at least, and two texts with each.
+    label has a larger value than another text. Raises ValueError for values that are not finite,
+    and unless there is a label for each text, two labels at least, and two texts with each.
 
     >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
     >>> labels = [text.domain for text in passages]
@@ -171,7 +172,7 @@ def label_scores(
 ) -> pd.DataFrame:
     """Return how well every neuron tells the texts of every label from all others, one row a label
     and neuron, with `difference` and `auc` as in `label_neurons`. A label that all texts have gets
-    NaN. Raises ValueError unless there is a label for each text.
+    NaN. Raises ValueError unless there is a label for each text and all values are finite.
 
     >>> summaries = circuit.summary(torch.stack([text.tokens for text in passages]))
     >>> labels = [text.domain for text in passages]
@@ -179,18 +180,19 @@ def label_scores(
     >>> scores.loc["python"].columns.tolist(), scores.loc["python"].index.tolist()
     (['difference', 'auc'], [298, 973])
     """
-    y = np.asarray(values.cpu().double())
-    if len(labels) != len(y) or y.shape[1] != len(neurons):
-        raise ValueError(
-            f"{len(labels)} labels and {len(neurons)} neurons for values of shape {y.shape}"
-        )
+    y = np.asarray(check_kind(values, "a tensor").cpu().double())
+    neurons = as_indices("neuron", neurons)
+    if y.shape != (len(labels), len(neurons)):
+        raise ValueError(f"{len(labels)} labels and {len(neurons)} neurons for values {y.shape}")
+    if not np.isfinite(y).all():
+        raise ValueError("values that are not finite: leave out the texts that they are of")
     names, member = np.unique(np.array([str(label) for label in labels]), return_inverse=True)
     counts = np.bincount(member)
     inside = member == np.arange(len(names))[:, None]  # label text
     with np.errstate(invalid="ignore"):
         rest = ~inside @ y / (len(y) - counts)[:, None]
     apart = inside @ y / counts[:, None] - rest  # label neuron
-    rows = pd.MultiIndex.from_product([names, map(int, neurons)], names=["label", "neuron"])
+    rows = pd.MultiIndex.from_product([names, neurons], names=["label", "neuron"])
     columns = {"difference": apart.ravel(), "auc": auc(y, inside).ravel()}
     return pd.DataFrame(columns, index=rows)
 

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers.activations import ACT2FN
 
-from ctxlib.checks import check_chosen
+from ctxlib.checks import check_chosen, check_kind
 from ctxlib.decompose import Decomposition, Readout, Texts
 from ctxlib.exact import ExactLayer
 from ctxlib.texts.batching import prepare, prepare_batches
@@ -178,15 +178,13 @@ class FixedQuery:
 
     def apply_W_O(self, z: Float[Tensor, "*text head d_head"]) -> Outputs:
         """Return `z W_O`: the outputs of heads with this z."""
+        check_kind(z, "a tensor")
         return einsum(z, self.readout.W_O, "... head d, head d d_model -> ... head d_model")
 
     def require_exact(self) -> ExactLayer:
         """Return the exact layer; raise ValueError if there is none."""
         if self.exact is None:
-            raise ValueError(
-                "a stored layer holds an approximation and no exact rows; for what the heads "
-                "compute, fix a query of the model itself: cx.fix_query(cx.load(...))"
-            )
+            raise ValueError("a stored layer has no exact rows: fix a query of the model itself")
         return self.exact
 
     def resid_mid(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text d_model"]:
@@ -199,7 +197,7 @@ class FixedQuery:
         True
         """
         x_n = self.decomposition.sources(x)[..., self.n]
-        return self.readout.resid_without_heads(x_n) + outputs.sum(-2)
+        return self.readout.resid_without_heads(x_n) + check_kind(outputs, "a tensor").sum(-2)
 
     def scale(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text 1"]:
         """Return `s(x)`, the number that LayerNorm 2 divides by at n."""
@@ -247,12 +245,3 @@ class FixedQuery:
         first, *up = inputs.values()
         active = ACT2FN[readout.act_fn](first)
         return inputs | ({"product": active * up[0]} if up else {"post": active})
-
-
-def check_fixed(fixed: Any) -> None:
-    """Raise TypeError for a model or weights where a fixed query is wanted."""
-    if not isinstance(fixed, FixedQuery):
-        raise TypeError(
-            f"{type(fixed).__name__} where a fixed query is wanted: make one with "
-            "cx.fix_query(model), which sets the query token and its position"
-        )

@@ -18,7 +18,7 @@ from einops import einsum, rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.checks import as_index, check_index, crop
+from ctxlib.checks import as_index, check_index, check_kind, check_tokens, crop
 from ctxlib.models import Encoder
 from ctxlib.texts.vocabulary import token_id
 
@@ -341,7 +341,7 @@ class LayerWeights:
         (True, 3.5)
         """
         C = self.embeddings().norm(dim=-1).median().item() if C is None else C
-        if isinstance(C, bool | str) or not 0 < C < math.inf:
+        if isinstance(C, bool) or not hasattr(C, "__float__") or not 0 < C < math.inf:
             raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
         return C
 
@@ -353,8 +353,7 @@ class LayerWeights:
         """
         if self.W_E is None:
             raise ValueError(
-                "these weights came without token embeddings (wte.weight), and this needs them; "
-                "where it is for their typical norm, give C"
+                "weights without token embeddings (wte.weight): this needs them, or else C"
             )
         return self.W_E
 
@@ -388,19 +387,15 @@ class LayerWeights:
         >>> weights.sources(tokens, n=99).shape
         torch.Size([100])
         """
+        check_tokens(tokens)
         length = tokens.shape[-1]
         if n is None:
             if tokens.ndim != 1 or not 0 < length <= self.n_ctx:
-                raise ValueError(
-                    f"tokens of shape {tuple(tokens.shape)}: "
-                    f"expected one text of 1 to {self.n_ctx} tokens"
-                )
+                raise ValueError(f"tokens {[*tokens.shape]}: give one text of 1 to {self.n_ctx}")
             n = length - 1
         self.position(n)
-        if n >= length:
-            raise ValueError(f"position {n} lies outside the text, which has 0 to {length - 1}")
-        sources = crop(tokens, self.n_sources(n, length), self.d_vocab, n)
-        return sources.to(self.device)
+        check_index("position", n, length)
+        return crop(tokens, self.n_sources(n, length), self.d_vocab, n).to(self.device)
 
     def n_sources(self, n: int, length: int | None = None) -> int:
         """Return how many positions the query position n can attend to: n + 1, or in an encoder all
@@ -522,13 +517,19 @@ def has_positions(model: Any) -> bool:
 
 
 def check_layer(model: Any, layer: int) -> None:
-    """Raise ValueError for a model that is not folded or does not have the layer."""
-    if not getattr(model, "compatibility_mode", True):
-        raise ValueError(
-            "the model is not folded: load it with cx.load, "
-            "or call model.enable_compatibility_mode(fold_value_biases=False)"
-        )
+    """Raise ValueError for a model that is not folded, that keeps the value biases of its heads in
+    b_O, or does not have the layer; TypeError for anything but a decoder.
+    """
+    folded = getattr(check_kind(model, "a decoder"), "compatibility_mode", True)
     check_index("layer", layer, model.cfg.n_layers)
+    b_V, b_O = (getattr(model.blocks[layer].attn, name, None) for name in ("b_V", "b_O"))
+    emptied = b_V is not None and b_O is not None and bool(b_O.any() and not b_V.any())
+    if emptied or not folded:  # the bridge does not say what it has folded
+        what = "has its value biases folded into b_O" if emptied else "is not folded"
+        raise ValueError(
+            f"the model {what}: load it with cx.load, "
+            "or boot it and call model.enable_compatibility_mode(fold_value_biases=False)"
+        )
 
 
 def score_divisor(config: Any, d_head: int, layer: int) -> float:
@@ -537,9 +538,7 @@ def score_divisor(config: Any, d_head: int, layer: int) -> float:
     """
     if config.model_type == "gpt_neo":
         if config.attention_layers[layer] == "local":
-            raise ValueError(
-                f"layer {layer} of this GPT-Neo sees a window only; choose a global one"
-            )
+            raise ValueError(f"layer {layer} of this GPT-Neo sees a window only: choose another")
         return 1.0
     by_layer = getattr(config, "scale_attn_by_inverse_layer_idx", False)
     return d_head**0.5 * (layer + 1 if by_layer else 1)

@@ -6,6 +6,7 @@ import json
 import runpy
 import sys
 import traceback
+from contextlib import nullcontext
 from itertools import chain, repeat
 from unittest.mock import Mock
 
@@ -239,6 +240,43 @@ def test_what_is_of_no_use_is_named_on_one_line_without_the_key_and_not_kept(
     assert len(kept(tmp_path)) == 1
 
 
+LONG = ["the sea and the moor, " * 450] * 9  # 89,100 characters
+READ = [(2050, LONG, True), (10_000, LONG, True), (23, ["海と山、" * 60], True)]  # tokens; cut?
+READ += [(n, LONG, False) for n in (10_500, 0, None)]
+READ += [(200, [letter * 9_000], False) for letter in "x="]
+
+
+@pytest.mark.parametrize(("tokens", "active", "cut"), READ)
+def test_an_answer_is_refused_if_less_was_read_than_half_of_the_words(
+    explainer, endpoint, tmp_path, tokens, active, cut
+):
+    def reads(request):
+        body = good(request).json()
+        return returns(body | {"usage": {"prompt_tokens": tokens, "total_tokens": 9}})(request)
+
+    e, endpoint.script = explainer(keep=10_000), iter([reads])
+    said = rf"sent \d+ words \(\d+ characters\) and read {tokens} tokens: give it a larger context"
+    with pytest.raises(ValueError, match=said) if cut else nullcontext():
+        e.explain(active, ["the moor"])
+    assert len(kept(tmp_path)) == (not cut)
+
+
+def test_a_model_that_refuses_a_temperature_is_asked_without_it(explainer, endpoint, tmp_path):
+    """Once; from then on it is left out, and the record says so."""
+    refuses, e = fails(400, "Unsupported value: 'temperature' does not support 0"), explainer()
+    endpoint.script = repeat(lambda r: (refuses if b'"temperature"' in r.content else good)(r))
+    assert "temperature=0" in repr(e)
+    assert e.classify(e.explain(ACTIVE, INACTIVE), ACTIVE) == [True, True]
+    sent = [json.loads(request).get("temperature", "none") for request in endpoint.requests]
+    assert sent == [0, "none", "none"] and "temperature=None" in repr(e)
+    assert [json.loads(f.read_text())["temperature"] for f in kept(tmp_path)] == [None, None]
+    assert explainer().explain(ACTIVE, INACTIVE) == EXPLANATION, "what is kept serves either way"
+    endpoint.script = repeat(refuses)
+    with pytest.raises(ConnectionError, match="'temperature' does not support 0"):
+        explainer().explain(ACTIVE[:1], INACTIVE)
+    assert len(endpoint.requests) == 5, "with it and without it"
+
+
 VERDICTS = [
     *({"1": True}, {"1": True, "2": False, "3": True}, {"1": True, "3": False}, {}),
     *({"1": True, "2": 0}, {"1": True, "2": "false"}, {"1": True, "2": None}, [True, False]),
@@ -372,6 +410,7 @@ ADDRESSES = [
     ("call", "error"),
     [
         (lambda make: make().explain(ACTIVE, []), "active and inactive"),
+        (lambda make: make(temperature=0.7), "temperature=0.7: choose 0, or None"),
         (lambda make: make().classify(EXPLANATION, "the sea"), "put a single one in brackets"),
         *(
             (lambda make, n=name: make(**{n: 0}), f"{name}=0.*: choose")

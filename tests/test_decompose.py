@@ -87,13 +87,13 @@ def test_the_token_is_the_and_C_the_typical_norm_unless_they_are_given(tiny_weig
 
 @pytest.mark.parametrize("n", [-1, 32, 5])
 def test_positions_are_those_of_the_model_and_of_the_text(tiny_weights, n):
-    with pytest.raises(ValueError, match=f"position {n}: .* 0 to 31|{n} lies outside .* 0 to 4"):
+    with pytest.raises(ValueError, match=f"position {n}: .* 0 to (31|4)$"):
         cx.attention_rows(tiny_weights, torch.arange(5), n)
 
 
 @pytest.mark.parametrize("shape", [(0,), (1, 32), (33,)], ids=str)
 def test_a_pattern_is_of_one_text_that_the_model_can_read(tiny_weights, shape):
-    with pytest.raises(ValueError, match="expected one text of 1 to 32 tokens"):
+    with pytest.raises(ValueError, match=r"give one text of 1 to 32$"):
         cx.decompose.attention_pattern(tiny_weights, torch.ones(shape).long())
 
 

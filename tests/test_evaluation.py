@@ -130,7 +130,7 @@ def test_r_within_domains_is_of_what_no_domain_shares(seed, domains):
     assert found.to_dict() == pytest.approx(expected)
     with pytest.raises(ValueError, match="11 domains for 12 texts: give one for each"):
         cx.evaluation.r_and_fvu(*both, domains[:11])
-    with pytest.raises(ValueError, match=r"\(12, 5\) and \(12, 1\): give one shape twice"):
+    with pytest.raises(ValueError, match=r"\[12, 5\] and \[12, 1\]: give one shape twice"):
         Moments.of(both[0], both[1][:, :1])
 
 
@@ -508,5 +508,5 @@ def test_the_budget_is_made_of_medians_over_neurons(circuit, monkeypatch):
     for of in (circuit.contribution_to, partial(cx.evaluate, circuit, TEXTS)):
         with pytest.raises(ValueError, match="neuron -1: there are neurons 0 to 39"):
             of([2, -1])
-    with pytest.raises(ValueError, match="needs a ContextualCircuit"):
+    with pytest.raises(TypeError, match="where a ContextualCircuit is wanted"):
         cx.evaluation.error_budget(circuit.self_normalized(), TEXTS)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from itertools import pairwise, product
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import torch
 from by_hand import draw_text
 from kinds import GROUPED, KINDS, PARALLEL, Case, drawn, matrix
 from torch.nn.functional import cross_entropy
+from tqdm import tqdm
 
 import ctxlib as cx
 from ctxlib.lookups import causal, hooks
@@ -86,6 +88,34 @@ def test_terms_are_those_of_the_untouched_model(of_kind, kind):
                 for name, value in truth.items():
                     near(getattr(terms, name)[p], value.to(torch.float32))
                 near(terms.total()[p], truth["pre_activation"])
+
+
+@pytest.mark.parametrize("kind", ["GPT-2", "GPT-J"])
+def test_the_table_of_terms_is_the_loops(of_kind, kind):
+    """One row a term, by its name; shares of the variance add up, and one prompt has no spread."""
+    model = of_kind(kind).model
+    terms, alone = (cx.lookups.attribution(model, 2, 17, p) for p in (PROMPTS, PROMPTS[:1]))
+    table, whole = terms.table(), terms.total().double().numpy()
+    expected = {"embedding": terms.embedding, "bias": terms.bias}
+    expected |= {f"MLP of layer {k}": terms.mlps[:, k] for k in range(2)}
+    for k, i in product(*map(range, terms.heads.shape[1:])):
+        expected[f"head {i} of layer {k}"] = terms.of(k, i)
+        assert [*table.loc[f"head {i} of layer {k}", ["part", "layer", "head"]]] == ["head", k, i]
+    assert {*table.index} == {*expected} and table.index.is_unique
+    for name, term in expected.items():
+        share = np.cov(term.double(), whole, ddof=0)[0, 1] / whole.var()
+        by_hand = np.array([term.mean(), term.std(correction=0), share])
+        near(torch.tensor(table.loc[name].tolist()[3:]), torch.tensor(by_hand), atol=1e-5)
+    assert table["variance share"].sum() == pytest.approx(1)
+    assert (alone.table()["sd"] == 0).all() and alone.table()["variance share"].isna().all()
+
+
+def test_long_work_shows_how_far_it_is(tiny, monkeypatch):
+    monkeypatch.setattr("ctxlib.texts.batching.tqdm", bar := Mock(wraps=tqdm))
+    cx.lookups.attribution(tiny, 1, 7, PROMPTS)
+    cx.lookups.next_token_neurons(tiny)
+    shown = [(call.args[1], call.kwargs["total"]) for call in bar.call_args_list]
+    assert shown == [("reading prompts", 5), ("next-token neurons", 2)]
 
 
 # ---------------------------------------------------------------- what is refused

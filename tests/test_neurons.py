@@ -208,6 +208,14 @@ def test_labels_are_compared_as_by_hand(seed, labels):
     assert alone.isna().all(axis=None), "there is nothing to tell it from"
 
 
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
+def test_values_that_are_no_numbers_have_no_label(broken):
+    values = draw(4, 2)
+    values[3, 1] = broken
+    with pytest.raises(ValueError, match="not finite"):
+        cx.label_neurons(values, [*"aabb"], [0, 1])
+
+
 @pytest.mark.parametrize(("labels", "count"), [("aab", 2), ("aabb", 1), ("aaaa", 2), ("aaab", 2)])
 def test_labels_are_one_for_each_text_and_of_two_names(labels, count):
     with pytest.raises(ValueError, match=f"{len(labels)} labels and {count} neur|two names with"):

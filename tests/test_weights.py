@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from by_hand import draw_texts
 from safetensors.torch import load_file
+from transformer_lens.model_bridge import TransformerBridge
 
 import ctxlib as cx
 from ctxlib.models import MINI
@@ -51,6 +53,24 @@ def test_a_layer_that_is_not_there_or_sees_a_window_is_refused(of_kind, kind, la
 def test_weights_that_the_model_does_not_compute_with_are_refused(tiny, tiny_weights, part):
     with pytest.raises(ValueError, match="layer 0 read something else than the normalised"):
         replace(tiny_weights, **{part: 2 * getattr(tiny_weights, part)}).check(tiny)
+
+
+@pytest.mark.parametrize("kind", ["GPT-2", "Qwen2", "Bloom"])
+def test_value_biases_that_were_folded_away_are_noticed(of_kind, kind):
+    """A model in memory, as TransformerLens folds it if it is asked to, and by default."""
+    case, texts = of_kind(kind), draw_texts(6, 32, 300)
+
+    def exact(model):
+        fixed = cx.fix_query(model, texts, n=20, token=262)
+        return fixed.exact_summary(fixed.prepare(texts), [0])
+
+    asked, default = (TransformerBridge.boot_transformers(str(case.folder)) for _ in range(2))
+    asked.enable_compatibility_mode(disable_warnings=True, fold_value_biases=False)
+    torch.testing.assert_close(exact(asked), exact(case.model))
+    default.enable_compatibility_mode(disable_warnings=True)
+    for ask in (exact, cx.lookups.next_token_neurons):
+        with pytest.raises(ValueError, match=r"folded into b_O: .*biases=False\)$"):
+            ask(default)
 
 
 # ---------------------------------------------------------------- numbers that are refused

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 import torch
 from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.checks import as_index, check_index
+from ctxlib.checks import as_index, check_index, check_kind
 from ctxlib.lookups import layers
 from ctxlib.lookups.hooks import at_last_token
 from ctxlib.texts.text import AnyText
@@ -75,6 +76,35 @@ class Attribution:
             )
         return self.heads[:, layer, head]
 
+    def table(self) -> pd.DataFrame:
+        """Return one row a term, in the order in which they enter the residual stream: what kind of
+        `part` it is, with its `layer` and `head`, its `mean` and standard deviation `sd` over the
+        prompts, and its `variance share`.
+
+        The share is the term's covariance with the pre-activation over the variance of that: shares
+        add up to 1, as the means add up to the mean, and one is negative where a term works against
+        the others. They are NaN for one prompt, which has no spread.
+
+        >>> terms = cx.lookups.attribution(model, 2, 211, prompts=[tokens[:20], tokens[:30]])
+        >>> table = terms.table()
+        >>> list(table), len(table) == 1 + 3 * 8 + 2 + 1
+        (['part', 'layer', 'head', 'mean', 'sd', 'variance share'], True)
+        >>> bars = table["mean"].sort_values(key=abs).tail(10).plot.barh()  # the largest ten
+        """
+        rows: list[tuple[str, str, int | None, int | None, Tensor]]
+        rows = [("embedding", "embedding", None, None, self.embedding)]
+        for k, added in enumerate(self.heads.unbind(1)):
+            rows += [(f"head {i} of layer {k}", "head", k, i, t) for i, t in enumerate(added.T)]
+            rows += [(f"MLP of layer {k}", "MLP", k, None, t) for t in self.mlps[:, k : k + 1].T]
+        names = ["term", "part", "layer", "head", "mean"]
+        table = pd.DataFrame([*rows, ("bias", "bias", None, None, self.bias)], columns=names)
+        terms = torch.stack([*table["mean"]]).double()  # term prompt
+        table = table.set_index("term").astype({"layer": "Int64", "head": "Int64"})
+        between = terms.cov(correction=0)
+        table["mean"], table["sd"] = terms.mean(1).numpy(), between.diagonal().sqrt().numpy()
+        table["variance share"] = (between.sum(1) / between.sum()).numpy()
+        return table
+
 
 @dataclass(frozen=True, eq=False)
 class Reading:
@@ -107,7 +137,8 @@ def read_prompts(model: Any, prompts: Sequence[AnyText], n_layers: int | None = 
     >>> all(torch.allclose(a.total(), a.pre_activation, atol=1e-2) for a in pair)
     True
     """
-    count = model.cfg.n_layers if n_layers is None else n_layers
+    n_all = check_kind(model, "a decoder").cfg.n_layers
+    count = n_all if n_layers is None else as_index("n_layers", n_layers)
     check_layer(model, count - 1)
     layers = range(count)
     stream = "blocks.0.hook_resid_pre"
@@ -129,9 +160,10 @@ def attribution(
 
     LayerNorm's scale is the one of the whole prompt: a term says what a part contributes, not what
     would be missing without it, because then the scale would change as well. For many neurons on
-    the same prompts, pass what `read_prompts` returned. Raises ValueError for a neuron that the
-    model does not have, for no prompts, for a reading that ends below the neuron, and for a model
-    whose parts do not add up to its pre-activations (normalisation after the heads, as in Gemma 2).
+    the same prompts, pass what `read_prompts` returned; `table` of the result has a row for each
+    term. Raises TypeError for an encoder; ValueError for a neuron that the model does not have, for
+    no prompts, for a reading that ends below the neuron, and for a model whose parts do not add up
+    to its pre-activations (normalisation after the heads, as in Gemma 2).
 
     >>> terms = cx.lookups.attribution(model, layer=2, neuron=211, prompts=[tokens[:20]])
     >>> layer, head = divmod(terms.heads[0].argmax().item(), 8)  # that feed it most

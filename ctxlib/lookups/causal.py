@@ -16,7 +16,7 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.checks import check_chosen
+from ctxlib.checks import as_index, check_chosen, check_index, check_kind, check_tokens
 from ctxlib.circuit import ContextualCircuit, shared_kernel
 from ctxlib.decompose import LayerNormDecomposition, causal_softmax, split_scores, split_values
 from ctxlib.query import FixedQuery
@@ -33,7 +33,7 @@ def require_equation_1(fixed: FixedQuery) -> LayerNormDecomposition:
     """Return the decomposition that holds at every position of a text; raise ValueError for any
     other.
     """
-    approx = fixed.decomposition
+    approx = check_kind(fixed, "a fixed query").decomposition
     if not isinstance(approx, LayerNormDecomposition) or approx.weights.both_sides:
         raise ValueError(
             "this decomposition is of one query position; the circuit at every position of a text "
@@ -82,9 +82,9 @@ def circuit_z(
     >>> z.shape == (257, len(heads), weights.d_head)
     True
     """
-    split, heads = require_equation_1(circuit.fixed), list(circuit.heads)
-    weights, tokens = split.weights, split.weights.sources(tokens)
-    if denominators.shape[-1] < len(tokens):
+    split = require_equation_1(check_kind(circuit, "a circuit").fixed)
+    heads, weights, tokens = list(circuit.heads), split.weights, split.weights.sources(tokens)
+    if check_kind(denominators, "a tensor").shape[-1] < len(tokens):
         raise ValueError(
             f"denominators at {denominators.shape[-1]} positions for a text of {len(tokens)}: "
             "calibrate on a longer text"
@@ -110,8 +110,8 @@ def self_normalized_z(
     >>> bool((ours - own).abs() < 0.2)  # nats a token
     True
     """
-    split, heads = require_equation_1(circuit.fixed), list(circuit.heads)
-    weights, tokens = split.weights, split.weights.sources(tokens)
+    split = require_equation_1(check_kind(circuit, "a circuit").fixed)
+    heads, weights, tokens = list(circuit.heads), split.weights, split.weights.sources(tokens)
     content, position = split_scores(weights, tokens, weights.queries(tokens), split.C)
     rows = causal_softmax((content + position)[heads])
     content_z, positional_z = split_values(weights, tokens, rows, heads, split.C)
@@ -128,6 +128,8 @@ def queries_along(
     >>> torch.allclose(q[:, 256], here, atol=1e-3)
     True
     """
+    check_index("token id", token, check_kind(weights, "weights").d_vocab)
+    check_index("position", as_index("length", length) - 1, weights.n_ctx)
     x = layer_norm(weights.embeddings()[token] + weights.W_pos[:length], weights.eps)
     return project(x, weights.W_Q, weights.b_Q)
 
@@ -151,6 +153,9 @@ def replace_z(
     True
     """
 
+    name = f"blocks.{as_index('layer', layer)}.attn.hook_z"
+    check_kind(z, "a tensor")
+
     def hook(own: Float[Tensor, "text pos head d_head"], hook: Any) -> Tensor:
         changed, chosen = own.clone(), check_chosen("head", heads, own.shape[2])
         needed = (own.shape[1], len(chosen), own.shape[3])
@@ -160,7 +165,7 @@ def replace_z(
         changed[:, :, chosen] = there.to(own)
         return changed
 
-    return f"blocks.{layer}.attn.hook_z", hook
+    return name, hook
 
 
 def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook:
@@ -178,6 +183,9 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
     True
     """
 
+    name = f"blocks.{as_index('layer', layer)}.hook_attn_out"
+    check_kind(direction, "a tensor")
+
     def hook(own: Float[Tensor, "text pos d_model"], hook: Any) -> Tensor:
         size = own.shape[2:]
         if direction.shape not in (size, own.shape[:1] + size):
@@ -185,7 +193,7 @@ def add_direction(layer: int, direction: Float[Tensor, "*text d_model"]) -> Hook
             raise ValueError(f"the direction has shape {given}: these texts need {tuple(size)}")
         return own + rearrange(direction, "... d_model -> ... 1 d_model").to(own)
 
-    return f"blocks.{layer}.hook_attn_out", hook
+    return name, hook
 
 
 def mean_z(model: Any, texts: Iterable[AnyText], length: int) -> Float[Tensor, "first head d_head"]:
@@ -198,7 +206,8 @@ def mean_z(model: Any, texts: Iterable[AnyText], length: int) -> Float[Tensor, "
     >>> cx.lookups.mean_z(model, passages[:4], length=64).shape
     torch.Size([64, 8, 32])
     """
-    if not 0 < length <= model.cfg.n_ctx:
+    check_kind(model, "a decoder")
+    if not 0 < as_index("length", length) <= model.cfg.n_ctx:
         raise ValueError(f"length={length}: choose 1 to {model.cfg.n_ctx}")
     name, total, count = "blocks.0.attn.hook_z", torch.zeros(()), 0
     batches = prepare_batches(model, texts, length - 1, token=None, desc="mean of z")
@@ -216,12 +225,18 @@ def token_losses(
 ) -> Float[Tensor, "text pos-1"]:
     """Return the cross-entropy of each next token in nats, with hooks in place.
 
+    Raises TypeError for anything but a decoder, a stack of tokens and a list of hooks.
+
     >>> losses = cx.lookups.token_losses(model, tokens[None, :128])
     >>> losses.shape
     torch.Size([1, 127])
     >>> losses.mean() < torch.tensor(model.cfg.d_vocab).log()  # better than by chance
     tensor(True)
     """
+    check_kind(model, "a decoder")
+    check_tokens(tokens)
+    if not isinstance(hooks, Sequence) or not all(isinstance(hook, tuple) for hook in hooks):
+        raise TypeError("hooks: give a list of what replace_z or add_direction returned")
     logits = model.run_with_hooks(tokens, fwd_hooks=list(hooks))
     chosen = logits[:, :-1].gather(-1, tokens[:, 1:, None].to(logits.device))[..., 0]
     return (logits[:, :-1].logsumexp(-1) - chosen).cpu()

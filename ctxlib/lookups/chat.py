@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -30,6 +31,7 @@ CUT = "…"  # in front of a prompt whose beginning was left out
 CHARACTERS = 4  # to a token, a rule of thumb for English
 ASSUMED = 200  # characters of an explanation that is not written yet, for the estimate
 SHOWN = 200  # characters of what went wrong, in an error
+WORDS = 2  # to a token: no tokenizer packs more of them into one, on average
 SENTENCE = "^[^\\n]{1,300}$"  # a small model may never end its sentence; this ends it
 
 #: What a model is told: `explain` to find a sentence, `classify` to judge prompts by one.
@@ -60,7 +62,13 @@ class ChatExplainer:
     `openai.OpenAI` with an address, a key, a timeout and retries of your choice. Without one, the
     first new request makes it from the environment: OPENAI_BASE_URL, by default OpenAI's, and
     OPENAI_API_KEY. A request classifies `batch` prompts, and the endpoint sees the last `keep`
-    characters of each.
+    characters of each. It is asked at `temperature` 0. A model that refuses this is asked again
+    without it, and `temperature` is then None, here and in the files of the answers that follow:
+    such answers may differ from one time to the next.
+
+    An answer is refused, and not kept, if the endpoint says that it has read fewer tokens than half
+    of the words that were sent: it has cut the request to its context. (Most tokenizers need more
+    tokens than words, and those that join words still need more than half as many.)
 
     Raises ValueError if `batch` or `keep` is not positive. The methods raise ImportError without
     the package openai, openai.OpenAIError without a key, ConnectionError if the endpoint fails or
@@ -76,10 +84,13 @@ class ChatExplainer:
     client: Any = None
     batch: int = 20
     keep: int = 400
+    temperature: int | None = 0
 
     def __post_init__(self) -> None:
         if min(self.batch, self.keep) < 1:
             raise ValueError(f"batch={self.batch}, keep={self.keep}: choose more than 0")
+        if self.temperature not in (0, None):
+            raise ValueError(f"temperature={self.temperature}: choose 0, or None to leave it out")
 
     @property
     def endpoint(self) -> str:
@@ -169,7 +180,8 @@ class ChatExplainer:
         answer = self.send(request["messages"], form)
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(f".{os.getpid()}.part")  # a kill leaves a whole file or none
-        part.write_text(json.dumps({**request, "answer": answer}, indent=1), "utf-8")
+        record = {**request, "temperature": self.temperature, "answer": answer}
+        part.write_text(json.dumps(record, indent=1), "utf-8")
         part.replace(file)
         return form.model_validate_json(answer).model_dump()
 
@@ -178,16 +190,21 @@ class ChatExplainer:
         import openai
 
         self.client = self.client or openai.OpenAI(base_url=self.endpoint)
+        asked = {} if self.temperature is None else {"temperature": self.temperature}
         try:
             reply = self.client.chat.completions.parse(
-                model=self.model, messages=messages, temperature=0, response_format=form
+                model=self.model, messages=messages, response_format=form, **asked
             )
             message = reply.choices[0].message
             if message.parsed is None:
                 raise ValueError(f"refusal: {message.refusal}")
+            self.check_read(messages, reply.usage)
             return message.content
         # the client's errors, and what comes of a reply that is no chat completion
         except (openai.OpenAIError, ValueError, AttributeError, IndexError, TypeError) as error:
+            if asked and isinstance(error, openai.BadRequestError) and "temperature" in str(error):
+                self.temperature = None
+                return self.send(messages, form)
             said = " ".join(str(error.__cause__ or error).split())
             for part in self.client.api_key.split():
                 said = said.replace(part, "[key]")
@@ -198,6 +215,16 @@ class ChatExplainer:
                 f"no usable answer from {self.model} at {self.endpoint} (often ends in /v1; must "
                 f"support structured outputs): {said[:SHOWN]!r}; answers are kept in {self.cache}"
             ) from None
+
+    def check_read(self, messages: list[dict[str, str]], usage: Any) -> None:
+        """Raise ValueError if the endpoint says that it read less than was sent."""
+        sent = "\n".join(message["content"] for message in messages)
+        words, read = len(re.findall(r"\w+", sent)), getattr(usage, "prompt_tokens", None) or 0
+        if 0 < read < words / WORDS:
+            raise ValueError(
+                f"it was sent {words} words ({len(sent)} characters) and read {read} tokens: give "
+                "it a larger context, or fewer or shorter prompts"
+            )
 
 
 @dataclass

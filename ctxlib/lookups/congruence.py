@@ -15,7 +15,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ctxlib.checks import as_index, as_indices, check_kind
 from ctxlib.lookups.layers import n_neurons, unembedding
+from ctxlib.texts.batching import progress
 from ctxlib.texts.vocabulary import decode_tokens, without_token
 from ctxlib.weights import check_layer
 
@@ -46,7 +48,8 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
     One row a neuron, the most congruent first: `layer`, `neuron`, `token` (its id), `text`,
     `congruence`; `over_tokens` is how far it lies above the neuron's second token, `over_neurons`
     how far above the token's second neuron. `layers` are those searched, by default the last five.
-    Raises ValueError for a layer that the model does not have, and for no layers.
+    Raises TypeError for an encoder, which predicts no token; ValueError for a layer that the model
+    does not have, and for no layers.
 
     >>> table = cx.lookups.next_token_neurons(model)
     >>> table[["layer", "neuron", "token"]].ge(0).all().all()
@@ -54,8 +57,9 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
     >>> table["congruence"].is_monotonic_decreasing, (table["over_tokens"] > 0).all()
     (True, np.True_)
     """
-    n_layers = model.cfg.n_layers
-    searched = sorted(set(range(max(0, n_layers - 5), n_layers) if layers is None else layers))
+    n_layers = check_kind(model, "a decoder").cfg.n_layers
+    last = range(max(0, n_layers - 5), n_layers)
+    searched = sorted({*as_indices("layer", last if layers is None else layers)})
     if not searched:
         raise ValueError("no layers: name at least one")
     for layer in searched:
@@ -63,14 +67,14 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
     W_U = unembedding(model)
     padding = without_token(model.tokenizer, W_U.shape[1])  # rows that no token has
     of_token = torch.full((2, W_U.shape[1]), -torch.inf)  # each token's two largest congruences
-    parts = []
-    for layer in searched:
-        for piece in model.blocks[layer].mlp.W_out.detach().split(NEURONS_AT_A_TIME):
-            scores = (piece @ W_U).float().cpu().masked_fill(padding, -torch.inf)
-            of_token = torch.cat([of_token, scores]).topk(2, dim=0).values
-            (best, second), token = scores.topk(2, dim=1).values.T, scores.argmax(1)
-            found = {"token": token, "congruence": best, "over_tokens": best - second}
-            parts.append(pd.DataFrame({k: v.numpy() for k, v in found.items()}).assign(layer=layer))
+    parts, W_out = [], {k: model.blocks[k].mlp.W_out.detach() for k in searched}
+    pieces = [(k, piece) for k, W in W_out.items() for piece in W.split(NEURONS_AT_A_TIME)]
+    for layer, piece in progress(pieces, "next-token neurons", "chunk"):
+        scores = (piece @ W_U).float().cpu().masked_fill(padding, -torch.inf)
+        of_token = torch.cat([of_token, scores]).topk(2, dim=0).values
+        (best, second), token = scores.topk(2, dim=1).values.T, scores.argmax(1)
+        found = {"token": token, "congruence": best, "over_tokens": best - second}
+        parts.append(pd.DataFrame({k: v.numpy() for k, v in found.items()}).assign(layer=layer))
     table = pd.concat(parts, ignore_index=True)
     first, second = of_token.numpy()[:, table["token"]]
     table["neuron"] = table.groupby("layer").cumcount()
@@ -99,10 +103,11 @@ def random_neurons(
     >>> cx.lookups.random_neurons(model, count=3, layers=[2, 3])
     [(3, 279), (3, 22), (3, 716)]
     """
-    pool = [(k, j) for k in sorted(set(layers)) for j in range(n_neurons(model, k))]
+    chosen = sorted({*as_indices("layer", layers)})
+    pool = [(k, j) for k in chosen for j in range(n_neurons(model, k))]
     out = set(exclude)
     pool = [pair for pair in pool if pair not in out]
-    if not 1 <= count <= len(pool):
+    if not 1 <= as_index("count", count) <= len(pool):
         raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")
     drawn = np.random.default_rng(0).choice(len(pool), size=count, replace=False)
     return [pool[i] for i in drawn]

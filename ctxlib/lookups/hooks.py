@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from ctxlib.checks import check_ids
-from ctxlib.texts.batching import batched, check_texts
+from ctxlib.checks import check_ids, check_kind, check_tokens
+from ctxlib.texts.batching import batched, check_texts, progress
 from ctxlib.texts.text import AnyText, Reader, token_ids
 
 TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
@@ -32,6 +32,7 @@ def at_last_token(
     >>> cx.lookups.hooks.at_last_token(model, prompts, [name], stop_at_layer=2)[name].shape
     torch.Size([2, 1024])
     """
+    check_kind(model, "a decoder")
     check_texts(prompts)
     if not len(prompts):
         raise ValueError("no prompts: give at least one")
@@ -41,7 +42,8 @@ def at_last_token(
     by_length = sorted(range(len(read)), key=lambda i: len(read[i]))
     alike = (list(group) for _, group in groupby(by_length, key=lambda i: len(read[i])))
     # batches of one length: a hook that sets the last position would set the padding otherwise
-    for batch in chain.from_iterable(batched(group, TEXTS_AT_A_TIME) for group in alike):
+    batches = [batch for group in alike for batch in batched(group, TEXTS_AT_A_TIME)]
+    for batch in progress(batches, "reading prompts", "batch"):
         ids, last = pad(model, [read[i] for i in batch])
         _, cache = model.run_with_cache(ids, names_filter=list(names), stop_at_layer=stop_at_layer)
         for name in names:
@@ -62,8 +64,10 @@ def pad(
     >>> ids.shape, last
     (torch.Size([2, 30]), tensor([29, 19]))
     """
-    n_ctx = model.cfg.n_ctx
+    n_ctx = check_kind(model, "a decoder").cfg.n_ctx
+    check_texts(texts)
     for ids in texts:
+        check_tokens(ids)
         if ids.ndim != 1 or not 2 <= len(ids) <= n_ctx:
             raise ValueError(
                 f"a text of shape {tuple(ids.shape)}: expected BOS and 1 to {n_ctx - 1} tokens"

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ctxlib.adapter import Input, centered, mlp_inputs, upstream_layers
+from ctxlib.checks import check_kind
 from ctxlib.weights import check_layer, layer_norm_scale
 
 #: TransformerLens's names of the parts before the last residual stream.
@@ -24,6 +25,7 @@ def input_weights(model: Any, layer: int) -> Input:
     >>> W_in.shape, b_in.shape
     (torch.Size([256, 1024]), torch.Size([1024]))
     """
+    check_layer(model, layer)
     return next(iter(mlp_inputs(model, layer).values()))
 
 
@@ -37,10 +39,9 @@ def output_weights(
     >>> W_O.shape, b_O.shape
     (torch.Size([2, 8, 32, 256]), torch.Size([256]))
     """
-    attention, n = (
-        [model.blocks[k].attn for k in range(layer + 1)],
-        len(upstream_layers(model, layer)),
-    )
+    check_layer(model, layer)
+    attention = [model.blocks[k].attn for k in range(layer + 1)]
+    n = len(upstream_layers(model, layer))
     W = torch.stack([heads.W_O.detach().cpu() for heads in attention])[:n]
     b = [heads.b_O.detach().cpu() for heads in attention[:n] if heads.b_O is not None]
     return W, sum(b, W.new_zeros(W.shape[-1]))
@@ -58,7 +59,8 @@ def norm_scale(model: Any, stream: Float[Tensor, "*any d_model"]) -> Float[Tenso
     >>> cx.lookups.layers.norm_scale(model, torch.tensor([4.0, 2.0])).round(decimals=2)  # mean 3
     tensor(1.)
     """
-    return layer_norm_scale(centered(model, stream), model.cfg.eps)[..., 0]
+    check_kind(model, "a decoder")
+    return layer_norm_scale(centered(model, check_kind(stream, "a tensor")), model.cfg.eps)[..., 0]
 
 
 def check_end(model: Any) -> None:
@@ -67,7 +69,10 @@ def check_end(model: Any) -> None:
 
     >>> cx.lookups.layers.check_end(model)
     """
-    if {*model.adapter.component_mapping} - BEFORE_THE_END != {"ln_final", "unembed"}:
+    if {*check_kind(model, "a decoder").adapter.component_mapping} - BEFORE_THE_END != {
+        "ln_final",
+        "unembed",
+    }:
         raise ValueError("after its last layer this kind of model is not one norm and W_U")
 
 
@@ -98,6 +103,7 @@ def logits(model: Any, stream: Float[Tensor, "text d_model"]) -> Float[Tensor, "
     torch.Size([2, 8192])
     """
     check_end(model)
+    check_kind(stream, "a tensor")
     config = model.original_model.config
     found = model.unembed(model.ln_final(stream[:, None].to(model.W_U.device)))[:, 0].cpu()
     found = found / getattr(config, "logits_scaling", 1.0)  # Granite

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import length_hint
+from textwrap import shorten
 from typing import Any, TypeVar
 
 import torch
@@ -94,7 +95,7 @@ def check_texts(texts: Any) -> None:
     if isinstance(texts, (Text, str)) or (isinstance(texts, Tensor) and texts.ndim < 2):
         raise ValueError("one text where a list of texts is expected: put it in brackets")
     if not isinstance(texts, Iterable):
-        raise ValueError(f"{texts!r} where a list of texts is expected")
+        raise ValueError(f"{shorten(repr(texts), 60)} where a list of texts is expected")
 
 
 def progress(items: Iterable[T], desc: str, unit: str = "text") -> Iterable[T]:

@@ -1,0 +1,87 @@
+"""An object of another kind than is wanted is named in one line, with where to get one."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from by_hand import draw_texts
+from transformers import AutoModelForCausalLM
+
+import ctxlib as cx
+from ctxlib.lookups import hooks, layers
+
+look, of, rate = cx.lookups, cx.denominators, cx.evaluation
+X, V = draw_texts(4, 32, 300, seed=4), torch.zeros(4, 3)
+WANTED = {  # functions and what they are given behind the object
+    "a model": [(cx.fix_query,)],
+    "a decoder": [
+        (look.attribution, 1, 3, X), (look.read_prompts, X), (look.next_token_neurons,),
+        (look.congruence, 1), (look.random_neurons, 2, [1]), (look.mean_z, X, 9),
+        (look.token_losses, X), (hooks.at_last_token, X, [], 1), (hooks.pad, X),
+        (layers.input_weights, 1), (layers.output_weights, 1), (layers.n_neurons, 1),
+        (layers.norm_scale, V), (layers.logits, V), (layers.check_end,), (layers.unembedding,),
+        (cx.fit_additive, X),
+    ],
+    "a fixed query": [
+        (cx.families,), (cx.softmax_denominators, X), (cx.stable_heads, X), (of.head_table, X),
+        (of.head_variance_share, X), (of.most_typical_text, X, [0]),
+        (cx.ContextualCircuit.calibrate, X[0], [0]), (look.denominators_along, X[0]),
+    ],
+    "a circuit": [(cx.evaluate, X), (look.circuit_z, X[0], V), (look.self_normalized_z, X[0])],
+    "a ContextualCircuit": [
+        (cx.find_neurons,), (cx.neurons.extreme_tokens,), (rate.error_budget, X),
+        (rate.approx_summary, X, []),
+    ],
+    "weights": [(cx.heads.copy_preference, 9), (look.queries_along, 3, 9)],
+    "a tensor": [
+        (cx.shared_kernel,), (cx.effective_tokens,), (cx.heads.half_mass,), (cx.heads.half_mass, 2),
+        (cx.heads.family_table,), (cx.neurons.robust_z,), (cx.label_neurons, "aabb", range(3)),
+        (partial(look.add_direction, 0),), (partial(look.replace_z, 0, [0]),),
+        (rate.Moments.of, V), (partial(rate.Moments.of, V),), (partial(rate.r_and_fvu, V), "aabb"),
+    ],
+}  # fmt: skip
+RIGHT = {"a model": "model encoder weights word fixed", "a decoder": "model", "weights": "weights"}
+RIGHT |= {"a fixed query": "fixed", "a circuit": "circuit better", "a ContextualCircuit": "circuit"}
+
+
+@pytest.fixture(scope="module")
+def objects(tiny, tiny_folder, tiny_weights, here, circuit, of_kind):
+    """One of each, and what people have at hand."""
+    own = {"model": tiny, "weights": tiny_weights, "fixed": here, "circuit": circuit}
+    own |= {"better": circuit.self_normalized(), "encoder": of_kind("BERT").model}
+    own |= {"plain": AutoModelForCausalLM.from_pretrained(tiny_folder), "none": None, "one": 3}
+    return own | {"word": "the", "list": [1, 2], "array": np.zeros(3)}
+
+
+@pytest.mark.parametrize(("kind", "call"), [(k, c) for k, calls in WANTED.items() for c in calls])
+def test_another_kind_of_object_is_named_and_what_to_make(objects, kind, call):
+    for name in objects.keys() - {*RIGHT.get(kind, "").split()}:
+        with pytest.raises(TypeError) as caught:
+            call[0](objects[name], *call[1:])
+        said, _, remedy = str(caught.value).partition(f" where {kind} is wanted: ")
+        assert said == type(objects[name]).__name__ and 10 < len(remedy) < 100
+
+
+@pytest.mark.parametrize("given", [[0, 1], "a", None, X.numpy(), X.float(), X > 3, X[0, 0]])
+def test_token_ids_are_whole_numbers_of_a_text_or_a_stack(tiny, tiny_weights, circuit, given):
+    calls = [circuit.summary, circuit.self_normalized().summary, circuit.fixed.mlp]
+    calls += [tiny_weights.keys, partial(look.token_losses, tiny), partial(look.circuit_z, circuit)]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"where token ids are wanted: fixed\.prepare\("):
+            call(given, *[V] * (call is calls[-1]))
+
+
+def test_one_layer_will_do_for_several_and_other_things_are_no_numbers(tiny, circuit, objects):
+    for one in (1, np.int64(1), torch.tensor(1)):
+        assert look.next_token_neurons(tiny, one).equals(look.next_token_neurons(tiny, [1]))
+    calls = [partial(look.next_token_neurons, tiny), partial(look.read_prompts, tiny, X)]
+    calls += [partial(look.mean_z, tiny, X), partial(cx.label_neurons, V, "aabb")]
+    calls += [partial(cx.evaluate, circuit, X), partial(cx.find_neurons, circuit, None)]
+    for name in objects.keys() - {"one", "list", "none"}:
+        for call in calls:
+            with pytest.raises(ValueError, match=r"^\w+ .{1,80}: give a whole number$"):
+                call(objects[name])
+    for hook in (("a", print), [3], None, iter([])):
+        with pytest.raises(TypeError, match="hooks: give a list"):
+            look.token_losses(tiny, X, hook)
