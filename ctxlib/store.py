@@ -37,8 +37,8 @@ from ctxlib.decompose import (
     Texts,
     weighted_sum,
 )
-from ctxlib.files import repository_file
-from ctxlib.models import DATA, real_models
+from ctxlib.files import DATA, repository_file
+from ctxlib.models.places import real_models
 from ctxlib.query import FixedQuery
 from ctxlib.texts.text import Reader
 

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.checks import as_index, check_index, check_kind, check_tokens, crop
-from ctxlib.models import Encoder
+from ctxlib.models.loading import Encoder
 from ctxlib.texts.vocabulary import token_id
 
 NO_MLP = "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from gguf import RopeScalingType
 from kinds import GROUPED, KINDS, LLAMA, as_gguf, drawn
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, normalizers
@@ -67,7 +68,10 @@ def test_a_tensor_that_nobody_takes_in_a_layer_that_is_read_is_refused(copied, k
         (lambda w: w.add_tensor("blk.0.attn_q.bias", np.ones(32, "f4")), r"blk\.0\.attn_q\.bias"),
         (lambda w: w.add_tensor("blk.0.attn_q_norm.weight", np.ones(8, "f4")), "attn_q_norm"),
         (lambda w: w.add_tensor("rope_freqs.weight", np.arange(4, dtype="f4")), r"scaled \(rope_"),
-        (lambda w: w.add_rope_scaling_type(cx.receipt.gguf.RopeScalingType.YARN), r"scaled \(yarn"),
+        (
+            lambda w: w.add_rope_scaling_type(RopeScalingType.YARN),
+            r"scaled \(yarn",
+        ),
         (lambda w: w.add_tensor("rope_freqs.weight", np.ones(4, "f4")), None),
         (lambda w: w.add_tensor("blk.2.attn_q.bias", np.ones(32, "f4")), None),
     ],

@@ -28,8 +28,8 @@ from torch import Tensor
 import ctxlib as cx
 from ctxlib import store
 from ctxlib.evaluation import Moments
-from ctxlib.files import kept_folder
-from ctxlib.models import DATA, Encoder, real_models
+from ctxlib.files import DATA, kept_folder
+from ctxlib.models import Encoder, real_models
 from ctxlib.query import FixedQuery
 from ctxlib.studies import Study
 from ctxlib.texts.text import AnyText

@@ -96,7 +96,7 @@ def files_of(source: str) -> tuple[Path, ...]:
 def positions_of(config: Any) -> str:
     """Return in words which positions a configuration says, and how they are scaled.
 
-    >>> cx.receipt.positions_of(model.original_model.config)
+    >>> cx.models.receipt.positions_of(model.original_model.config)
     'learned, added to the embeddings, 512 of them'
     """
     rope = getattr(config, "rope_parameters", None) or {}
