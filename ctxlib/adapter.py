@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.weights import center
+from ctxlib.weights import AGREES, PROBED, center
 
 
 def upstream_layers(model: Any, layer: int) -> range:
@@ -39,10 +40,45 @@ def mlp_inputs(model: Any, layer: int) -> dict[str, Input]:
     mlp = model.blocks[layer].mlp
     gated, last = mlp.W_gate is not None, (mlp.W_in, mlp.b_in)
     read = {"gate": (mlp.W_gate, mlp.b_gate), "up": last} if gated else {"pre": last}
-    return {
+    read = {
         name: (W.detach(), (W.new_zeros(W.shape[1]) if b is None else b).detach())
         for name, (W, b) in read.items()
     }
+    gain, bias = norm_before_mlp(model, layer, *next(iter(read.values())))
+    if gain is None:
+        return read
+    return {name: (gain[:, None] * W, bias @ W + b) for name, (W, b) in read.items()}
+
+
+def norm_before_mlp(
+    model: Any, layer: int, W: Float[Tensor, "d_model neuron"], b: Float[Tensor, " neuron"]
+) -> tuple[Float[Tensor, " d_model"] | None, Float[Tensor, " d_model"] | None]:
+    """Return gain and bias of the norm in front of an MLP, read off a few tokens, where
+    TransformerLens has not folded them into these weights (GLM); else None.
+
+    >>> cx.adapter.norm_before_mlp(model, 1, *cx.adapter.mlp_inputs(model, 1)["pre"])
+    (None, None)
+    """
+    names = [f"blocks.{layer}.{p}" for p in ("ln2.hook_normalized", "ln2.hook_out", "mlp.hook_pre")]
+    if names[0] not in model.hook_dict:
+        return None, None
+    few = torch.arange(min(PROBED, model.cfg.d_vocab))[None]
+    _, cache = model.run_with_cache(few, names_filter=names, stop_at_layer=layer + 1)
+    x, y, pre = (cache[name].flatten(0, -2) for name in names)  # pos d_model; y = gain x + bias
+    if torch.allclose(x, y, atol=AGREES) or torch.allclose(x @ W + b, pre, rtol=0, atol=AGREES):
+        return None, None
+    around = x - x.mean(0)
+    gain = (around * (y - y.mean(0))).sum(0) / around.square().sum(0)
+    return gain, y.mean(0) - gain * x.mean(0)
+
+
+def residual_multiplier(model: Any) -> float:
+    """Return what a layer's outputs are multiplied by where they are added to the stream (Granite).
+
+    >>> cx.adapter.residual_multiplier(model)
+    1.0
+    """
+    return getattr(model.original_model.config, "residual_multiplier", 1.0)
 
 
 def act_fn(model: Any) -> str:

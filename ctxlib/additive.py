@@ -11,6 +11,10 @@ off the model, by one derivative a head, and split it by a two-way analysis of v
 
 What is left is the interaction of position and token: zero for ALiBi and relative biases, small
 where learned positions change LayerNorm's scale, and the whole question for rotary positions.
+
+Where a model normalises its keys (Qwen 3), the score is no longer linear in the residual stream,
+but it is in the normalised key, which still depends on the token alone: then x_t stands for that,
+all heads' keys side by side, in a table by token.
 """
 
 from __future__ import annotations
@@ -22,11 +26,11 @@ from typing import Any
 
 import pandas as pd
 import torch
-from einops import einsum, repeat
+from einops import einsum, rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ctxlib.adapter import act_fn, centered, mlp_inputs, upstream_layers
+from ctxlib.adapter import act_fn, centered, mlp_inputs, residual_multiplier, upstream_layers
 from ctxlib.checks import as_index, crop
 from ctxlib.decompose import Decomposition, Entries, Readout, Texts
 from ctxlib.exact import ExactLayer, Residual, Values, Z
@@ -37,9 +41,10 @@ from ctxlib.texts.vocabulary import token_id, untrained_tokens
 from ctxlib.weights import AGREES, check_layer, layer_norm
 
 VOCAB_AT_A_TIME = 4096
+POST_NORM = "blocks.0.ln1_post.hook_out"  # where a norm stands behind the heads
 
-READ_BY_KEYS, QUERY, SCORES, PATTERN, Z_HOOK = (
-    f"blocks.0.attn.hook_{name}" for name in ("in", "q", "attn_scores", "pattern", "z")
+READ_BY_KEYS, NORMALIZED_KEYS, QUERY, SCORES, PATTERN, Z_HOOK = (
+    f"blocks.0.attn.hook_{name}" for name in ("in", "k_normed", "q", "attn_scores", "pattern", "z")
 )
 
 # ---------------------------------------------------------------- the exact layer
@@ -52,11 +57,13 @@ class ExactFromModel(ExactLayer):
 
     `E` is the residual stream of each token at the beginning of a text, `position_offset` what
     position i adds to it (zero, unless positions are learned and added), both centred if the model
-    has LayerNorm. A source at i with normalised residual stream x has the score
-    `qk_direction[h, i] . x + qk_offset[h, i]`, up to a constant of the row. `W_V` and `b_V` have an
+    has LayerNorm. A source at i with normalised residual stream x has the score `qk_direction[h, i]
+    . x + qk_offset[h, i]`, up to a constant of the row. Where a norm's gain is not folded into the
+    weights, `resid_by_token` is what follows it. If the model normalises its keys,
+    `normalized_keys` are those of each token, and take the place of x. `W_V` and `b_V` have an
     entry per head, also where heads share keys and values. `readout` belongs to the MLP of layer
-    `reads`, the first that reads the heads' outputs: the next layer's if attention and MLP are
-    parallel. `positions` is the kind of positions in TransformerLens's words.
+    `reads`, the first that reads the heads' outputs: the next layer's if both are parallel.
+    `positions` is the kind of positions in TransformerLens's words.
 
     >>> exact = cx.fit_additive(model, passages).exact
     >>> exact.n, exact.positions, exact.qk_direction.shape
@@ -68,13 +75,20 @@ class ExactFromModel(ExactLayer):
     positions: str
     E: Float[Tensor, "vocab d_model"]
     position_offset: Float[Tensor, "source d_model"]
-    qk_direction: Float[Tensor, "head source d_model"]
+    qk_direction: Float[Tensor, "head source d_read"]
     qk_offset: Float[Tensor, "head source"]
+    resid_by_token: Float[Tensor, "vocab d_model"] | None
+    normalized_keys: Float[Tensor, "vocab d_read"] | None
     W_V: Float[Tensor, "head d_model d_head"]
     b_V: Float[Tensor, "head d_head"]
     readout: Readout
     reads: int
     tokenizer: Any
+
+    @property
+    def keys_read(self) -> Float[Tensor, "vocab d_read"] | None:
+        """Return what each token's keys are read from, where it is a table."""
+        return self.resid_by_token if self.normalized_keys is None else self.normalized_keys
 
     def value_weights(self) -> Values:
         return self.W_V, self.b_V
@@ -92,10 +106,12 @@ class ExactFromModel(ExactLayer):
         True
         """
         x = crop(x, self.n + 1, len(self.E), self.n, self.token)
+        if self.resid_by_token is not None:
+            return self.resid_by_token[x]
         offset = self.position_offset[self.n] if at_n else self.position_offset
         return layer_norm(self.E[x] + offset, self.readout.eps)
 
-    def scores_from(self, resid: Residual) -> Entries:
+    def scores_from(self, x: Texts, resid: Residual) -> Entries:
         """Return `g_i . x_i + c_i`.
 
         >>> fixed = cx.fit_additive(model, passages[:2])
@@ -103,6 +119,8 @@ class ExactFromModel(ExactLayer):
         >>> torch.allclose(fixed.exact.rows(x), cx.attention_rows(weights, x, n=256), atol=1e-4)
         True
         """
+        if self.normalized_keys is not None:
+            resid = self.normalized_keys[crop(x, self.n + 1, len(self.E), self.n, self.token)]
         by_source = "... source d, head source d -> ... head source"
         return einsum(resid, self.qk_direction, by_source) + self.qk_offset
 
@@ -137,13 +155,16 @@ class AdditiveDecomposition(Decomposition):
         return self.exact.readout
 
     @cached_property
-    def mean(self) -> Float[Tensor, "source d_model"]:
+    def mean(self) -> Float[Tensor, "source d_read"]:
         """Return `mean x`: the average of what keys read at source i over the tokens of the texts.
 
         >>> cx.fit_additive(model, passages[:2]).decomposition.mean.shape
         torch.Size([257, 256])
         """
         (share, E), offset = self.occurring, self.exact.position_offset
+        if self.exact.keys_read is not None:
+            mean = share @ self.exact.keys_read[self.frequency > 0]
+            return mean.expand(len(offset), -1)
         weight = share[:, None] / stream_scale(E, offset, self.readout.eps)  # token source
         return weight.T @ E + weight.sum(0)[:, None] * offset
 
@@ -161,7 +182,7 @@ class AdditiveDecomposition(Decomposition):
         return (scores + self.exact.qk_offset).softmax(-1)
 
     @cached_property
-    def mean_qk_direction(self) -> Float[Tensor, "head d_model"]:
+    def mean_qk_direction(self) -> Float[Tensor, "head d_read"]:
         """Return `sum_i pos_i g_i`, the QK direction averaged over the kernel. Rotary positions
         turn the direction a little further at every step back; what turns fast cancels here.
 
@@ -182,7 +203,9 @@ class AdditiveDecomposition(Decomposition):
         tensor(True)
         """
         base = (self.mean_qk_direction @ self.mean[self.n])[:, None]
-        return torch.cat([self.mean_qk_direction @ x.T - base for x in self.by_token], dim=1)
+        keys = self.exact.keys_read
+        read = self.by_token if keys is None else keys.split(VOCAB_AT_A_TIME)
+        return torch.cat([self.mean_qk_direction @ x.T - base for x in read], dim=1)
 
     @cached_property
     def untrained(self) -> Bool[Tensor, " vocab"]:
@@ -191,6 +214,9 @@ class AdditiveDecomposition(Decomposition):
     @property
     def by_token(self) -> Iterator[Float[Tensor, "token d_model"]]:
         """Yield `LN(E[t] + position_offset[n])` of the vocabulary, a few thousand tokens a time."""
+        if self.exact.resid_by_token is not None:
+            yield from self.exact.resid_by_token.split(VOCAB_AT_A_TIME)
+            return
         for part in self.exact.E.split(VOCAB_AT_A_TIME):
             yield layer_norm(part + self.exact.position_offset[self.n], self.readout.eps)
 
@@ -221,7 +247,7 @@ def fit_additive(
     n defaults to the middle of the shortest text. The result is compared with what the model
     computes on one of the texts. Raises ValueError for fewer than two texts, for texts of fewer
     than n tokens, for an n below 2 or beyond the model's context, for a `token` that is not exactly
-    one, for a model whose scores are not linear in what keys read (normalised keys, capped scores)
+    one, for a model whose scores are not linear in what keys read or in its keys (capped scores)
     or that scales its heads' outputs, and for one with a single layer of parallel attention and
     MLP.
 
@@ -251,11 +277,19 @@ def fit_additive(
     counts = torch.bincount(stack[:, 1:n].flatten(), minlength=len(E)).to(E.dtype)
 
     attn = model.blocks[0].attn
-    W_O, W_V = attn.W_O.detach().cpu(), attn.W_V.detach().cpu()
+    W_O, W_V = residual_multiplier(model) * attn.W_O.detach().cpu(), attn.W_V.detach().cpu()
     b_V = torch.zeros(len(W_V), W_V.shape[-1]) if attn.b_V is None else attn.b_V.detach().cpu()
     shared = len(W_O) // len(W_V)
-    g, scores = score_derivatives(model, one)
     x = layer_norm(E[one[0]] + offset, model.cfg.eps)
+    here = at_last_token(model, one, [READ_BY_KEYS], 1)[READ_BY_KEYS]
+    folded = offset.any() or torch.allclose(here, x[-1:], atol=1e-4)
+    resid, keys = (
+        None if folded else by_token(model, READ_BY_KEYS),
+        by_token(model, NORMALIZED_KEYS),
+    )
+    g, scores = score_derivatives(model, one, READ_BY_KEYS if keys is None else NORMALIZED_KEYS)
+    read = resid if keys is None else keys
+    x = x if read is None else read[one[0]]
     # after the first layer's attention, or before the second layer of a parallel model
     name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
     own = at_last_token(model, one, [name, Z_HOOK], reads + 1)
@@ -269,7 +303,9 @@ def fit_additive(
         E=E,
         position_offset=offset,
         qk_direction=g,
-        qk_offset=scores - einsum(g, x, "head source d_model, source d_model -> head source"),
+        qk_offset=scores - einsum(g, x, "head source d, source d -> head source"),
+        resid_by_token=resid,
+        normalized_keys=keys,
         W_V=repeat(W_V, "kv d_model d_head -> (kv shared) d_model d_head", shared=shared),
         b_V=repeat(b_V, "kv d_head -> (kv shared) d_head", shared=shared),
         readout=Readout(W_O, inputs, eps=model.cfg.eps, act_fn=act_fn(model), rest=rest),
@@ -287,21 +323,21 @@ def check(
 ) -> None:
     """Raise ValueError unless rows, outputs and neurons are those that the model computes."""
     readout, reads = exact.readout, exact.reads
+    config = model.original_model.config
+    capped = getattr(config, "attn_logit_softcapping", None) and "caps its attention scores"
+    known = capped or ("normalises what its heads write" if POST_NORM in model.hook_dict else "")
     outputs = fixed.head_outputs(stack)
     pre = layer_norm(fixed.resid_mid(stack, outputs), readout.eps) @ readout.W_in + readout.b_in
     name = f"blocks.{reads}.mlp.hook_pre"
     own = at_last_token(model, stack, [PATTERN, Z_HOOK, name], reads + 1)
     for fault, ours, theirs in (
-        ("scores are not linear in what its keys read", exact.rows(stack), own[PATTERN]),
-        ("heads write something else than z W_O", outputs, fixed.apply_W_O(own[Z_HOOK])),
-        ("MLP reads something else than the sum of what was written", pre, own[name]),
+        ("has scores that are not linear in what its keys read", exact.rows(stack), own[PATTERN]),
+        ("has heads that write something else than z W_O", outputs, fixed.apply_W_O(own[Z_HOOK])),
+        ("has an MLP that reads something else than the sum of what was written", pre, own[name]),
     ):
         # twice: scores are put together from derivatives, and a softmax follows
         if not (ours - theirs).abs().max() <= 2 * AGREES * theirs.abs().max():
-            raise ValueError(
-                f"this model's {fault} (normalised keys, capped scores, norms after the heads or "
-                "with gains that are not folded, ...): kernels would be wrong for it"
-            )
+            raise ValueError(f"this model {known or fault}: kernels would be wrong for it")
 
 
 # ---------------------------------------------------------------- what is left
@@ -329,7 +365,10 @@ def anova(approx: AdditiveDecomposition) -> pd.DataFrame:
     for g, c, pos in zip(exact.qk_direction, exact.qk_offset, approx.kernels, strict=True):
         seen = pos > 0
         g, c, pos = g[seen], c[seen], pos[seen]
-        scores = (E @ g.T + (offset[seen] * g).sum(-1)) / scale[:, seen] + c
+        if exact.keys_read is None:
+            scores = (E @ g.T + (offset[seen] * g).sum(-1)) / scale[:, seen] + c
+        else:
+            scores = exact.keys_read[approx.frequency > 0] @ g.T + c
         where = share @ scores
         what = (scores - where) @ pos
         both = scores - where - what[:, None]
@@ -369,11 +408,25 @@ def last_scores(
     return last - last[..., -1:]
 
 
+def by_token(model: Any, name: str) -> Float[Tensor, "vocab d_read"] | None:
+    """Return what every token gives at a hook of the first layer that knows no positions, that of
+    all heads side by side; None if the model has no such hook.
+    """
+    if name not in model.hook_dict:
+        return None
+    parts, ids = [], torch.arange(model.cfg.d_vocab)[:, None]
+    for part in ids.split(VOCAB_AT_A_TIME):  # of texts of one token
+        _, cache = model.run_with_cache(part, names_filter=name, stop_at_layer=1)
+        parts.append(cache[name].flatten(1).cpu())
+    return torch.cat(parts)
+
+
 def score_derivatives(
-    model: Any, one: Int[Tensor, "1 source"]
-) -> tuple[Float[Tensor, "head source d_model"], Float[Tensor, "head source"]]:
-    """Return the derivative of every score at the last position by what its key reads, with the
-    query held fixed, and the scores themselves, less that of the last token.
+    model: Any, one: Int[Tensor, "1 source"], read: str
+) -> tuple[Float[Tensor, "head source d_read"], Float[Tensor, "head source"]]:
+    """Return the derivative of every score at the last position by what stands at the hook `read`,
+    the residual stream or the normalised keys, with the query held fixed, and the scores
+    themselves, less that of the last token.
     """
     caught: dict[str, Tensor] = {}
 
@@ -385,7 +438,7 @@ def score_derivatives(
         caught[hook.name] = x
 
     hooks = [
-        (READ_BY_KEYS, start),
+        (read, start),
         (QUERY, lambda q, hook: q.detach()),
         (SCORES, catch),
         (PATTERN, catch),
@@ -394,12 +447,19 @@ def score_derivatives(
         model(one, stop_at_layer=1)
         scores = last_scores(caught[SCORES], caught[PATTERN])[0]
         slopes = [
-            torch.autograd.grad(head[:-1].sum(), caught["x"], retain_graph=True)[0][0]
+            by_source(torch.autograd.grad(head[:-1].sum(), caught["x"], retain_graph=True)[0][0])
             for head in scores
         ]
     g = torch.stack(slopes)
     g[:, -1] /= 1 - g.shape[1]  # its own score was subtracted from all the others
     return g.cpu(), scores.detach().cpu()
+
+
+def by_source(
+    of_keys: Float[Tensor, "source d_read"] | Float[Tensor, "head source d_head"],
+) -> Float[Tensor, "source d_read"]:
+    """Put the heads' parts side by side, where they are apart."""
+    return of_keys if of_keys.ndim == 2 else rearrange(of_keys, "head i d -> i (head d)")
 
 
 def embed(

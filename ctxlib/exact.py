@@ -47,9 +47,9 @@ class ExactLayer(ABC):
         """
 
     @abstractmethod
-    def scores_from(self, resid: Residual) -> Entries:
-        """Return the scores of sources with this normalised residual stream, up to a constant of
-        each row.
+    def scores_from(self, x: Texts, resid: Residual) -> Entries:
+        """Return the scores of these sources, given their normalised residual stream, up to a
+        constant of each row.
         """
 
     def scores(self, x: Texts) -> Entries:
@@ -59,7 +59,7 @@ class ExactLayer(ABC):
         >>> torch.equal(exact.scores(tokens).softmax(-1), exact.rows(tokens))
         True
         """
-        return self.scores_from(self.normalized_resid(x))
+        return self.scores_from(x, self.normalized_resid(x))
 
     def rows(self, x: Texts) -> Entries:
         """Return the attention rows at n; each sums to 1 over its sources."""
@@ -68,7 +68,7 @@ class ExactLayer(ABC):
     def z(self, x: Texts) -> Z:
         """Return `sum_i a_i v_i` of each head."""
         resid = self.normalized_resid(x)
-        return self.z_from_pattern(self.scores_from(resid).softmax(-1), resid)
+        return self.z_from_pattern(self.scores_from(x, resid).softmax(-1), resid)
 
     def z_from_pattern(self, rows: Entries, resid: Residual) -> Z:
         """Return z for any rows over sources with this normalised residual stream."""
@@ -106,7 +106,7 @@ class ExactFromWeights(ExactLayer):
         W_pos = w.W_pos[self.n] if at_n else w.W_pos[:length]
         return layer_norm(w.embeddings()[x] + W_pos, w.eps)
 
-    def scores_from(self, resid: Residual) -> Entries:
+    def scores_from(self, x: Texts, resid: Residual) -> Entries:
         # the query meets W_K first: no key is formed
         direction = qk_direction(self.weights, queries_of(self.weights, resid[..., self.n, :]))
         return direction @ resid.mT

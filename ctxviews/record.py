@@ -189,6 +189,7 @@ def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> lis
         ends = occurring[content[occurring].argsort(descending=True)]
         some = falling[[0, len(falling) // 2, -1]]
         x = layer_norm(exact.E[some, None] + exact.position_offset[sources], exact.readout.eps)
+        x = x if exact.keys_read is None else exact.keys_read[some, None]
         more = ((x - split.mean[sources]) * exact.qk_direction[h, sources]).sum(-1)  # token source
         spread = {name: round(account.loc[h, name], 4) for name in ("where", "what", "interaction")}
         return {

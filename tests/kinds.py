@@ -45,10 +45,18 @@ PARTS = {
     "gpt_neo": "transformer.h attn.attention.out_proj ln_2 mlp.c_fc mlp.c_proj transformer.ln_f",
     "opt": "model.decoder.layers self_attn.out_proj final_layer_norm fc1 fc2 "
     "model.decoder.final_layer_norm",
-    **dict.fromkeys(("llama", "qwen2"), f"model.layers {GATED} model.norm"),
+    **dict.fromkeys(
+        ("llama", "qwen2", "qwen3", "mistral", "smollm3", "granite"),
+        f"model.layers {GATED} model.norm",
+    ),
     "phi": "model.layers self_attn.dense input_layernorm mlp.fc1 mlp.fc2 model.final_layernorm",
     "falcon": "transformer.h self_attention.dense input_layernorm mlp.dense_h_to_4h "
     "mlp.dense_4h_to_h transformer.ln_f",
+    **dict.fromkeys(
+        ("glm", "phi3"),
+        "model.layers self_attn.o_proj post_attention_layernorm mlp.gate_up_proj mlp.down_proj "
+        "model.norm",
+    ),
     "bert": "encoder.layer attention.output.dense attention.output.LayerNorm intermediate.dense "
     "output.dense none",
 }
@@ -70,6 +78,14 @@ def kind(architecture, **options):
     return SimpleNamespace(make=partial(drawn, architecture, **options), **places)
 
 
+SCALED = {  # as Llama 3.1 has it
+    "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0, "original_max_position_embeddings": 16,
+}  # fmt: skip
+MULTIPLIERS = {
+    "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.3,
+    "logits_scaling": 8.0,
+}  # fmt: skip
 WINDOWS = {"attention_types": [[["global", "local", "local"], 1]], "window_size": 8}
 OPT = {"ffn_dim": 40, "word_embed_proj_dim": 24, "pad_token_id": 1}
 KINDS = {
@@ -83,6 +99,7 @@ KINDS = {
     "OPT": kind("opt", **OPT),
     "Llama": kind("llama", **GROUPED),
     "Qwen2": kind("qwen2", **GROUPED),
+    "Qwen3": kind("qwen3", **GROUPED, head_dim=6),
     "Phi": kind("phi"),
 }
 #: What differs from these in one place only, and is held against transformers in that.
@@ -91,11 +108,18 @@ VARIANTS = {
     "GPT-2, scores by layer": kind("gpt2", scale_attn_by_inverse_layer_idx=True),
     "GPT-2, one head": kind("gpt2", num_attention_heads=1, n_inner=5),
     "BigCode": kind("gpt_bigcode"),  # one head's keys and values for all
+    "Llama, scaled": kind("llama", **GROUPED, rope_parameters=SCALED),
+    "Mistral": kind("mistral", **GROUPED, sliding_window=8),
+    "SmolLM3": kind("smollm3", **GROUPED, pad_token_id=0),
+    "GLM": kind("glm", **GROUPED, head_dim=8, pad_token_id=0),
+    "Phi-3": kind("phi3", **GROUPED, pad_token_id=0),
+    "Granite": kind("granite", **GROUPED, **MULTIPLIERS),
     "Llama with biases": kind("llama", **GROUPED, mlp_bias=True, attention_bias=True),
     "Falcon": kind("falcon", ffn_hidden_size=40),
 }
 PARALLEL = {"NeoX, parallel", "GPT-J", "Phi", "Falcon"}
-RMS = {"Llama", "Qwen2", "Llama with biases"}
+RMS = {"Llama", "Qwen2", "Qwen3", "Llama with biases", "Llama, scaled", "Mistral", "SmolLM3"}
+RMS |= {"Granite", "GLM", "Phi-3"}
 
 
 def matrix(module):

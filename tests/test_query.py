@@ -3,13 +3,15 @@ transformers computes, of decoders of every kind and an encoder. Against loops e
 wherever decoders are: half of the cases of `by_hand` are encoders.
 """
 
+import re
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from by_hand import draw_texts
-from kinds import KINDS, VARIANTS, drawn, matrix
+from command import ROOT
+from kinds import GROUPED, KINDS, VARIANTS, drawn, matrix
 from test_lookups import near
 
 import ctxlib as cx
@@ -87,11 +89,40 @@ def test_a_model_that_adds_no_positions_has_no_C_and_needs_a_token(of_kind, name
         cx.fix_query(of_kind("Llama").model, TEXTS, **{name: value})
 
 
-@pytest.mark.parametrize("architecture", ["openai-gpt", "olmo2", "gptj"])
-def test_a_model_that_would_be_split_wrongly_is_refused(make_folder, architecture):
-    model = drawn(architecture, num_hidden_layers=1, rotary_dim=4, pad_token_id=0)
-    with pytest.raises(ValueError, match=r"read something else|would be wrong for|no neuron reads"):
+#: What is refused, and the reason that is given.
+REFUSED = {
+    "Gemma 2": ("gemma2", "caps its attention scores"),
+    "Gemma 3": ("gemma3_text", "normalises what its heads write"),
+    "OLMo 2": ("olmo2", "normalises what its heads write"),
+    "GLM 4": ("glm4", "normalises what its heads write"),
+    "Nemotron": ("nemotron", "has an MLP that reads something else"),
+    "Cohere 2": ("cohere2", "TransformerLens does not compute what"),
+    "StarCoder 2": ("starcoder2", "TransformerLens does not compute what"),
+    "Mixtral": ("mixtral", "is not heads and one MLP"),
+    "GPT-1": ("openai-gpt", "read something else"),
+}
+
+
+@pytest.mark.parametrize(("architecture", "says"), REFUSED.values(), ids=REFUSED)
+def test_a_model_that_would_be_split_wrongly_is_refused(make_folder, architecture, says):
+    sizes = {"hidden_size": 32, "head_dim": 8} | GROUPED if architecture != "openai-gpt" else {}
+    model = drawn(architecture, **sizes, pad_token_id=0)
+    with pytest.raises(ValueError, match=says):
         cx.fix_query(cx.load(make_folder(model, seed=3)), TEXTS, N, THE)
+
+
+def test_the_only_layer_of_a_parallel_model_is_refused(make_folder):
+    model = drawn("gptj", num_hidden_layers=1, rotary_dim=4)
+    with pytest.raises(ValueError, match="no neuron reads"):
+        cx.fix_query(cx.load(make_folder(model, seed=3)), TEXTS, N, THE)
+
+
+def test_the_readme_says_which_families_run_and_which_are_refused():
+    page = (ROOT / "README.md").read_text("utf-8")
+    runs, refused = re.findall(r"(?m)^\| (?:runs|refused) \| (.+) \|$", page)
+    kinds = {kind.split(",")[0].split(" with ")[0] for kind in (*KINDS, *VARIANTS)}
+    assert {*runs.split(", ")} == kinds
+    assert {name.split(" (")[0] for name in refused.split(", ")} == {*REFUSED}
 
 
 # ---------------------------------------------------------------- as transformers runs it
@@ -124,12 +155,14 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
     near(fixed.exact.z(x), z)
     W_O = matrix(case.parts(0).out_of_heads).unflatten(0, (fixed.n_heads, -1))
     outputs = fixed.head_outputs(x)
-    near(outputs, case.centered(torch.einsum("thd,hdm->thm", z, W_O)))
+    times = getattr(case.plain.config, "residual_multiplier", 1.0)
+    near(outputs, times * case.centered(torch.einsum("thd,hdm->thm", z, W_O)))
     near(fixed.resid_mid(x, outputs), case.centered(held["norm", reads][0][:, fixed.n]))
     parts, gated = fixed.mlp(x), "gate" in case.places.into
     assert [*parts] == (["gate", "up", "product"] if gated else ["pre", "post"])
     first, *_, last = parts.values()
-    near(first, held["into", reads][1][:, fixed.n])
+    into = held["into", reads][1][:, fixed.n]  # gate and up side by side, or one of them
+    near(first, into[:, : first.shape[1]])
     near(last, held["out_of", reads][0][:, fixed.n])
     beside = (
         fixed.readout.resid_without_heads(x[:, fixed.n])

@@ -107,6 +107,8 @@ def positions_of(config: Any) -> str:
         kind = rope.get("rope_type", "default")
         more = f", scaled ({kind}: {scaled})" if kind != "default" else ""
         return f"rotary, theta {rope.get('rope_theta')}{more}{seen}"
+    if getattr(config, "rotary_dim", None):
+        return f"rotary, the first {config.rotary_dim} of each head{seen}"
     if getattr(config, "alibi", False) or config.model_type in ("bloom", "mpt"):
         return "ALiBi"
     return f"learned, added to the embeddings, {config.max_position_embeddings} of them{seen}"
