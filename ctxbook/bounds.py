@@ -35,7 +35,7 @@ class Published:
     texts: int = 0  # over how many texts of half a context or more it was found; 0: over none
     real: str = ""  # the line that real models have of it (`on_real`)
     algebra: bool = False  # decides it: no run could come out otherwise
-    little: str = ""  # why it decides little where it holds: what does not bear it out passes, too
+    little: str = ""  # why holding is weak evidence: it would also hold if the claim were false
 
     @property
     def statement(self) -> str:

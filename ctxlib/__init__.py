@@ -13,9 +13,9 @@ What to call, in order:
     scores = cx.evaluate(circuit, texts)  compared with the model itself: r, FVU
 
 `cx.study(model)` does all of this at once, and so does `python -m ctxlib MODEL`. The modules read
-top to bottom in the order in which data flows: models, weights, decompose, exact, query, additive,
-store, fix, heads, denominators, circuit, neurons, evaluation, studies; `texts` reads texts, and
-`lookups` goes on to the heads and neurons of all layers.
+top to bottom in the order in which data flows: texts, models, weights, decompose, exact, query,
+additive, store, fix, heads, denominators, circuit, neurons, evaluation, studies. `lookups` goes on
+to the heads and neurons of all layers.
 """
 
 import lazy_loader as _lazy

@@ -36,27 +36,29 @@ def numbers(given: str) -> list[int]:
     return [int(number) for number in given.split(",")]
 
 
-OPTIONS: dict[str, tuple[str, Any, str]] = {  # what each takes, as what it is read, what it does
-    "texts": ("FOLDER", str, "your own .txt files; each subfolder is a label"),
-    "out": ("FOLDER", Path, "where to write the tables and the page; here by default"),
-    "n": ("N", int, "position of the query; by default 256, or less in a short context"),
-    "token": ("TOKEN", str, "query token, with its space; by default ' the'"),
-    "heads": ("0,2,5", numbers, "heads of the circuit; by default the stable ones"),
-    "calibrate": ("FILE_OR_TEXT", str, "text to calibrate on, at least as long as the query's "
-                  "position; by default the most typical of your texts, or of the book's prose"),
-    "threshold": ("TOP", float, "neurons with a larger top stand out; by default those two robust "
-                  "standard deviations above the median neuron"),
-    "dask": ("ADDRESS", str, "Dask cluster that computes r and FVU, such as tcp://10.0.0.1:8786"),
-}  # fmt: skip
+def arguments() -> argparse.ArgumentParser:
+    """Return the command's arguments."""
+    parser = argparse.ArgumentParser("ctxlib", description=str(__doc__).split("\n")[0])
+    add = parser.add_argument
+    add("model", help="mini, a folder, a GGUF file, a hub name, a stored layer")
+    add("--texts", metavar="FOLDER", help="your own .txt files; each subfolder is a label")
+    add(
+        "--out", metavar="FOLDER", type=Path, default=Path(), help="where to write; here by default"
+    )
+    add("--n", type=int, help="position of the query; by default 256, or less in a short context")
+    add("--token", help="query token, with its space; by default ' the'")
+    add("--heads", metavar="0,2,5", type=numbers, help="heads of the circuit, not the stable ones")
+    add("--calibrate", metavar="FILE_OR_TEXT", help="text to calibrate on, at least n tokens long; "
+        "by default the most typical of your texts, or of the book's prose")  # fmt: skip
+    add("--threshold", metavar="TOP", type=float, help="neurons with a larger top stand out; by "
+        "default those two robust standard deviations above the median neuron")  # fmt: skip
+    add("--dask", metavar="ADDRESS", help="Dask cluster for r and FVU, as tcp://10.0.0.1:8786")
+    return parser
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command. Errors that a user can mend are one line, and the exit code is 1."""
-    parser = argparse.ArgumentParser("ctxlib", description=str(__doc__).split("\n")[0])
-    parser.add_argument("model", help="mini, a folder, a GGUF file, a hub name, a stored layer")
-    for name, (metavar, kind, said) in OPTIONS.items():
-        parser.add_argument(f"--{name}", metavar=metavar, type=kind, help=said)
-    options = parser.parse_args(argv)
+    options = arguments().parse_args(argv)
     if isinstance(sys.stdout, TextIOWrapper):  # not every console has all letters
         sys.stdout.reconfigure(errors="replace")
     try:
@@ -69,10 +71,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace, client: Any = None) -> str:
-    """Write two tables and the page to a folder; return the report."""
-    out = options.out or Path()
+    """Write two tables, the page and the model's receipt to a folder; return the report."""
+    out = options.out
     out.mkdir(parents=True, exist_ok=True)
-    study = build_study(options)
+    of, length = open_model(options)
+    study, receipt = build_study(options, of, length), getattr(of, "receipt", None)
     found = neurons(study, options.threshold, client)
     labels = best_neurons(study, found)
     facts = {"model": options.model, **provenance(study)}
@@ -81,19 +84,21 @@ def run(options: argparse.Namespace, client: Any = None) -> str:
             table.assign(**facts).to_csv(Path(new, name), encoding="utf-8-sig")
         page, title = Path(new, "explorer.html"), Path(options.model).name
         cv.page(study, page, title, threshold=options.threshold or 0)
+        if receipt:  # a stored layer has none
+            sums = "".join(f"{sha256}  {name}\n" for name, sha256 in receipt.sums.items())
+            Path(new, "receipt.txt").write_text(f"{receipt}\n{sums}", encoding="utf-8")
         files = [str(file.replace(out / file.name)) for file in sorted(Path(new).iterdir())]
     said = report(study, found, labels, label_notes(study.texts, options.texts))
-    return "\n".join((said, "", *files))
+    return "\n".join((*([f"{receipt}\n"] if receipt else []), said, "", *files))
 
 
 # ---------------------------------------------------------------- what is studied
 
 
-def build_study(options: argparse.Namespace) -> Study:
+def build_study(options: argparse.Namespace, of: Any, length: int) -> Study:
     """Return the study of a model's first layer, or of a stored one, on the book's texts or on a
     folder's: some of half A are then on the page, and the most typical of them calibrates.
     """
-    of, length = open_model(options)
     reader, folder, given = cx.texts.Reader.of(of, length), options.texts, options.calibrate
     own = None if folder is None else cx.texts.labeled(reader, folder)
     return cx.study(

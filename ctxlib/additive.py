@@ -400,7 +400,7 @@ def last_scores(
     scores: Float[Tensor, "text head dest source"], pattern: Float[Tensor, "text head dest source"]
 ) -> Float[Tensor, "text head source"]:
     """Return the scores at the last position, less its own. Some models show weights at the hook of
-    the scores; then we take the weights' logarithms, and what is rounded to zero stays out.
+    the scores; then we take the weights' logarithms, zeros clamped to the smallest number.
     """
     last, weights = scores[..., -1, :], pattern[..., -1, :]
     if not torch.allclose(last.softmax(-1), weights, atol=1e-4):

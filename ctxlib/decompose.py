@@ -404,7 +404,8 @@ class Readout:
 
 class Decomposition(ABC):
     """An approximation of a first layer's heads for a fixed query: `token` at position n. Each row
-    becomes a kernel times content, and each value that of its token at position n.
+    becomes a kernel times content, and a value is read as if its token stood at position n, plus
+    what its own position adds where positions are added.
 
         row_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
 

@@ -72,9 +72,10 @@ def find_neurons(
             f"no neuron has {bar}: the largest top of {len(tops)} neurons is {tops.max():.2f}, "
             f"the median one {tops.quantile(0.5):.2f}; give a lower threshold"
         )
-    if threshold is None:  # half-way to the next one, so that rounding passes nobody
-        smallest = tops[passed].min() if passed.any() else tops.max() + 1
-        below = tops[~passed] if not passed.all() else tops
+    if threshold is None:  # midway between the last that passes and the first that fails
+        middle, below = tops.quantile(0.5), tops[~passed] if not passed.all() else tops
+        deviation = 1.4826 * (tops - middle).abs().quantile(0.5)
+        smallest = tops[passed].min() if passed.any() else middle + STANDS_OUT * deviation
         threshold = float((smallest + below.max().clamp(max=smallest)) / 2)
     passed[order[:at_least]] = True
     chosen = order[passed[order]]
@@ -126,8 +127,8 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     tensor([-1.3000, -0.7000,  0.0000,  0.7000, 65.4000])
     """
     far = values - check_kind(values, "a tensor").quantile(0.5)
-    # kept by hand: scipy's median_abs_deviation has more digits than chapter 8 and the engine
-    # where most values are alike the spread is zero: the median itself still scores zero
+    # not scipy's median_abs_deviation: chapter 8 and the engine use 1.4826
+    # where most values are alike the deviation is zero: the median itself still scores zero
     return torch.where(far == 0, far, far / (1.4826 * far.abs().quantile(0.5)))
 
 

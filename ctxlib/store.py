@@ -43,7 +43,7 @@ from ctxlib.query import FixedQuery
 from ctxlib.texts.text import Reader
 
 FORMAT = "ctxlib stored layer, version 1"
-LEVELS = 63  # on either side of zero: what packs into 6.5 bits; what they cost: book/costs.md
+LEVELS = 63  # on either side of zero: about 6.5 bits once compressed; the loss: book/costs.md
 COMPRESSION = 19  # zstandard's level
 
 # ---------------------------------------------------------------- a decomposition without its model

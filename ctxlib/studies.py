@@ -109,10 +109,9 @@ class Study:
 
     @cached_property
     def head_variance_share(self) -> pd.Series:
-        """Each head's share of the between-text variance, over every fourth of eight or more texts,
-        else over all of them, as where domains take turns such that most would be left out. An
-        average over heads counts a head that contributes almost nothing like any other; this is
-        what to weigh it by. Raises ValueError for fewer than two texts.
+        """Each head's share of the between-text variance: what to weigh heads by in an average. It
+        is computed on every fourth text if there are at least eight and most domains remain, and on
+        all of them otherwise. Raises ValueError for fewer than two texts.
 
         >>> share = cx.study(model, texts=100).head_variance_share
         >>> len(share), round(float(share.sum()), 3)

@@ -241,7 +241,7 @@ def test_what_can_be_chosen_is_in_the_tables(tmp_path, ran, two_labels, of_kind)
     page = (tmp_path / "out" / "explorer.html").read_text(encoding="utf-8")
     assert '"threshold": 1e-09' in page
     assert {f.name for f in (tmp_path / "out").iterdir()} == {
-        *("neurons.csv", "labels.csv", "explorer.html")
+        *("neurons.csv", "labels.csv", "explorer.html", "receipt.txt")
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import torch
 import transformers
+from gguf import GGUFReader
 from IPython.utils.capture import capture_output
 from transformer_lens.model_bridge import TransformerBridge
 from transformer_lens.model_bridge.sources import detect_tokenizer_bos_eos
@@ -22,6 +23,7 @@ from transformer_lens.weight_processing import ProcessWeights
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
+from ctxlib.models.gguf_files import check_positions, first_layers, unread_tensors
 from ctxlib.models.places import MINI, locate, twins
 from ctxlib.models.receipt import (
     Receipt,
@@ -29,7 +31,6 @@ from ctxlib.models.receipt import (
     check_unread,
     files_of,
     positions_of,
-    unread_gguf,
     vocabulary_of,
 )
 from ctxlib.texts.vocabulary import begin_token, reads_as
@@ -250,11 +251,14 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
     """
     check_alone(source)
     options: dict[str, Any] = {"trust_remote_code": False}
-    where = source
-    if gguf := source.endswith(".gguf"):
-        where = words = str(folder)  # beside the file itself transformers would read other files
-        options["gguf_file"] = os.path.abspath(source)
+    where, held = source, None
     with reading(source):
+        if source.endswith(".gguf"):
+            where = words = str(folder)  # beside the file itself transformers would read others
+            held, options["gguf_file"] = GGUFReader(source), os.path.abspath(source)
+            if isinstance(layers, int) and layers > 0:
+                file = first_layers(held, layers, folder / "first.gguf")
+                options["gguf_file"] = str(file)
         config = transformers.AutoConfig.from_pretrained(where, **options)
     if layers is not None:
         there = config.num_hidden_layers
@@ -270,14 +274,14 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
         kind, options = transformers.AutoModel, options | {"add_pooling_layer": False}
     with reading(source):
         hf_model, report = kind.from_pretrained(where, config=config, **READ, **options)
-        if gguf:  # AutoTokenizer would read all of the file's words twice
+        if held:  # AutoTokenizer would read all of the file's words twice
             fast = transformers.PreTrainedTokenizerFast
-            fast.from_pretrained(where, gguf_file=options["gguf_file"]).save_pretrained(folder)
+            fast.from_pretrained(where, gguf_file=os.path.abspath(source)).save_pretrained(folder)
         tokenizer = tokenizer_in(words)
         dtype = str(config.dtype or torch.float32).removeprefix("torch.")
         unread = report["unexpected_keys"]
-        if gguf:
-            dtype, unread = unread_gguf(source, hf_model.state_dict(), config.num_hidden_layers)
+        if held:
+            dtype, unread = unread_tensors(held, hf_model.state_dict(), config.num_hidden_layers)
     absent = sorted(report["missing_keys"])
     wrong = sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
     if absent or wrong:
@@ -292,6 +296,8 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
         raise ValueError(
             f"{source} does not scale its attention scores, which TransformerLens cannot do"
         )
+    if held:
+        check_positions(held, source)
     left = check_unread(source, unread, config.num_hidden_layers)
     return Read(source, hf_model, tokenizer, dtype, left)
 

@@ -14,8 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import gguf
-import numpy as np
 from huggingface_hub import try_to_load_from_cache
 
 from ctxlib.texts.vocabulary import is_byte_level, without_token
@@ -23,10 +21,6 @@ from ctxlib.texts.vocabulary import is_byte_level, without_token
 OF_A_LAYER = re.compile(r"(?:^|\.)(\d+)\.")  # the number of a layer in a tensor's name
 ADAPTERS = ("adapter_config.json", "adapter_model.safetensors")
 FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "*.safetensors")
-SCALED = (
-    "the rotary positions in {} are scaled ({}), which transformers does not read from GGUF: load "
-    "the folder that the file was made of"
-)
 
 
 @dataclass(frozen=True)
@@ -145,26 +139,3 @@ def check_unread(source: str, unread: Iterable[str], layers: int) -> tuple[str, 
             f"does not take (first: {wrong[0]}): its numbers would be wrong"
         )
     return tuple(left)
-
-
-def unread_gguf(file: str, state: Iterable[str], layers: int) -> tuple[str, list[str]]:
-    """Return the kinds of numbers in a GGUF file, and the names of its tensors that transformers
-    does not take into a model with these parameters.
-
-    Raises ValueError for scaled rotary positions, which transformers leaves unread.
-    """
-    reader = gguf.GGUFReader(file)
-    facts = {name: found.contents() for name, found in reader.fields.items() if "rope" in name}
-    kind = next((v for k, v in facts.items() if k.endswith("rope.scaling.type")), "none")
-    if kind != "none":
-        raise ValueError(SCALED.format(file, kind))
-    for tensor in reader.tensors:
-        if tensor.name.startswith("rope_") and np.ptp(tensor.data) + abs(tensor.data[0] - 1) > 0:
-            raise ValueError(SCALED.format(file, tensor.name))
-    architecture = reader.fields["general.architecture"].contents()
-    number = {name: number for number, name in gguf.MODEL_ARCH_NAMES.items()}[architecture]
-    names, both = gguf.get_tensor_name_map(number, layers), (".weight", ".bias")
-    used = {names.get_name(key, both) for name in state for key in (name, name.partition(".")[2])}
-    there = {tensor.name: tensor.tensor_type.name for tensor in reader.tensors}
-    unread = [name for name in there if name not in used and not name.startswith("rope_")]
-    return ", ".join(sorted({*there.values()})), unread

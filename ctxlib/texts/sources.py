@@ -118,9 +118,9 @@ def stream(
 
     `half` leaves only the documents of half A or B: choose on one and judge on the other. It is
     stored for the book's texts, whose documents are chapters, sections, recipes, files, or pieces
-    of long ones, so both halves may hold pieces of one book; of another source the hash of a
-    document decides, and one of lines that is longer than 2^20 bytes in a .txt file counts as
-    several.
+    of long ones, so both halves may hold pieces of one book. Of another source the hash of a
+    document decides; a document of more than 2^20 bytes in a .txt file is split at line ends, and
+    each piece counts as one.
 
     Raises ValueError for a source that is none of these, for a half that is neither A nor B, for a
     count above that of the held-out texts and, after its last text, for another source that holds

@@ -146,7 +146,7 @@ def begin_token(tokenizer: Any, config: Any = None) -> tuple[int | None, str]:
     neither says it. The id is None if the vocabulary has no such token.
 
     An instruct model's EOS ends a turn of a chat, and begins no document. A configuration's id
-    counts only if the tokenizer adds it to its words, for classes have defaults of their own.
+    counts only if it is an added token of the tokenizer, since configurations set default ids.
 
     >>> cx.texts.begin_token(weights.tokenizer)
     (0, "the tokenizer's BOS")
