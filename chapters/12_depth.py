@@ -48,7 +48,7 @@ from einops import einsum, rearrange
 import ctxbook as cb
 import ctxlib as cx
 import ctxviews as cv
-from ctxlib.adapter import input_weights, norm_scale
+from ctxlib.lookups.layers import input_weights, norm_scale
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
