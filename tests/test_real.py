@@ -76,7 +76,8 @@ def loaded(name):
 def its_own(name, layers=1):
     """The model as transformers has it, and its tokenizer."""
     with TemporaryDirectory() as folder:
-        return read(locate(name), locate(name), layers, Path(folder))
+        found = read(locate(name), locate(name), layers, Path(folder))
+        return found.hf_model, found.tokenizer
 
 
 @contextmanager
