@@ -86,6 +86,11 @@ def test_vocabularies_of_one_size_are_distinguished():
     assert len({vocab_fingerprint(MagicMock(**words)) for words in vocabularies}) == 2
 
 
+def test_half_a_character_is_refused(tiny_weights):
+    with pytest.raises(ValueError, match=r"half a character at 4 \(a lone surrogate\)"):
+        texts.encode(tiny_weights, "the \ud800 mark")
+
+
 @pytest.mark.parametrize("length", [3, 8, 31])
 def test_no_window_begins_or_ends_inside_a_character(tiny_weights, length):
     """Each of these is two to four tokens in a vocabulary that does not know it."""

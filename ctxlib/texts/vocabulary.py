@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float
 from tokenizers import Tokenizer
 from torch import Tensor
+from torch.linalg import vector_norm
 from torch.nn.functional import cosine_similarity, normalize
 
 from ctxlib.checks import as_index, check_index
@@ -131,10 +132,12 @@ def untrained_tokens(W_E: Float[Tensor, "vocab d_model"], tokenizer: Any) -> Boo
     flags[never] = True
     if len(never) < 2:
         return flags
-    unit = normalize(W_E, dim=-1)
-    total = unit[never].sum(0)
-    own = cosine_similarity(unit[never], total - unit[never], dim=-1)
-    return flags | (cosine_similarity(unit, total[None], dim=-1) >= own.min().clamp(min=0.5))
+    unit = normalize(W_E[never], dim=-1)
+    total = unit.sum(0)
+    own = cosine_similarity(unit, total - unit, dim=-1)
+    # no copy of the vocabulary is made
+    cosine = W_E @ total / (vector_norm(W_E, dim=-1) * total.norm()).clamp_min(1e-12)
+    return flags | (cosine >= own.min().clamp(min=0.5))
 
 
 # ---------------------------------------------------------------- from a text to its tokens
@@ -168,9 +171,15 @@ def text_tokens(tokenizer: Any, source: str) -> list[int]:
     """Return the tokens of a text, however many, without a token in front. A text that quotes a
     special token, such as `<|endoftext|>`, is read as it is written, letter by letter.
 
+    Raises ValueError for half a character (a lone surrogate).
+
     >>> len(cx.texts.text_tokens(weights.tokenizer, "<|endoftext|>")) > 1
     True
     """
+    try:
+        source.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"half a character at {error.start} (a lone surrogate)") from error
     options = {"add_special_tokens": False, "split_special_tokens": True}
     # more than the model reads, on purpose: `encode` cuts, and says so
     return tokenizer.encode(source, verbose=False, **options)
