@@ -15,7 +15,7 @@ from huggingface_hub import constants, try_to_load_from_cache
 
 from ctxlib.files import DATA, kept_folder, repository_file
 
-MINI = DATA / "mini"
+MINI = DATA / "mini"  #: the folder of the embedded model
 
 # Hub names whose first layer adds a learned position to a token embedding and normalises the sum.
 KNOWN = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")
