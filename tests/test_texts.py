@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 import torch
 import zstandard
+from tokenizers import Tokenizer, decoders, models
+from transformers import PreTrainedTokenizerFast
 
 import ctxlib as cx
 from ctxlib import texts
@@ -84,6 +86,20 @@ def test_vocabularies_of_one_size_are_distinguished():
         {"__len__.return_value": 9, "encode.return_value": ids} for ids in ([1, 2], [2, 1])
     )
     assert len({vocab_fingerprint(MagicMock(**words)) for words in vocabularies}) == 2
+
+
+def test_words_with_and_without_a_space_are_spelled_apart():
+    """In a vocabulary of SentencePiece's kind, as Llama 2 has it, and of WordPiece's."""
+    words = {"[unk]": 0, "\u2581the": 1, "the": 2, "\u2581": 3, "ing": 4, "##ing": 5}
+    kinds = {
+        1: (decoders.Metaspace(), [" the", "the", " "]),
+        4: (decoders.WordPiece(), ["ing", "##ing"]),
+    }
+    for first, (decoder, spelled) in kinds.items():
+        raw = Tokenizer(models.WordLevel(words, unk_token="[unk]"))
+        raw.decoder = decoder
+        reader = texts.Reader(PreTrainedTokenizerFast(tokenizer_object=raw), 32, len(words))
+        assert texts.decode_tokens(reader, range(first, first + len(spelled))) == spelled
 
 
 def test_half_a_character_is_refused(tiny_weights):
