@@ -176,7 +176,7 @@ class LayerWeights:
 
     def check(self, model: Any) -> None:
         """Raise ValueError unless heads and MLP of the model read the normalised residual stream
-        through these weights.
+        through these weights, which in the first layer is a token plus its position.
         """
         block, of_heads = f"blocks.{self.layer}.", ("attn.hook_q", "attn.hook_k", "attn.hook_v")
         names = [block + n for n in ("hook_resid_pre", *of_heads, "hook_resid_mid", "mlp.hook_pre")]
@@ -185,6 +185,8 @@ class LayerWeights:
         pre, *qkv, mid, mlp = (cache[name][0].cpu() for name in names)
         maps = ((self.W_Q, self.b_Q), (self.W_K, self.b_K), (self.W_V, self.b_V))
         pairs = [(self.pre_activations(mid), mlp)]
+        if self.layer == 0:
+            pairs.append((self.embeddings()[probe[0]] + self.W_pos[: probe.shape[1]], pre))
         for (W, b), own in zip(maps, qkv, strict=True):
             shared = self.n_heads // own.shape[1]
             own = repeat(own, "pos kv d_head -> (kv shared) pos d_head", shared=shared)

@@ -49,7 +49,7 @@ def test_a_layer_that_is_not_there_or_sees_a_window_is_refused(of_kind, kind, la
         cx.LayerWeights.of(of_kind(kind).model, layer)
 
 
-@pytest.mark.parametrize("part", ["W_Q", "W_K", "W_V", "W_in"])
+@pytest.mark.parametrize("part", ["W_E", "W_pos", "W_Q", "W_K", "W_V", "W_in"])
 def test_weights_that_the_model_does_not_compute_with_are_refused(tiny, tiny_weights, part):
     with pytest.raises(ValueError, match="layer 0 read something else than the normalised"):
         replace(tiny_weights, **{part: 2 * getattr(tiny_weights, part)}).check(tiny)
