@@ -283,10 +283,8 @@ def fit_additive(
     x = layer_norm(E[one[0]] + offset, model.cfg.eps)
     here = at_last_token(model, one, [READ_BY_KEYS], 1)[READ_BY_KEYS]
     folded = offset.any() or torch.allclose(here, x[-1:], atol=1e-4)
-    resid, keys = (
-        None if folded else by_token(model, READ_BY_KEYS),
-        by_token(model, NORMALIZED_KEYS),
-    )
+    resid = None if folded else by_token(model, READ_BY_KEYS)
+    keys = by_token(model, NORMALIZED_KEYS)
     g, scores = score_derivatives(model, one, READ_BY_KEYS if keys is None else NORMALIZED_KEYS)
     read = resid if keys is None else keys
     x = x if read is None else read[one[0]]

@@ -260,6 +260,8 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
                 file = first_layers(held, layers, folder / "first.gguf")
                 options["gguf_file"] = str(file)
         config = transformers.AutoConfig.from_pretrained(where, **options)
+    if held:
+        check_positions(held, source)
     if layers is not None:
         there = config.num_hidden_layers
         if layers is True or layers not in range(1, there + 1):
@@ -296,8 +298,6 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
         raise ValueError(
             f"{source} does not scale its attention scores, which TransformerLens cannot do"
         )
-    if held:
-        check_positions(held, source)
     left = check_unread(source, unread, config.num_hidden_layers)
     return Read(source, hf_model, tokenizer, dtype, left)
 
