@@ -1,8 +1,8 @@
 """Where decoders differ, in one place.
 
 Attention and MLP of a layer come one after the other, or are parallel (NeoX, GPT-J, Phi). An MLP
-may be gated (Llama, Qwen), a norm may leave the mean in place (RMSNorm), heads and MLPs may have no
-bias.
+may be gated (Llama, Qwen), a norm may leave the mean in place (RMSNorm), stand behind the heads
+(Gemma) or be missing in front of them (OLMo 2), heads and MLPs may have no bias.
 """
 
 from __future__ import annotations
@@ -70,6 +70,17 @@ def norm_before_mlp(
     around = x - x.mean(0)
     gain = (around * (y - y.mean(0))).sum(0) / around.square().sum(0)
     return gain, y.mean(0) - gain * x.mean(0)
+
+
+def is_normalized(model: Any, layer: int, part: str) -> bool:
+    """Return whether a layer has a norm of this kind: `ln` in front of heads or MLP, `ln1_post`
+    behind the heads.
+
+    >>> cx.adapter.is_normalized(model, 0, "ln"), cx.adapter.is_normalized(model, 0, "ln1_post")
+    (True, False)
+    """
+    names = ("ln1", "ln2") if part == "ln" else (part,)
+    return any(f"blocks.{layer}.{name}.hook_out" in model.hook_dict for name in names)
 
 
 def residual_multiplier(model: Any) -> float:

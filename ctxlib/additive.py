@@ -14,13 +14,15 @@ where learned positions change LayerNorm's scale, and the whole question for rot
 
 Where a model normalises its keys (Qwen 3), the score is no longer linear in the residual stream,
 but it is in the normalised key, which still depends on the token alone: then x_t stands for that,
-all heads' keys side by side, in a table by token.
+all heads' keys side by side, in a table by token. Where it caps its scores at c (Gemma 2), `score`
+above is what c tanh(score / c) is taken of, in `exact` as it is; the decomposition takes the cap to
+first order, at the score of the average token at each source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +32,14 @@ from einops import einsum, rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ctxlib.adapter import act_fn, centered, mlp_inputs, residual_multiplier, upstream_layers
+from ctxlib.adapter import (
+    act_fn,
+    centered,
+    is_normalized,
+    mlp_inputs,
+    residual_multiplier,
+    upstream_layers,
+)
 from ctxlib.checks import as_index, crop
 from ctxlib.decompose import Decomposition, Entries, Readout, Texts
 from ctxlib.exact import ExactLayer, Residual, Values, Z
@@ -41,7 +50,8 @@ from ctxlib.texts.vocabulary import token_id, untrained_tokens
 from ctxlib.weights import AGREES, check_layer, layer_norm
 
 VOCAB_AT_A_TIME = 4096
-POST_NORM = "blocks.0.ln1_post.hook_out"  # where a norm stands behind the heads
+UNDER_CAP = 1 - 1e-6  # of a cap's size: what float32 can undo
+MASKED = -1e30  # scores below are of sources that a window leaves out
 
 READ_BY_KEYS, NORMALIZED_KEYS, QUERY, SCORES, PATTERN, Z_HOOK = (
     f"blocks.0.attn.hook_{name}" for name in ("in", "k_normed", "q", "attn_scores", "pattern", "z")
@@ -61,7 +71,8 @@ class ExactFromModel(ExactLayer):
     . x + qk_offset[h, i]`, up to a constant of the row. Where a norm's gain is not folded into the
     weights, `resid_by_token` is what follows it. If the model normalises its keys,
     `normalized_keys` are those of each token, and take the place of x. `W_V` and `b_V` have an
-    entry per head, also where heads share keys and values. `readout` belongs to the MLP of layer
+    entry per head, also where heads share keys and values. `cap` is that of the scores, if they
+    have one. `readout` belongs to the MLP of layer
     `reads`, the first that reads the heads' outputs: the next layer's if both are parallel.
     `positions` is the kind of positions in TransformerLens's words.
 
@@ -84,6 +95,7 @@ class ExactFromModel(ExactLayer):
     readout: Readout
     reads: int
     tokenizer: Any
+    cap: float | None = None
 
     @property
     def keys_read(self) -> Float[Tensor, "vocab d_read"] | None:
@@ -122,7 +134,13 @@ class ExactFromModel(ExactLayer):
         if self.normalized_keys is not None:
             resid = self.normalized_keys[crop(x, self.n + 1, len(self.E), self.n, self.token)]
         by_source = "... source d, head source d -> ... head source"
-        return einsum(resid, self.qk_direction, by_source) + self.qk_offset
+        return self.capped(einsum(resid, self.qk_direction, by_source) + self.qk_offset)
+
+    def capped(self, scores: Tensor) -> Tensor:
+        """Return what the softmax is taken of: the scores, or `cap tanh(score / cap)`."""
+        if self.cap is None:
+            return scores
+        return torch.where(scores > MASKED, self.cap * (scores / self.cap).tanh(), scores)
 
 
 # ---------------------------------------------------------------- its decomposition
@@ -169,6 +187,13 @@ class AdditiveDecomposition(Decomposition):
         return weight.T @ E + weight.sum(0)[:, None] * offset
 
     @cached_property
+    def mean_scores(self) -> Float[Tensor, "head source"]:
+        """Return `g_i . mean x + c_i`: the uncapped score of the average token at i."""
+        g = self.exact.qk_direction
+        scores = einsum(g, self.mean, "head source d, source d -> head source")
+        return scores + self.exact.qk_offset
+
+    @cached_property
     def kernels(self) -> Float[Tensor, "head source"]:
         """Return `pos_i = softmax_i(g_i . mean x + c_i)`: the row of a text with the average token
         at every position; up to a factor, the geometric mean over tokens of a source's attention.
@@ -177,9 +202,7 @@ class AdditiveDecomposition(Decomposition):
         >>> cx.total_variation(kernels, cx.positional_kernels(weights, n=256)).max() < 0.1
         tensor(True)
         """
-        g = self.exact.qk_direction
-        scores = einsum(g, self.mean, "head source d, source d -> head source")
-        return (scores + self.exact.qk_offset).softmax(-1)
+        return self.exact.capped(self.mean_scores).softmax(-1)
 
     @cached_property
     def mean_qk_direction(self) -> Float[Tensor, "head d_read"]:
@@ -191,7 +214,10 @@ class AdditiveDecomposition(Decomposition):
         >>> torch.allclose(fixed.decomposition.mean_qk_direction, first, atol=1e-4)
         True
         """
-        return einsum(self.kernels, self.exact.qk_direction, "head source, head source d -> head d")
+        weight = self.kernels
+        if cap := self.exact.cap:  # times the slope of the cap at the average token
+            weight = weight * (1 - (self.mean_scores / cap).tanh().square())
+        return einsum(weight, self.exact.qk_direction, "head source, head source d -> head d")
 
     @cached_property
     def log_content(self) -> Float[Tensor, "head vocab"]:
@@ -247,9 +273,8 @@ def fit_additive(
     n defaults to the middle of the shortest text. The result is compared with what the model
     computes on one of the texts. Raises ValueError for fewer than two texts, for texts of fewer
     than n tokens, for an n below 2 or beyond the model's context, for a `token` that is not exactly
-    one, for a model whose scores are not linear in what keys read or in its keys (capped scores)
-    or that scales its heads' outputs, and for one with a single layer of parallel attention and
-    MLP.
+    one, for a model whose scores, before a cap, are not linear in what keys read or in its keys or
+    that scales its heads' outputs, and for one with a single layer of parallel attention and MLP.
 
     >>> fixed = cx.fit_additive(model, passages, n=100, token=" of")
     >>> fixed.decomposition.kernels.shape
@@ -285,15 +310,21 @@ def fit_additive(
     folded = offset.any() or torch.allclose(here, x[-1:], atol=1e-4)
     resid = None if folded else by_token(model, READ_BY_KEYS)
     keys = by_token(model, NORMALIZED_KEYS)
-    g, scores = score_derivatives(model, one, READ_BY_KEYS if keys is None else NORMALIZED_KEYS)
+    cap = getattr(model.original_model.config, "attn_logit_softcapping", None)
+    read_at = READ_BY_KEYS if keys is None else NORMALIZED_KEYS
+    g, scores = score_derivatives(model, one, read_at, cap)
     read = resid if keys is None else keys
     x = x if read is None else read[one[0]]
     # after the first layer's attention, or before the second layer of a parallel model
     name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
     own = at_last_token(model, one, [name, Z_HOOK], reads + 1)
-    from_heads = einsum(own[Z_HOOK][0], W_O, "head d, head d d_model -> d_model")
+    before = W_O if is_normalized(model, 0, "ln1_post") else None
+    if before is not None:
+        W_O = W_O * gain_behind_heads(model, one, W_O)
     inputs = {part: (W.cpu(), b.cpu()) for part, (W, b) in mlp_inputs(model, reads).items()}
-    rest = centered(model, own[name])[0] - from_heads
+    stream, norms = centered(model, own[name])[0], is_normalized(model, reads, "ln")
+    readout = Readout(W_O, inputs, model.cfg.eps, act_fn(model), stream, None, norms, before)
+    rest = stream - readout.outputs(own[Z_HOOK])[0].sum(0)
     exact = ExactFromModel(
         n=n,
         token=number,
@@ -306,9 +337,10 @@ def fit_additive(
         normalized_keys=keys,
         W_V=repeat(W_V, "kv d_model d_head -> (kv shared) d_model d_head", shared=shared),
         b_V=repeat(b_V, "kv d_head -> (kv shared) d_head", shared=shared),
-        readout=Readout(W_O, inputs, eps=model.cfg.eps, act_fn=act_fn(model), rest=rest),
+        readout=replace(readout, rest=rest),
         reads=reads,
         tokenizer=reader.tokenizer,
+        cap=cap,
     )
     approx = AdditiveDecomposition(n, number, exact, counts / counts.sum())
     fixed = FixedQuery(approx, exact, reader)
@@ -321,21 +353,19 @@ def check(
 ) -> None:
     """Raise ValueError unless rows, outputs and neurons are those that the model computes."""
     readout, reads = exact.readout, exact.reads
-    config = model.original_model.config
-    capped = getattr(config, "attn_logit_softcapping", None) and "caps its attention scores"
-    known = capped or ("normalises what its heads write" if POST_NORM in model.hook_dict else "")
     outputs = fixed.head_outputs(stack)
-    pre = layer_norm(fixed.resid_mid(stack, outputs), readout.eps) @ readout.W_in + readout.b_in
+    stream = fixed.resid_mid(stack, outputs)
+    pre = stream / readout.scale(stream) @ readout.W_in + readout.b_in
     name = f"blocks.{reads}.mlp.hook_pre"
     own = at_last_token(model, stack, [PATTERN, Z_HOOK, name], reads + 1)
     for fault, ours, theirs in (
         ("has scores that are not linear in what its keys read", exact.rows(stack), own[PATTERN]),
-        ("has heads that write something else than z W_O", outputs, fixed.apply_W_O(own[Z_HOOK])),
+        ("has heads that write something else than z W_O", outputs, readout.outputs(own[Z_HOOK])),
         ("has an MLP that reads something else than the sum of what was written", pre, own[name]),
     ):
         # twice: scores are put together from derivatives, and a softmax follows
         if not (ours - theirs).abs().max() <= 2 * AGREES * theirs.abs().max():
-            raise ValueError(f"this model {known or fault}: kernels would be wrong for it")
+            raise ValueError(f"this model {fault}: kernels would be wrong for it")
 
 
 # ---------------------------------------------------------------- what is left
@@ -367,6 +397,7 @@ def anova(approx: AdditiveDecomposition) -> pd.DataFrame:
             scores = (E @ g.T + (offset[seen] * g).sum(-1)) / scale[:, seen] + c
         else:
             scores = exact.keys_read[approx.frequency > 0] @ g.T + c
+        scores = exact.capped(scores)
         where = share @ scores
         what = (scores - where) @ pos
         both = scores - where - what[:, None]
@@ -395,15 +426,22 @@ def at_last_token(
 
 
 def last_scores(
-    scores: Float[Tensor, "text head dest source"], pattern: Float[Tensor, "text head dest source"]
+    scores: Float[Tensor, "text head dest source"],
+    pattern: Float[Tensor, "text head dest source"],
+    cap: float | None = None,
 ) -> Float[Tensor, "text head source"]:
     """Return the scores at the last position, less its own. Some models show weights at the hook of
-    the scores; then we take the weights' logarithms, zeros clamped to the smallest number.
+    the scores; then we take the weights' logarithms, zeros clamped to the smallest number. With a
+    cap, return them as they are before it; their own is added again, as a constant.
     """
     last, weights = scores[..., -1, :], pattern[..., -1, :]
     if not torch.allclose(last.softmax(-1), weights, atol=1e-4):
         last = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
-    return last - last[..., -1:]
+    if cap is None:
+        return last - last[..., -1:]
+    before = cap * (last / cap).clamp(-UNDER_CAP, UNDER_CAP).atanh()
+    own = before[..., -1:]
+    return torch.where(last > MASKED, before - own + own.detach(), last)
 
 
 def by_token(model: Any, name: str) -> Float[Tensor, "vocab d_read"] | None:
@@ -420,7 +458,7 @@ def by_token(model: Any, name: str) -> Float[Tensor, "vocab d_read"] | None:
 
 
 def score_derivatives(
-    model: Any, one: Int[Tensor, "1 source"], read: str
+    model: Any, one: Int[Tensor, "1 source"], read: str, cap: float | None = None
 ) -> tuple[Float[Tensor, "head source d_read"], Float[Tensor, "head source"]]:
     """Return the derivative of every score at the last position by what stands at the hook `read`,
     the residual stream or the normalised keys, with the query held fixed, and the scores
@@ -443,7 +481,7 @@ def score_derivatives(
     ]
     with torch.inference_mode(False), torch.enable_grad(), model.hooks(fwd_hooks=hooks):
         model(one, stop_at_layer=1)
-        scores = last_scores(caught[SCORES], caught[PATTERN])[0]
+        scores = last_scores(caught[SCORES], caught[PATTERN], cap)[0]
         slopes = [
             by_source(torch.autograd.grad(head[:-1].sum(), caught["x"], retain_graph=True)[0][0])
             for head in scores
@@ -458,6 +496,17 @@ def by_source(
 ) -> Float[Tensor, "source d_read"]:
     """Put the heads' parts side by side, where they are apart."""
     return of_keys if of_keys.ndim == 2 else rearrange(of_keys, "head i d -> i (head d)")
+
+
+def gain_behind_heads(
+    model: Any, one: Int[Tensor, "1 source"], W_O: Float[Tensor, "head d_head d_model"]
+) -> Float[Tensor, " d_model"]:
+    """Return the gain of the norm behind the heads, read off what they add to the stream."""
+    before, after = (f"blocks.0.hook_resid_{place}" for place in ("pre", "mid"))
+    _, cache = model.run_with_cache(one, names_filter=[before, after, Z_HOOK], stop_at_layer=1)
+    raw = cache[Z_HOOK][0].cpu().flatten(-2) @ W_O.flatten(0, 1)  # source d_model
+    x, added = layer_norm(raw, model.cfg.eps), (cache[after] - cache[before])[0].cpu()
+    return (x * added).sum(0) / x.square().sum(0)
 
 
 def embed(

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from einops import einsum, rearrange
 from jaxtyping import Float, Int
@@ -24,9 +25,9 @@ from ctxlib.checks import check_chosen, check_kind
 from ctxlib.decompose import weighted_sum
 from ctxlib.query import FixedQuery
 from ctxlib.texts.text import AnyText
-from ctxlib.weights import layer_norm, layer_norm_scale
 
 CALIBRATED = ("calibration", "kernel", "denominators")  # tensors of a circuit, beside its query's
+SCALES = ("scale", "scale_of_heads")  # and its numbers
 
 # ---------------------------------------------------------------- the paper's circuit
 
@@ -48,8 +49,9 @@ class ContextualCircuit:
     """The circuit of the chosen heads for a fixed query, calibrated on one text (paper; chapter 5).
 
     `kernel` is shared by all heads, `denominators` has one number a head, and `scale` is that of
-    LayerNorm 2. `calibration` holds the tokens that denominators and scale come from, with the
-    query token at n. Make one with `ContextualCircuit.calibrate`; `save` keeps it in a file.
+    LayerNorm 2, times `scale_of_heads` of a norm behind the heads. `calibration` holds the tokens
+    that they come from, with the query token at n. Make one with `ContextualCircuit.calibrate`;
+    `save` keeps it in a file.
 
     >>> circuit = cx.ContextualCircuit.calibrate(fixed, passages[0], heads)
     >>> circuit.fixed.n, circuit.kernel.shape
@@ -64,6 +66,7 @@ class ContextualCircuit:
     kernel: Float[Tensor, " source"]
     denominators: Float[Tensor, " head"]
     scale: float
+    scale_of_heads: float = 1.0
 
     @classmethod
     def calibrate(
@@ -90,13 +93,16 @@ class ContextualCircuit:
         heads = check_chosen("head", heads, check_kind(fixed, "a fixed query").n_heads)
         fixed.readout.first()  # weights without an MLP say so before a text is read
         (calibration,) = fixed.prepare([text], "calibration")
+        z = fixed.best_z(calibration)
+        scale_of_heads = fixed.readout.scale_of_heads(z).item()
         return cls(
             fixed=fixed,
             heads=tuple(heads),
             calibration=calibration,
             kernel=shared_kernel(fixed.decomposition.kernels[heads]),
             denominators=fixed.denominators(calibration)[heads],
-            scale=fixed.scale(calibration, fixed.best_head_outputs(calibration)).item(),
+            scale=fixed.scale(calibration, fixed.readout.outputs(z)).item() * scale_of_heads,
+            scale_of_heads=scale_of_heads,
         )
 
     @cached_property
@@ -198,7 +204,7 @@ class ContextualCircuit:
         others = [h for h in range(self.fixed.n_heads) if h not in self.heads]
         v, W_O = approx.values(others)[x_n], readout.W_O[others]
         from_others = einsum(v, W_O, "... head d, head d d_model -> ... d_model")
-        rest = readout.resid_without_heads(x_n) + from_others
+        rest = readout.resid_without_heads(x_n) * self.scale_of_heads + from_others
         return self.summary(tokens) + rest @ readout.W_in / self.scale + readout.b_in
 
     def save(self, file: str | Path) -> Path:
@@ -212,7 +218,7 @@ class ContextualCircuit:
         """
         tensors, facts = store.pack(self.fixed)
         tensors |= {name: getattr(self, name) for name in CALIBRATED}
-        facts |= {"heads": self.heads, "scale": self.scale}
+        facts |= {name: getattr(self, name) for name in ("heads", *SCALES)}
         return store.write(Path(file), tensors, facts)
 
     @classmethod
@@ -229,9 +235,9 @@ class ContextualCircuit:
         tensors, facts = store.read(Path(file))
         if "heads" not in facts:
             raise ValueError(f"{file} is a stored layer without a circuit: cx.fix_query opens it")
-        own = {name: tensors[name] for name in CALIBRATED}
-        fixed = store.unpack(tensors, facts)
-        return cls(fixed, tuple(facts["heads"]), **own, scale=facts["scale"])
+        own: dict[str, Any] = {name: tensors[name] for name in CALIBRATED}
+        own |= {name: facts[name] for name in SCALES if name in facts}
+        return cls(store.unpack(tensors, facts), tuple(facts["heads"]), **own)
 
     def self_normalized(self) -> SelfNormalizedCircuit:
         """Return the circuit that takes denominators and scale from the text it reads (chapter 9).
@@ -291,10 +297,11 @@ class SelfNormalizedCircuit:
         x = approx.sources(tokens)
         z = approx.z(x, approx.rows(x))
         resid = readout.resid_without_heads(x[..., self.fixed.n])
-        resid = resid + z.flatten(-2) @ readout.W_O.flatten(0, 1)
+        behind = readout.scale_of_heads(z)
+        resid = resid + z.flatten(-2) @ readout.W_O.flatten(0, 1) / behind
         # the chosen heads reach the neurons in one product, divided by the calibrated scale
         added = z[..., list(self.heads), :].flatten(-2) @ self.circuit.readout.flatten(0, 1)
-        return added * (self.circuit.scale / layer_norm_scale(resid, readout.eps))
+        return added * (self.circuit.scale / (readout.scale(resid) * behind))
 
     def pre_activations(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """Return the whole pre-activation at n, from the approximate outputs of all heads.
@@ -306,8 +313,8 @@ class SelfNormalizedCircuit:
         tensor(True)
         """
         readout, outputs = self.fixed.readout, self.fixed.approx_head_outputs(tokens)
-        resid = layer_norm(self.fixed.resid_mid(tokens, outputs), readout.eps)
-        return resid @ readout.W_in + readout.b_in
+        resid = self.fixed.resid_mid(tokens, outputs)
+        return resid / readout.scale(resid) @ readout.W_in + readout.b_in
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(heads={list(self.heads)}, {self.fixed})"

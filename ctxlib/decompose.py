@@ -27,9 +27,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from ctxlib.checks import as_index, check_ids, crop
+from ctxlib.checks import as_index, check_ids, check_kind, crop
 from ctxlib.texts.vocabulary import untrained_tokens
-from ctxlib.weights import NO_MLP, LayerWeights, layer_norm
+from ctxlib.weights import NO_MLP, LayerWeights, layer_norm, layer_norm_scale
 
 Texts = Int[Tensor, "*text pos"]  # one text or a stack
 Entries = Float[Tensor, "*text head source"]  # attention rows, their scores, or factors of them
@@ -360,8 +360,10 @@ class Readout:
 
     `inputs` are the MLP's input matrices and biases by name: `pre`, or in a gated MLP `gate` and
     `up`; `W_in` and `b_in` are the first of them, which the activation function `act_fn` is applied
-    to. They read the residual stream after LayerNorm with `eps`. Without the heads' outputs the
-    stream holds `rest` and, where any token may be at position n, that token's row of `by_token`.
+    to. They read the residual stream after LayerNorm with `eps`, or with `norms` False as it is
+    (OLMo 2). Without the heads' outputs the stream holds `rest` and, where any token may be at
+    position n, that token's row of `by_token`. If the model normalises what its heads write
+    together (Gemma, OLMo 2), `W_O` includes that norm's gain, and `W_O_before` does not.
 
     >>> cx.fix_query(weights, n=99).readout.W_in.shape
     torch.Size([256, 1024])
@@ -373,6 +375,8 @@ class Readout:
     act_fn: str
     rest: Float[Tensor, " d_model"]
     by_token: Float[Tensor, "vocab d_model"] | None = None
+    norms: bool = True
+    W_O_before: Float[Tensor, "head d_head d_model"] | None = None
 
     def __repr__(self) -> str:
         heads, d_head, d_model = self.W_O.shape
@@ -397,6 +401,26 @@ class Readout:
         if self.by_token is None:
             return self.rest.expand(*x_n.shape, -1)
         return self.by_token[x_n] + self.rest
+
+    def scale(self, resid_mid: Float[Tensor, "*text d_model"]) -> Float[Tensor, "*text 1"]:
+        """Return what LayerNorm divides the residual stream by in front of the neurons."""
+        if not self.norms:
+            return resid_mid.new_ones(*resid_mid.shape[:-1], 1)
+        return layer_norm_scale(resid_mid, self.eps)
+
+    def scale_of_heads(self, z: Float[Tensor, "*text head d_head"]) -> Float[Tensor, "*text 1"]:
+        """Return what a norm behind the heads divides their outputs by; 1 where there is none."""
+        if self.W_O_before is None:
+            return z.new_ones(*z.shape[:-2], 1)
+        return layer_norm_scale(z.flatten(-2) @ self.W_O_before.flatten(0, 1), self.eps)
+
+    def outputs(self, z: Float[Tensor, "*text head d_head"]) -> Float[Tensor, "*text head d_model"]:
+        """Return `z W_O`: what heads with this z write to the residual stream, after the norm that
+        some models have behind them.
+        """
+        check_kind(z, "a tensor")
+        outputs = einsum(z, self.W_O, "... head d, head d d_model -> ... head d_model")
+        return outputs / self.scale_of_heads(z)[..., None]
 
 
 # ---------------------------------------------------------------- decompositions

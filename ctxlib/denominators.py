@@ -103,7 +103,8 @@ def head_variance_share(fixed: FixedQuery, texts: Iterable[AnyText]) -> pd.Serie
     (8, 1.0)
     """
     check_kind(fixed, "a fixed query")
-    outputs = ((x, fixed.best_head_outputs(x)) for x in fixed.prepare_batches(texts, "variance"))
+    batches, write = fixed.prepare_batches(texts, "variance"), fixed.readout.outputs
+    outputs = ((x, write(fixed.best_z(x))) for x in batches)
     scaled = joined(out / fixed.scale(x, out)[..., None] for x, out in outputs)  # text head d_model
     if len(scaled) < 2:
         raise ValueError(ONE_TEXT)
@@ -134,7 +135,7 @@ def stable_heads(
     table = head_table(fixed, texts, max_cv)
     if not table["stable"].any():
         wide = table.loc[table["effective tokens"] > BROAD, "coefficient of variation"]
-        closest = f"; the most stable of the {len(wide)} broad heads varies by {wide.min():.0%}"
+        closest = f"; of the {len(wide)} that are broad the most stable varies by {wide.min():.0%}"
         raise NoStableHead(
             f"no head has a kernel over more than {BROAD:g} tokens and a denominator that varies "
             f"by less than {max_cv:.0%}{closest if len(wide) else ''}"

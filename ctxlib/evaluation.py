@@ -242,7 +242,10 @@ def approx_summary(
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
     fixed, approx, heads = circuit.fixed, circuit.fixed.decomposition, list(circuit.heads)
     exact, x = fixed.require_exact(), approx.sources(tokens)
-    scale = circuit.scale if "scale" in made else fixed.scale(x, fixed.head_outputs(x))
+    scale: Any = circuit.scale
+    if "scale" not in made:
+        z = exact.z(x)
+        scale = fixed.scale(x, fixed.readout.outputs(z)) * fixed.readout.scale_of_heads(z)
     if "token" in made:
         x = x.clone()
         x[:, fixed.n] = fixed.token

@@ -19,10 +19,9 @@ from transformers.activations import ACT2FN
 
 from ctxlib.checks import check_chosen, check_kind
 from ctxlib.decompose import Decomposition, Readout, Texts
-from ctxlib.exact import ExactLayer
+from ctxlib.exact import ExactLayer, Z
 from ctxlib.texts.batching import prepare, prepare_batches
 from ctxlib.texts.text import AnyText, Reader
-from ctxlib.weights import layer_norm, layer_norm_scale
 
 Outputs = Float[Tensor, "*text head d_model"]
 Neurons = Float[Tensor, "*text neuron"]
@@ -166,20 +165,17 @@ class FixedQuery:
         >>> fixed.head_outputs(tokens).shape
         torch.Size([8, 256])
         """
-        return self.apply_W_O(self.require_exact().z(x))
+        return self.readout.outputs(self.require_exact().z(x))
 
     def approx_head_outputs(self, x: Texts) -> Outputs:
         """Return the same from kernels, content and the text's own denominators."""
-        return self.apply_W_O(self.decomposition.z(x, self.decomposition.rows(x)))
+        return self.readout.outputs(self.decomposition.z(x, self.decomposition.rows(x)))
 
-    def best_head_outputs(self, x: Texts) -> Outputs:
-        """Return the exact outputs, or for a stored layer the approximate ones."""
-        return self.head_outputs(x) if self.exact else self.approx_head_outputs(x)
-
-    def apply_W_O(self, z: Float[Tensor, "*text head d_head"]) -> Outputs:
-        """Return `z W_O`: the outputs of heads with this z."""
-        check_kind(z, "a tensor")
-        return einsum(z, self.readout.W_O, "... head d, head d d_model -> ... head d_model")
+    def best_z(self, x: Texts) -> Z:
+        """Return the exact z of every head, or for a stored layer the approximate one."""
+        if self.exact:
+            return self.exact.z(x)
+        return self.decomposition.z(x, self.decomposition.rows(x))
 
     def require_exact(self) -> ExactLayer:
         """Return the exact layer; raise ValueError if there is none."""
@@ -201,7 +197,7 @@ class FixedQuery:
 
     def scale(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text 1"]:
         """Return `s(x)`, the number that LayerNorm 2 divides by at n."""
-        return layer_norm_scale(self.resid_mid(x, outputs), self.readout.eps)
+        return self.readout.scale(self.resid_mid(x, outputs))
 
     def to_neurons(self, x: Texts, outputs: Outputs, heads: Sequence[int]) -> Neurons:
         """Return `sum_{h in heads} (output of h at n) . W_in / s(x)`: what the chosen heads add to
@@ -240,7 +236,7 @@ class FixedQuery:
         ['pre', 'post']
         """
         readout, stream = self.readout, self.resid_mid(x, self.head_outputs(x))
-        resid = layer_norm(stream, readout.eps)
+        resid = stream / readout.scale(stream)
         inputs = {name: resid @ W + b for name, (W, b) in readout.inputs.items()}
         first, *up = inputs.values()
         active = ACT2FN[readout.act_fn](first)

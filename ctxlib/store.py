@@ -91,8 +91,12 @@ class StoredDecomposition(Decomposition):
         facts, rest = self.facts, self.tensors["rest"]
         W_in, W_O = (stored_matrix(self.tensors, name) for name in ("W_in", "W_O"))
         inputs = {facts["reads"]: (W_in, self.tensors["b_in"])}
-        W_O = W_O.unflatten(0, (len(self.kernels), -1))
-        return Readout(W_O, inputs, facts["eps"], facts["act_fn"], rest)
+        by_head = (len(self.kernels), -1)
+        before, norms = self.tensors.get("W_O_before"), facts.get("norms", True)
+        return Readout(
+            W_O.unflatten(0, by_head), inputs, facts["eps"], facts["act_fn"], rest, None, norms,
+            None if before is None else before.unflatten(0, by_head),
+        )  # fmt: skip
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
         shared = self.tensors["value_of"][list(heads)]
@@ -183,10 +187,12 @@ def pack(fixed: FixedQuery) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "b_in": readout.b_in,
         "tokenizer": as_bytes(tokenizer.backend_tokenizer.to_str()),
     }
+    if readout.W_O_before is not None:
+        tensors["W_O_before"] = readout.W_O_before.flatten(0, 1)
     names = ("bos_token", "eos_token", "cls_token", "sep_token")
     marks = {name: getattr(tokenizer, name) for name in names if getattr(tokenizer, name)}
     facts = {"n": fixed.n, "token": fixed.token, "n_ctx": fixed.n_ctx, "marks": marks}
-    facts["layer"] = fixed.mlp_layer
+    facts |= {"layer": fixed.mlp_layer, "norms": readout.norms}
     facts |= {"eps": readout.eps, "reads": next(iter(readout.inputs)), "act_fn": readout.act_fn}
     return tensors, facts
 

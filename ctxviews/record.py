@@ -191,6 +191,9 @@ def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> lis
         x = layer_norm(exact.E[some, None] + exact.position_offset[sources], exact.readout.eps)
         x = x if exact.keys_read is None else exact.keys_read[some, None]
         more = ((x - split.mean[sources]) * exact.qk_direction[h, sources]).sum(-1)  # token source
+        if exact.cap:
+            usual_score = split.mean_scores[h, sources]
+            more = exact.capped(usual_score + more) - exact.capped(usual_score)
         spread = {name: round(account.loc[h, name], 4) for name in ("where", "what", "interaction")}
         return {
             "effective": round(float(effective_tokens(split.kernels[h])), 2),

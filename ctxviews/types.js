@@ -52,7 +52,8 @@
  *    layer?: number}} CommonHeader
  *    its further parts, where it has some, lie in a folder beside it, named for what it holds
  *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number}} LayerHeader of weights
- *  @typedef {CommonHeader & {length: number, shared?: number}} FixedQueryHeader of one destination, the
+ *  @typedef {CommonHeader & {length: number, shared?: number, norms?: boolean,
+ *   normsHeads?: boolean}} FixedQueryHeader of one destination, the
  *    rarer tokens `shared` a file
  *  @typedef {(name: string, onProgress: (share: number) => void, signal?: AbortSignal) =>
  *    Promise<Record<string, any>>} FetchPart gives the tensors of such a part

@@ -57,8 +57,21 @@ PARTS = {
         "model.layers self_attn.o_proj post_attention_layernorm mlp.gate_up_proj mlp.down_proj "
         "model.norm",
     ),
+    **dict.fromkeys(
+        ("gemma2", "gemma3_text"),
+        "model.layers self_attn.o_proj pre_feedforward_layernorm mlp.gate_proj mlp.down_proj "
+        "model.norm",
+    ),
+    "olmo2": "model.layers self_attn.o_proj mlp mlp.gate_proj mlp.down_proj model.norm",
+    "glm4": "model.layers self_attn.o_proj post_attention_layernorm mlp.gate_up_proj "
+    "mlp.down_proj model.norm",
     "bert": "encoder.layer attention.output.dense attention.output.LayerNorm intermediate.dense "
     "output.dense none",
+}
+#: The normalisation behind the heads, where there is one.
+BEHIND = {
+    **dict.fromkeys(("gemma2", "gemma3_text", "olmo2"), "post_attention_layernorm"),
+    "glm4": "post_self_attn_layernorm",
 }
 
 
@@ -75,6 +88,7 @@ def drawn(architecture, **options):
 
 def kind(architecture, **options):
     places = dict(zip(PLACES, PARTS[architecture].split(), strict=True))
+    places |= {"behind": BEHIND[architecture]} if architecture in BEHIND else {}
     return SimpleNamespace(make=partial(drawn, architecture, **options), **places)
 
 
@@ -113,13 +127,17 @@ VARIANTS = {
     "SmolLM3": kind("smollm3", **GROUPED, pad_token_id=0),
     "GLM": kind("glm", **GROUPED, head_dim=8, pad_token_id=0),
     "Phi-3": kind("phi3", **GROUPED, pad_token_id=0),
+    "Gemma 2": kind("gemma2", **GROUPED, head_dim=8, sliding_window=8, attn_logit_softcapping=2.0),
+    "Gemma 3": kind("gemma3_text", **GROUPED, head_dim=8, sliding_window=8, pad_token_id=0),
+    "OLMo 2": kind("olmo2", **GROUPED, pad_token_id=0),
+    "GLM 4": kind("glm4", **GROUPED, head_dim=8, pad_token_id=0),
     "Granite": kind("granite", **GROUPED, **MULTIPLIERS),
     "Llama with biases": kind("llama", **GROUPED, mlp_bias=True, attention_bias=True),
     "Falcon": kind("falcon", ffn_hidden_size=40),
 }
 PARALLEL = {"NeoX, parallel", "GPT-J", "Phi", "Falcon"}
 RMS = {"Llama", "Qwen2", "Qwen3", "Llama with biases", "Llama, scaled", "Mistral", "SmolLM3"}
-RMS |= {"Granite", "GLM", "Phi-3"}
+RMS |= {"Granite", "GLM", "GLM 4", "Phi-3", "Gemma 2", "Gemma 3", "OLMo 2"}
 
 
 def matrix(module):
@@ -154,7 +172,8 @@ class Case:
 
     def parts(self, layer):
         """The parts of a block by their names, and the whole of it."""
-        block, names = self.blocks[layer], PLACES[1:-1]
+        block, names = self.blocks[layer], [*PLACES[1:-1], "behind"]
+        names = [name for name in names if hasattr(self.places, name)]
         parts = {name: block.get_submodule(getattr(self.places, name)) for name in names}
         return SimpleNamespace(block=block, **parts)
 

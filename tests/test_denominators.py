@@ -45,7 +45,7 @@ def test_heads_are_stable_by_both_thresholds_and_the_table_holds_both(precise, d
             pd.testing.assert_frame_equal(heads.table, table)
         else:
             wide = [s for s, kernel in zip(cvs, spread, strict=True) if kernel > broad]
-            closest = f"; .* {len(wide)} broad heads varies by {min(wide):.0%}" if wide else ""
+            closest = f"; .* {len(wide)} that .* varies by {min(wide):.0%}" if wide else ""
             message = f"^no head .* more than {broad:g} tokens .* less than \\S+%{closest}$"
             with pytest.raises(NoStableHead, match=message):
                 cx.stable_heads(fixed, drawn, max_cv)

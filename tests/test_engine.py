@@ -343,7 +343,9 @@ def unrounded(whole, levels):
     return {"of_token": (left / step[:, None]).T, "step": step, "spread": spread, "mean": mean}
 
 
-@pytest.mark.parametrize("name", ["GPT-2", "Llama", "Qwen2", "NeoX, parallel", "OPT"])
+@pytest.mark.parametrize(
+    "name", ["GPT-2", "Llama", "Qwen2", "NeoX, parallel", "OPT", "Gemma 2", "OLMo 2"]
+)
 def test_a_packed_destination_is_as_in_python(page, fixed_layer, monkeypatch, name):
     """All but so with the levels that a file has, and with its tables as they are."""
     study = fixed_layer(name)

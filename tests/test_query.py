@@ -4,6 +4,7 @@ wherever decoders are: half of the cases of `by_hand` are encoders.
 """
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -91,10 +92,6 @@ def test_a_model_that_adds_no_positions_has_no_C_and_needs_a_token(of_kind, name
 
 #: What is refused, and the reason that is given.
 REFUSED = {
-    "Gemma 2": ("gemma2", "caps its attention scores"),
-    "Gemma 3": ("gemma3_text", "normalises what its heads write"),
-    "OLMo 2": ("olmo2", "normalises what its heads write"),
-    "GLM 4": ("glm4", "normalises what its heads write"),
     "Nemotron": ("nemotron", "has an MLP that reads something else"),
     "Cohere 2": ("cohere2", "TransformerLens does not compute what"),
     "StarCoder 2": ("starcoder2", "TransformerLens does not compute what"),
@@ -156,6 +153,9 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
     W_O = matrix(case.parts(0).out_of_heads).unflatten(0, (fixed.n_heads, -1))
     outputs = fixed.head_outputs(x)
     times = getattr(case.plain.config, "residual_multiplier", 1.0)
+    if ("behind", 0) in held:  # a norm, which scales each coordinate of the heads' sum
+        before, after = held["behind", 0]
+        times = (after / before)[:, fixed.n, None]
     near(outputs, times * case.centered(torch.einsum("thd,hdm->thm", z, W_O)))
     near(fixed.resid_mid(x, outputs), case.centered(held["norm", reads][0][:, fixed.n]))
     parts, gated = fixed.mlp(x), "gate" in case.places.into
@@ -175,11 +175,12 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
 # ---------------------------------------------------------------- two means all the way
 
 
-def test_circuits_of_the_split_by_two_means_are_evaluated_whole(of_kind):
+@pytest.mark.parametrize("kind", ["Llama", "Gemma 2", "OLMo 2"])
+def test_circuits_of_the_additive_decomposition_are_evaluated_whole(of_kind, kind, tmp_path):
     """None of the approximations is the truth, and all of them are the circuit, of heads that share
-    their values as well.
+    their values as well, and of heads with a norm behind them; and a file keeps it all.
     """
-    fixed = cx.fix_query(of_kind("Llama").model, TEXTS, n=N, token=THE)
+    fixed = cx.fix_query(of_kind(kind).model, TEXTS, n=N, token=THE)
     circuit, x = cx.ContextualCircuit.calibrate(fixed, TEXTS[0], [0, 2]), fixed.prepare(TEXTS)
     truth, approximated = fixed.exact_summary(x, circuit.heads), cx.evaluation.approx_summary
     near(approximated(circuit, x, ()), truth)
@@ -188,3 +189,16 @@ def test_circuits_of_the_split_by_two_means_are_evaluated_whole(of_kind):
     assert budget.loc[("none", ""), "fvu"] < 1e-6 < budget.loc[("all", ""), "fvu"]
     table = cx.evaluate(circuit, TEXTS, [3, 4, 5])
     assert budget.loc[("all", ""), "fvu"] == pytest.approx(table["fvu"].median(), rel=1e-4)
+    page = circuit.calibration[None]  # whose own scale it is
+    near(approximated(circuit, page, ["scale"]), fixed.exact_summary(page, circuit.heads))
+    better, kept = (
+        circuit.self_normalized(),
+        cx.ContextualCircuit.load(circuit.save(tmp_path / "circuit.safetensors")),
+    )
+    everyone = replace(circuit, heads=(*range(fixed.n_heads),)).self_normalized()
+    outputs = fixed.approx_head_outputs(x)
+    near(everyone.summary(x), fixed.to_neurons(x, outputs, everyone.heads))
+    near(kept.summary(x), circuit.summary(x))
+    near(kept.self_normalized().summary(x), better.summary(x))
+    near(kept.pre_activations(x), circuit.pre_activations(x))
+    near(kept.self_normalized().pre_activations(x), better.pre_activations(x))

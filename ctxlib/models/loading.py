@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -215,7 +216,8 @@ def fold(model: TransformerBridge) -> None:
     layer takes 2 GiB less at the peak, and the whole model 6.
     """
     options = {"disable_warnings": True, "fold_value_biases": False, "center_unembed": False}
-    model.enable_compatibility_mode(**options)
+    with warnings.catch_warnings(action="ignore"):  # of norms that it leaves; we read them off
+        model.enable_compatibility_mode(**options)
     if (model.cfg.output_logits_soft_cap or 0) <= 0:  # capped logits may not be shifted
         weights = {k: v for k, v in model.state_dict().items() if k.startswith("unembed.")}
         centered = ProcessWeights.center_unembed(weights, model.cfg, model.adapter)

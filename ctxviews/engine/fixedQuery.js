@@ -97,6 +97,9 @@ export class FixedQueryLayer extends Layer {
     this.moved = equalParts(tensors.moved, this.nHeads);
     /** @type {Float64Array} of the stream that neurons read, what is no head's */
     this.beside = tensors.beside;
+    /** @type {Float64Array | undefined} of a norm behind the heads, which W_O leaves out */
+    this.gain = tensors.gain;
+    this.norms = header.norms ?? true; // whether one stands in front of the neurons
     this.takeRanking(tensors);
   }
 
@@ -262,19 +265,28 @@ function seenTokens(layer, kernels, from, ids) {
       return (i, k) => along[k](ids[i]);
     },
     own() {
-      const attended = Float64Array.from(layer.beside);
+      const written = new Float64Array(d);
       const all = contents(layer.everyHead).map((contents, head) => {
         const row = summingToOne(contents.map((content, i) => content * kernels[head][i]));
         const z = inside(head, row);
         for (let i = 0; i < row.length; i++)
           addScaled(z, 0, row[i], layer.moved[head], (from + i) * dHead, dHead);
-        layer.write(attended, head, z);
+        layer.write(written, head, z);
         return z;
       });
-      const squared = dotProduct(attended, 0, attended, 0, d);
-      return { inside: all, scale: Math.sqrt(squared / d + layer.eps) };
+      const behind = layer.gain ? rootMeanSquare(written, layer.eps) : 1;
+      const attended = layer.beside.map(
+        (x, k) => x + (written[k] * (layer.gain?.[k] ?? 1)) / behind,
+      );
+      const before = layer.norms ? rootMeanSquare(attended, layer.eps) : 1;
+      return { inside: all, scale: before * behind };
     },
   };
+}
+
+/** What a norm divides by. @param {Float64Array} x @param {number} eps */
+function rootMeanSquare(x, eps) {
+  return Math.sqrt(dotProduct(x, 0, x, 0, x.length) / x.length + eps);
 }
 
 /** Does something with each token, with pauses. @param {Numbers} ids

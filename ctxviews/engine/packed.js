@@ -44,7 +44,8 @@ const KINDS = {
     reals: ["eps"],
     lists: LAYER.lists,
     /** @param {any} header */
-    tensors: ({ folder, stable, heads }) => [
+    tensors: ({ folder, stable, heads, normsHeads }) => [
+      ...(normsHeads ? ["gain"] : []),
       ...["kernels", "value_of", "moved", "beside", "means", ...RANKING],
       ...OF_TOKENS,
       ...leveled("W_O"),
