@@ -1,5 +1,6 @@
 """What many texts cost, as ratios in one run: memory and time as their number grows, what going on
-after a kill saves, and, when asked, a million of them with a kill in the middle and on a cluster.
+after a kill saves, and, when asked, a million of them with a kill in the middle, in one process and
+on a cluster that loses a worker.
 
     python benchmarks/texts.py                               # prints the table
     python benchmarks/texts.py --page book/costs.md      # and adds it to a page of the book
@@ -15,13 +16,14 @@ import argparse
 import lzma
 import multiprocessing
 import os
-import resource
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -174,16 +176,35 @@ def part(folder: Path, count: int, workers: int, name: str) -> None:
 
         cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
         client = Client(cluster)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        threading.Thread(target=lose_a_worker, args=(client, folder / name, count)).start()
+    before = peak_here()
     start = time.perf_counter()
     table = cx.evaluate(circuit, texts, checkpoint=folder / name, client=client)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = peak_here()
     print(
         f"{name}: {table.attrs['texts']} texts done, {time.perf_counter() - start:.0f} s, peak "
         f"{peak / 1024:.0f} MiB, {(peak - before) / 1024:.0f} more than before",
         flush=True,
     )
+    if client:
+        held = ", ".join(f"{kilobytes / 1024:.0f}" for kilobytes in client.run(peak_here).values())
+        print(f"peak of the workers that are left: {held} MiB", flush=True)
     table.to_parquet(folder / f"{name}.table")
+
+
+def peak_here() -> int:
+    """The most that this process held, in KiB. getrusage may give what its parent held."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+
+
+def lose_a_worker(client: Any, checkpoint: Path, count: int) -> None:
+    """Kill one worker half-way; its nanny starts another."""
+    while done(checkpoint) < count // 2:
+        time.sleep(0.2)
+    lost, pid = next(iter(client.run(os.getpid).items()))
+    os.kill(pid, signal.SIGKILL)
+    print(f"killed the worker {lost} behind {done(checkpoint)} texts", flush=True)
 
 
 def done(checkpoint: Path) -> int:

@@ -13,6 +13,7 @@ from bs4 import BeautifulSoup
 from command import ROOT
 
 import ctxlib as cx
+from ctxlib.__main__ import main
 
 PAGES = sorted((ROOT / api_reference.PAGES).glob("*.md"))
 FOLDED = {"chat", "explain", "hooks", "layers"}  # modules of look-ups
@@ -86,7 +87,23 @@ def test_shapes_read_as_they_are_written(html):
     assert 'Float[Tensor, "head source"]' in words
 
 
-README = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"))
+CODE = re.compile(r"(?ms)^```python\n(.*?)^```")
+
+
+def test_the_page_on_your_own_model_shows_what_its_commands_give(capsys, tmp_path):
+    page = (ROOT / "book/own_model.md").read_text("utf-8")
+    assert not main(["mini", "--out", str(tmp_path)])
+    shown = iter(capsys.readouterr().out.splitlines())
+    for block in re.findall(r"(?ms)^```text\n(.*?)^```", page):
+        assert all(line == "..." or line in shown for line in block.splitlines())
+    exec("".join(CODE.findall(page)), {})
+    said = capsys.readouterr().out
+    assert all(
+        words in said for words in ("a model in memory", "top tokens", "fvu", "variance share")
+    )
+
+
+README = CODE.findall((ROOT / "README.md").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(("code", "shows"), zip(README, (["top tokens"], ["Score("]), strict=True))

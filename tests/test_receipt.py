@@ -177,6 +177,9 @@ def test_a_model_in_memory_is_taken_as_its_folder_is(make_folder):
     assert model.receipt.dtype == "bfloat16" and model(tokens).dtype == torch.float32
     torch.testing.assert_close(model(tokens), cx.load(folder)(tokens), atol=0.1, rtol=0.1)
     assert all(torch.equal(before[name], t) for name, t in own.state_dict().items())
+    own.config.name_or_path = ""  # as a model has that was never saved
+    found = cx.load(own, tokenizer=words).receipt
+    assert (found.source, found.files, model.receipt.files) == ("a model in memory", (), ())
     with pytest.raises(TypeError, match=r"cx\.load\(model, tokenizer=tokenizer\)"):
         cx.load(own)
 

@@ -121,13 +121,16 @@ def load(
 
 @dataclass(frozen=True)
 class Read:
-    """A model as transformers has read it, its file's kind of numbers, and what it left unread."""
+    """A model as transformers has read it, its file's kind of numbers, what it left unread, and the
+    files; a model in memory has none, even if it was read from some.
+    """
 
     source: str
     hf_model: Any
     tokenizer: Any
     dtype: str
     left: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
 
 
 def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
@@ -149,7 +152,7 @@ def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
     hf_model.requires_grad_(False).to(place)  # the bridge leaves a model where it is
     first = "no token: give ids" if begin is None else f"{tokenizer.decode([begin])!r} ({why})"
     receipt = Receipt(
-        source, files_of(source), found.dtype, len([*hf_model.parameters()]), found.left,
+        source, found.files, found.dtype, len([*hf_model.parameters()]), found.left,
         positions_of(hf_model.config), first, vocabulary_of(tokenizer, hf_model.config.vocab_size),
     )  # fmt: skip
     if is_encoder(hf_model.config, source):
@@ -301,7 +304,7 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
             f"{source} does not scale its attention scores, which TransformerLens cannot do"
         )
     left = check_unread(source, unread, config.num_hidden_layers)
-    return Read(source, hf_model, tokenizer, dtype, left)
+    return Read(source, hf_model, tokenizer, dtype, left, files_of(source))
 
 
 def tokenizer_in(words: str) -> Any:
