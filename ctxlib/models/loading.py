@@ -217,12 +217,12 @@ def in_memory(hf_model: Any, tokenizer: Any, layers: int | None) -> Read:
         )
     if layers is not None:
         raise ValueError("layers is for files: a model in memory is taken whole")
-    copied = deepcopy(hf_model).float()
+    source = hf_model.config.name_or_path or "a model in memory"
+    encoder = is_encoder(hf_model.config, source)
+    copied = deepcopy(hf_model.base_model if encoder else hf_model).float()
     copied.set_attn_implementation("eager")
     dtype = str(hf_model.dtype).removeprefix("torch.")
-    return Read(
-        hf_model.config.name_or_path or "a model in memory", copied, deepcopy(tokenizer), dtype
-    )
+    return Read(source, copied, deepcopy(tokenizer), dtype)
 
 
 def fold(model: TransformerBridge) -> None:
