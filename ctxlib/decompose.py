@@ -271,8 +271,8 @@ def content_scores(
 
 
 def exact_scores(weights: LayerWeights, tokens: Texts, n: int) -> Entries:
-    """Return the exact scores `q_n . key_i / attn_scale` for i = 0 ... n, b_K included, of one text
-    or a stack. Errors as in `LayerWeights.normalized_resid`.
+    """Return the exact scores `q_n . key_i / attn_scale` for i = 0 ... n, b_K and `position_bias`
+    included, of one text or a stack. Errors as in `LayerWeights.normalized_resid`.
 
     >>> scores = cx.decompose.exact_scores(weights, tokens, n=99)
     >>> scores.shape
@@ -283,7 +283,7 @@ def exact_scores(weights: LayerWeights, tokens: Texts, n: int) -> Entries:
     x = weights.normalized_resid(tokens, n)
     q = queries_of(weights, x[..., n, :])
     from_bias = (q * weights.b_K).sum(-1, keepdim=True) / weights.attn_scale
-    return qk_direction(weights, q) @ x.mT + from_bias
+    return qk_direction(weights, q) @ x.mT + from_bias + weights.position_bias(n, x.shape[-2])
 
 
 def approx_scores(weights: LayerWeights, tokens: Texts, n: int, C: float | None = None) -> Entries:
@@ -304,10 +304,12 @@ def score_parts(
     weights: LayerWeights, x: Texts, n: int, shift: Float[Tensor, "source d_model"]
 ) -> tuple[Entries, Entries]:
     """Return `q_n . P[n, i] / attn_scale` and `q_n . E[n, x_i] / attn_scale`, with the token at n
-    of each text as the query token; `shift` is `positional_shift` for its sources.
+    of each text as the query token; `shift` is `positional_shift` for its sources. A bias that
+    distances add to the scores belongs to the first.
     """
     direction = qk_direction_at(weights, x[..., n], n).mT
-    return (shift @ direction).mT, content_component(weights, direction, n, x).mT
+    position = (shift @ direction).mT + weights.position_bias(n, len(shift))
+    return position, content_component(weights, direction, n, x).mT
 
 
 def attention_rows(weights: LayerWeights, tokens: Texts, n: int) -> Entries:
@@ -563,7 +565,8 @@ class LayerNormDecomposition(Decomposition):
 
     @cached_property
     def kernels(self) -> Float[Tensor, "head source"]:
-        return (self.shift @ self.qk_direction.mT).mT.softmax(-1)
+        bias = self.weights.position_bias(self.n, self.length)
+        return ((self.shift @ self.qk_direction.mT).mT + bias).softmax(-1)
 
     @cached_property
     def log_content(self) -> Float[Tensor, "head vocab"]:
@@ -573,7 +576,10 @@ class LayerNormDecomposition(Decomposition):
 
     @cached_property
     def untrained(self) -> Bool[Tensor, " vocab"]:
-        return untrained_tokens(self.weights.embeddings(), self.tokenizer)
+        flags = untrained_tokens(self.weights.embeddings(), self.tokenizer)
+        if self.weights.padding >= 0:  # which no text holds
+            flags[self.weights.padding] = True
+        return flags
 
     @cached_property
     def readout(self) -> Readout:
@@ -591,7 +597,7 @@ class LayerNormDecomposition(Decomposition):
         return self.weights.n_sources(self.n)
 
     def sources(self, x: Texts) -> Int[Tensor, "*text source"]:
-        return crop(x, self.length, self.weights.d_vocab, self.n).to(self.weights.device)
+        return self.weights.crop(x, self.n)
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
         chosen = list(heads)
@@ -652,8 +658,9 @@ def attention_pattern(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Pat
     >>> torch.allclose(pattern[:, 99, :100], rows, atol=1e-4)
     True
     """
-    scores = weights.queries(tokens) @ weights.keys(tokens).mT  # head dest source
-    return attended(weights, scores / weights.attn_scale)
+    scores = weights.queries(tokens) @ weights.keys(tokens).mT / weights.attn_scale
+    bias = weights.position_bias(slice(len(tokens)), len(tokens))
+    return attended(weights, scores + bias)  # head dest source
 
 
 def approx_pattern(
@@ -697,7 +704,7 @@ def split_scores(
     scale = content_scale(weights, torch.arange(len(tokens), device=tokens.device), tokens)
     content = (q_E + q_pos_n) / (scale * weights.attn_scale)
     position = (q_pos - q_pos_n) / (shared_scale(weights, C)[: len(tokens)] * weights.attn_scale)
-    return content, position
+    return content, position + weights.position_bias(slice(len(tokens)), len(tokens))
 
 
 def split_values(

@@ -14,7 +14,6 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.checks import crop
 from ctxlib.decompose import Entries, Texts, qk_direction, queries_of
 from ctxlib.weights import LayerWeights, layer_norm
 
@@ -101,12 +100,11 @@ class ExactFromWeights(ExactLayer):
         return self.weights.W_V, self.weights.b_V
 
     def normalized_resid(self, x: Texts, at_n: bool = False) -> Residual:
-        w, length = self.weights, self.weights.n_sources(self.n)
-        x = crop(x, length, w.d_vocab, self.n).to(w.device)
-        W_pos = w.W_pos[self.n] if at_n else w.W_pos[:length]
+        w, x = self.weights, self.weights.crop(x, self.n)
+        W_pos = w.W_pos[self.n] if at_n else w.W_pos[: x.shape[-1]]
         return layer_norm(w.embeddings()[x] + W_pos, w.eps)
 
     def scores_from(self, x: Texts, resid: Residual) -> Entries:
         # the query meets W_K first: no key is formed
         direction = qk_direction(self.weights, queries_of(self.weights, resid[..., self.n, :]))
-        return direction @ resid.mT
+        return direction @ resid.mT + self.weights.position_bias(self.n, resid.shape[-2])

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.checks import as_index, check_index, check_kind, check_tokens, crop
-from ctxlib.models.loading import Encoder
+from ctxlib.models.loading import ENCODERS, Encoder, first_position
 from ctxlib.texts.vocabulary import token_id
 
 NO_MLP = "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
@@ -65,6 +65,8 @@ class LayerWeights:
     In an encoder (BERT) a query attends to `both_sides`, and because its LayerNorm stands behind
     the embeddings, the residual stream that the heads add to is normalised as well: gain and bias
     of that norm are folded into the matrices that read it, and kept in `skip_gain` and `skip_bias`.
+    MPNet adds to its scores a bias for each distance, `score_bias`. RoBERTa and MPNet give no
+    position to the token `padding`, which no text may hold (-1: none).
     `n_heads`, `d_model`, `d_head`, `n_ctx`, `d_vocab` and `n_neurons` are the sizes. Raises
     ValueError for values that are not finite.
 
@@ -94,6 +96,8 @@ class LayerWeights:
     both_sides: bool = False
     skip_gain: Float[Tensor, " d_model"] | None = None
     skip_bias: Float[Tensor, " d_model"] | None = None
+    score_bias: Float[Tensor, "head n_ctx n_ctx"] | None = None
+    padding: int = -1
 
     # ------------------------------------------------------------ constructors
 
@@ -146,14 +150,16 @@ class LayerWeights:
         decoder, and Equation 1 holds unchanged: the parts are read under GPT-2's names.
         """
         check_index("layer", layer, 1)
-        bert, attention = encoder.original_model, "encoder.layer.0.attention."
+        bert = encoder.original_model
         there = {name: t.float().cpu() for name, t in bert.state_dict().items()}
+        block, *places = ENCODERS[bert.config.model_type].split()
+        *of_heads, out, norm, into = (f"{block}.{place}" for place in places)
         names = {
             "ln_1": ["embeddings.LayerNorm"],
-            "attn.c_attn": [f"{attention}self.{kind}" for kind in ("query", "key", "value")],
-            "attn.c_proj": [f"{attention}output.dense"],
-            "ln_2": [f"{attention}output.LayerNorm"],
-            "mlp.c_fc": ["encoder.layer.0.intermediate.dense"],
+            "attn.c_attn": of_heads,
+            "attn.c_proj": [out],
+            "ln_2": [norm],
+            "mlp.c_fc": [into],
         }
         state = {  # GPT-2's matrices take their input first
             f"h.0.{name}.{kind}": torch.cat([there[f"{part}.{kind}"] for part in parts]).t()
@@ -161,18 +167,50 @@ class LayerWeights:
             for kind in ("weight", "bias")
         }
         words, wpe, kinds = (
-            there[f"embeddings.{kind}_embeddings.weight"]
-            for kind in ("word", "position", "token_type")
+            there.get(f"embeddings.{kind}_embeddings.weight", torch.zeros(1, 1))
+            for kind in ("word", "position", "token_type")  # DistilBERT has no types
         )
-        state |= {"wte.weight": words + kinds[0], "wpe.weight": wpe}
-        return replace(
+        first, score_bias = first_position(bert), None
+        state |= {"wte.weight": words + kinds[0], "wpe.weight": wpe[first:]}
+        if bert.config.model_type == "mpnet":
+            text = torch.empty(1, encoder.cfg.n_ctx, device=bert.device)
+            score_bias = bert.encoder.compute_position_bias(text)[0].cpu()
+        weights = replace(
             cls.from_state_dict(state, encoder.cfg.n_heads, eps=encoder.cfg.eps),
             tokenizer=encoder.tokenizer,
-            act_fn=bert.config.hidden_act,
+            act_fn=getattr(bert.config, "hidden_act", None) or bert.config.activation,
             both_sides=True,
             skip_gain=state["h.0.ln_1.weight"],
             skip_bias=state["h.0.ln_1.bias"],
+            score_bias=score_bias,
+            padding=first - 1,
         )
+        weights.check_encoder(bert, into)
+        return weights
+
+    def check_encoder(self, bert: Any, into: str) -> None:
+        """Raise ValueError unless the module `into`, the first of the encoder's MLP, gives the
+        pre-activations that follow from these weights.
+        """
+        probe = torch.arange(min(PROBED, self.d_vocab, self.n_ctx))
+        probe, held = probe[probe != self.padding], []
+        n = len(probe) - 1
+        module = bert.get_submodule(into)
+        hook = module.register_forward_hook(lambda module, given, out: held.append(out[0, n]))
+        bert(probe[None])
+        hook.remove()
+        scores = einsum(
+            self.queries(probe)[:, n], self.keys(probe), "head d, head pos d -> head pos"
+        )
+        rows = (scores / self.attn_scale + self.position_bias(n, n + 1)).softmax(-1)
+        by_token, rest = self.resid_without_heads(n)
+        resid = by_token[probe[n]] + rest + self.head_outputs(rows, probe).sum(0)
+        ours, own = self.pre_activations(resid), held[0].cpu()
+        if not (ours - own).abs().max() <= AGREES * own.abs().max():
+            raise ValueError(
+                "the first layer of this encoder does not compute what follows from its weights: "
+                "they alone would be wrong for this model"
+            )
 
     def check(self, model: Any) -> None:
         """Raise ValueError unless heads and MLP of the model read the normalised residual stream
@@ -397,7 +435,35 @@ class LayerWeights:
             n = length - 1
         self.position(n)
         check_index("position", n, length)
-        return crop(tokens, self.n_sources(n, length), self.d_vocab, n).to(self.device)
+        return self.crop(tokens, n, length)
+
+    def crop(
+        self, tokens: Int[Tensor, "*text pos"], n: int, length: int | None = None
+    ) -> Int[Tensor, "*text source"]:
+        """Return the tokens that n attends to in texts of `length` tokens, on the device of the
+        weights. Raises ValueError for shorter texts, for ids outside the vocabulary, and for the
+        padding token, behind which a text's positions would be others.
+
+        >>> weights.crop(tokens, n=99).shape
+        torch.Size([100])
+        """
+        x = crop(tokens, self.n_sources(n, length), self.d_vocab, n).to(self.device)
+        if (x == self.padding).any():
+            raise ValueError(
+                f"a text holds token {self.padding}, the padding, which this model gives no "
+                "position: leave it out"
+            )
+        return x
+
+    def position_bias(
+        self, n: int | slice, length: int
+    ) -> Float[Tensor, "head *dest source"] | float:
+        """Return what distances add to the scores of a query at n, or of several: 0 in most models.
+
+        >>> weights.position_bias(99, length=100)
+        0.0
+        """
+        return 0.0 if self.score_bias is None else self.score_bias[:, n, :length]
 
     def n_sources(self, n: int, length: int | None = None) -> int:
         """Return how many positions the query position n can attend to: n + 1, or in an encoder all

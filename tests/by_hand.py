@@ -67,9 +67,11 @@ def block_of(make_weights, case):
 
 
 def as_encoder(w):
-    """The same block with sources on both sides, behind a norm of its own."""
-    gain, bias = draw(2, w.d_model, seed=9)
-    return replace(w, both_sides=True, skip_gain=1 + gain, skip_bias=bias)
+    """The same block with sources on both sides, behind a norm of its own, and with a bias for each
+    distance.
+    """
+    (gain, bias), far = draw(2, w.d_model, seed=9), draw(w.n_heads, w.n_ctx, w.n_ctx, seed=8)
+    return replace(w, both_sides=True, skip_gain=1 + gain, skip_bias=bias, score_bias=far)
 
 
 def fix(weights, case):
@@ -120,6 +122,11 @@ def score(w, h, q, x):
     return float(q @ (x @ w.W_K[h])) / w.attn_scale
 
 
+def distance(w, h, n, i):
+    """What the distance from n to i adds to a score."""
+    return float(w.score_bias[h, n, i]) if w.both_sides else 0.0
+
+
 def value(w, h, x):
     return x @ w.W_V[h] + w.b_V[h]
 
@@ -131,7 +138,10 @@ def softmax(scores):
 
 def kernel(w, h, q, n, C):
     return softmax(
-        [score(w, h, q, positional_component(w, i, n, C)) for i in range(n_sources(w, n))]
+        [
+            score(w, h, q, positional_component(w, i, n, C)) + distance(w, h, n, i)
+            for i in range(n_sources(w, n))
+        ]
     )
 
 
@@ -155,7 +165,8 @@ def approx_resid(w, text, n, C):
 
 def approx_row(w, h, text, n, C):
     q = query(w, h, content_component(w, text[n], n))
-    return softmax([score(w, h, q, x) for x in approx_resid(w, text, n, C)])
+    resid = approx_resid(w, text, n, C)
+    return softmax([score(w, h, q, x) + distance(w, h, n, i) for i, x in enumerate(resid)])
 
 
 def shared(kernels):
@@ -179,7 +190,8 @@ def normalized_resid(w, text, n):
 def row(w, h, text, n):
     x = normalized_resid(w, text, n)
     q = query(w, h, x[n])
-    return softmax([float(q @ (v @ w.W_K[h] + w.b_K[h])) / w.attn_scale for v in x])
+    keys = [v @ w.W_K[h] + w.b_K[h] for v in x]
+    return softmax([float(q @ k) / w.attn_scale + distance(w, h, n, i) for i, k in enumerate(keys)])
 
 
 def head_outputs(w, text, n):

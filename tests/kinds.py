@@ -15,6 +15,7 @@ from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
 from transformers.pytorch_utils import Conv1D
 
 import ctxlib as cx
+from ctxlib.models.loading import ENCODERS
 
 EPS = 0.3  # where a config has it by a name of its own: large enough to be seen
 SIZES = {
@@ -65,8 +66,14 @@ PARTS = {
     "olmo2": "model.layers self_attn.o_proj mlp mlp.gate_proj mlp.down_proj model.norm",
     "glm4": "model.layers self_attn.o_proj post_attention_layernorm mlp.gate_up_proj "
     "mlp.down_proj model.norm",
-    "bert": "encoder.layer attention.output.dense attention.output.LayerNorm intermediate.dense "
-    "output.dense none",
+    **dict.fromkeys(
+        ("bert", "roberta", "xlm-roberta", "camembert"),
+        "encoder.layer attention.output.dense attention.output.LayerNorm intermediate.dense "
+        "output.dense none",
+    ),
+    "distilbert": "transformer.layer attention.out_lin sa_layer_norm ffn.lin1 ffn.lin2 none",
+    "mpnet": "encoder.layer attention.attn.o attention.LayerNorm intermediate.dense output.dense "
+    "none",
 }
 #: The normalisation behind the heads, where there is one.
 BEHIND = {
@@ -77,7 +84,7 @@ BEHIND = {
 
 def family(architecture):
     """The class that transformers runs it by."""
-    return AutoModel if architecture == "bert" else AutoModelForCausalLM
+    return AutoModel if architecture in (*ENCODERS, "modernbert") else AutoModelForCausalLM
 
 
 def drawn(architecture, **options):
@@ -101,6 +108,7 @@ MULTIPLIERS = {
     "logits_scaling": 8.0,
 }  # fmt: skip
 WINDOWS = {"attention_types": [[["global", "local", "local"], 1]], "window_size": 8}
+PADDED = {"layer_norm_eps": EPS, "pad_token_id": 4, "max_position_embeddings": 37}
 OPT = {"ffn_dim": 40, "word_embed_proj_dim": 24, "pad_token_id": 1}
 KINDS = {
     "GPT-2": kind("gpt2", n_inner=40, layer_norm_epsilon=EPS),
@@ -119,6 +127,11 @@ KINDS = {
 #: What differs from these in one place only, and is held against transformers in that.
 VARIANTS = {
     "BERT": kind("bert", layer_norm_eps=EPS),
+    "RoBERTa": kind("roberta", **PADDED),
+    "XLM-RoBERTa": kind("xlm-roberta", **PADDED),
+    "CamemBERT": kind("camembert", **PADDED),
+    "DistilBERT": kind("distilbert", hidden_dim=40),
+    "MPNet": kind("mpnet", max_position_embeddings=34, layer_norm_eps=EPS),
     "GPT-2, scores by layer": kind("gpt2", scale_attn_by_inverse_layer_idx=True),
     "GPT-2, one head": kind("gpt2", num_attention_heads=1, n_inner=5),
     "BigCode": kind("gpt_bigcode"),  # one head's keys and values for all

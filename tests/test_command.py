@@ -76,7 +76,7 @@ def test_a_models_neurons_in_one_command(tmp_path, capsys):
     assert "<title>mini</title>" in page and not re.search(r'(?:src|href)="?https?:', page)
 
 
-@pytest.mark.parametrize("kind", ["GPT-2", "NeoX, parallel", "Llama", "stored layer"])
+@pytest.mark.parametrize("kind", ["GPT-2", "NeoX, parallel", "Llama", "MPNet", "stored layer"])
 def test_ones_own_folders_are_the_labels(tmp_path, ran, two_labels, of_kind, tiny_weights, kind):
     """Of the tables and of the page, and of what calibrates."""
     if alone := kind == "stored layer":

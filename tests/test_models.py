@@ -143,11 +143,12 @@ def test_a_damaged_or_unknown_gguf_file_is_one_clear_line(llama, tmp_path, conte
 # ---------------------------------------------------------------- encoders
 
 
-@pytest.mark.parametrize("family", [transformers.BertModel, transformers.BertForMaskedLM])
+@pytest.mark.parametrize("family", ["BertModel", "BertForMaskedLM", "RobertaForMaskedLM"])
 def test_an_encoder_comes_as_transformers_runs_it(make_folder, family):
-    folder = make_folder(family(transformers.BertConfig(**SIZES)), seed=3)
+    made = getattr(transformers, family)
+    folder = make_folder(made(made.config_class(**SIZES)), seed=3)
     encoder, tokens = cx.load(folder), torch.arange(9)[None]
-    plain = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+    plain = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     found = encoder.original_model(tokens, output_attentions=True)
     assert torch.equal(found.last_hidden_state, plain(tokens).last_hidden_state)
     assert len(found.attentions) == encoder.cfg.n_layers == 3

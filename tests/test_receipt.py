@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 from gguf import RopeScalingType
-from kinds import GROUPED, KINDS, LLAMA, as_gguf, drawn
+from kinds import GROUPED, KINDS, LLAMA, VARIANTS, as_gguf, drawn
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, normalizers
 
@@ -182,6 +182,15 @@ def test_a_model_in_memory_is_taken_as_its_folder_is(make_folder):
     assert (found.source, found.files, model.receipt.files) == ("a model in memory", (), ())
     with pytest.raises(TypeError, match=r"cx\.load\(model, tokenizer=tokenizer\)"):
         cx.load(own)
+
+
+def test_an_encoder_in_memory_may_have_a_head(toy_tokenizer):
+    """RoBERTa's table has rows that no text reaches."""
+    config = VARIANTS["RoBERTa"].make().config
+    config.name_or_path = "a/toy"
+    model = cx.load(transformers.RobertaForMaskedLM(config), tokenizer=toy_tokenizer)
+    assert model.cfg.n_ctx == cx.LayerWeights.of(model).n_ctx == 32
+    assert model.receipt.positions.endswith("32 of them")
 
 
 def test_a_session_in_double_precision_loads_a_model_in_single(tiny_folder):

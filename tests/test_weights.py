@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 from by_hand import draw_texts
+from kinds import VARIANTS
 from safetensors.torch import load_file
 from transformer_lens.model_bridge import TransformerBridge
 
 import ctxlib as cx
 from ctxlib.models import MINI
+from ctxlib.models.loading import ENCODERS
 
 TENSORS = ("W_E", "W_pos", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "W_in", "b_in")
 
@@ -55,6 +57,18 @@ def test_weights_that_the_model_does_not_compute_with_are_refused(tiny, tiny_wei
         replace(tiny_weights, **{part: 2 * getattr(tiny_weights, part)}).check(tiny)
 
 
+@pytest.mark.parametrize("kind", ["RoBERTa", "DistilBERT", "MPNet"])
+def test_an_encoder_that_computes_something_else_is_refused(make_folder, kind):
+    """Here a block reads something beside the embeddings."""
+    encoder = cx.load(make_folder(VARIANTS[kind].make(), seed=4))
+    block = ENCODERS[encoder.original_model.config.model_type].split()[0]
+    encoder.original_model.get_submodule(block).register_forward_pre_hook(
+        lambda _, given: (given[0] + 1, *given[1:])
+    )
+    with pytest.raises(ValueError, match="does not compute what follows from its weights"):
+        cx.LayerWeights.of(encoder)
+
+
 @pytest.mark.parametrize("kind", ["GPT-2", "Qwen2", "Bloom"])
 def test_value_biases_that_were_folded_away_are_noticed(of_kind, kind):
     """A model in memory, as TransformerLens folds it if it is asked to, and by default."""
@@ -71,6 +85,23 @@ def test_value_biases_that_were_folded_away_are_noticed(of_kind, kind):
     for ask in (exact, cx.lookups.next_token_neurons):
         with pytest.raises(ValueError, match=r"folded into b_O: .*biases=False\)$"):
             ask(default)
+
+
+@pytest.mark.parametrize("kind", ["RoBERTa", "MPNet"])
+def test_padding_in_a_text_is_refused_where_it_has_no_position(of_kind, kind):
+    """Transformers gives what stands behind it the positions that it would have without it."""
+    case = of_kind(kind)
+    weights, padding = cx.LayerWeights.of(case.model), case.plain.config.pad_token_id
+    text = torch.tensor([0, 7, 262, padding, 9, 5])
+    embed, without = case.plain.embeddings, text[text != padding]
+    assert torch.equal(embed(text[None])[:, 4:], embed(without[None])[:, 3:])
+    fixed = cx.fix_query(weights, n=3, token=262)
+    fixed.exact.rows(without := torch.cat([without, without]))
+    text = torch.cat([text, without])
+    for call in (weights.keys, fixed.exact.rows, fixed.decomposition.rows, fixed.head_outputs):
+        with pytest.raises(ValueError, match=f"a text holds token {padding}, the padding"):
+            call(text)
+    assert fixed.decomposition.untrained[padding]
 
 
 # ---------------------------------------------------------------- numbers that are refused

@@ -43,6 +43,20 @@ READ = {
     "output_loading_info": True, "ignore_mismatched_sizes": True,  # they are reported, all of them
 }  # fmt: skip
 
+#: Where transformers keeps an encoder's first layer: the block; in it queries, keys and values, the
+#: way out of the heads, the norm behind them, the way into the MLP.
+ENCODERS = {
+    **dict.fromkeys(
+        ("bert", "roberta", "xlm-roberta", "camembert"),
+        "encoder.layer.0 attention.self.query attention.self.key attention.self.value "
+        "attention.output.dense attention.output.LayerNorm intermediate.dense",
+    ),
+    "distilbert": "transformer.layer.0 attention.q_lin attention.k_lin attention.v_lin "
+    "attention.out_lin sa_layer_norm ffn.lin1",
+    "mpnet": "encoder.layer.0 attention.attn.q attention.attn.k attention.attn.v attention.attn.o "
+    "attention.LayerNorm intermediate.dense",
+}
+
 
 @dataclass(frozen=True)
 class Encoder:
@@ -82,8 +96,9 @@ def load(
     model that `make models` has fetched (`cx.models.real_models()`). Value biases stay with their
     heads, so that a head's output is all its own. Only safetensors and GGUF are read, in float32,
     and no code that comes with a model is run. Before anything is downloaded, a line says what and
-    whereto. An encoder of BERT's kind comes as an `Encoder`, as transformers runs it. A model of
-    transformers in memory is copied, and needs its `tokenizer` beside it.
+    whereto. An encoder whose positions are learned and added (`cx.models.loading.ENCODERS`) comes
+    as an `Encoder`, as transformers runs it. A model of transformers in memory is copied, and needs
+    its `tokenizer` beside it.
 
     `model.receipt` says what was read of which files, what was left, and which token begins a text
     (`cx.models.receipt`). The model is folded: the hidden states of `model.original_model` are no
@@ -150,13 +165,16 @@ def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
         )
     hf_model.register_forward_pre_hook(bring_tokens, with_kwargs=True)
     hf_model.requires_grad_(False).to(place)  # the bridge leaves a model where it is
+    encoder = is_encoder(hf_model.config, source)
+    skipped = first_position(hf_model) if encoder else 0
     first = "no token: give ids" if begin is None else f"{tokenizer.decode([begin])!r} ({why})"
     receipt = Receipt(
         source, found.files, found.dtype, len([*hf_model.parameters()]), found.left,
-        positions_of(hf_model.config), first, vocabulary_of(tokenizer, hf_model.config.vocab_size),
+        positions_of(hf_model.config, skipped), first,
+        vocabulary_of(tokenizer, hf_model.config.vocab_size),
     )  # fmt: skip
-    if is_encoder(hf_model.config, source):
-        return Encoder(hf_model, tokenizer, sizes(hf_model.config, source, place), receipt)
+    if encoder:
+        return Encoder(hf_model, tokenizer, sizes(hf_model, source, place), receipt)
     if begin not in (None, tokenizer.bos_token_id):
         tokenizer.bos_token = tokenizer.convert_ids_to_tokens(begin)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
@@ -203,12 +221,12 @@ def in_memory(hf_model: Any, tokenizer: Any, layers: int | None) -> Read:
         )
     if layers is not None:
         raise ValueError("layers is for files: a model in memory is taken whole")
-    copied = deepcopy(hf_model).float()
+    source = hf_model.config.name_or_path or "a model in memory"
+    encoder = is_encoder(hf_model.config, source)
+    copied = deepcopy(hf_model.base_model if encoder else hf_model).float()
     copied.set_attn_implementation("eager")
     dtype = str(hf_model.dtype).removeprefix("torch.")
-    return Read(
-        hf_model.config.name_or_path or "a model in memory", copied, deepcopy(tokenizer), dtype
-    )
+    return Read(source, copied, deepcopy(tokenizer), dtype)
 
 
 def fold(model: TransformerBridge) -> None:
@@ -237,12 +255,21 @@ def has_heads_and_neurons(block: Any) -> bool:
     return [weight.ndim for weight in weights] == [3, 3, 2, 2]
 
 
-def sizes(config: Any, source: str, place: torch.device) -> SimpleNamespace:
+def first_position(encoder: Any) -> int:
+    """Return the row of an encoder's table of positions that a text begins at: in RoBERTa's kind
+    the rows up to the padding token's id are not a text's.
+    """
+    return getattr(encoder.embeddings, "padding_idx", -1) + 1
+
+
+def sizes(encoder: Any, source: str, place: torch.device) -> SimpleNamespace:
     """Return what TransformerLens's `cfg` would say of an encoder."""
+    config, positions = encoder.config, encoder.config.max_position_embeddings
     return SimpleNamespace(
         model_name=source, n_layers=config.num_hidden_layers, n_heads=config.num_attention_heads,
         d_model=config.hidden_size, d_head=config.hidden_size // config.num_attention_heads,
-        d_vocab=config.vocab_size, n_ctx=config.max_position_embeddings, eps=config.layer_norm_eps,
+        d_vocab=config.vocab_size, n_ctx=positions - first_position(encoder),
+        eps=encoder.embeddings.LayerNorm.eps,
         positional_embedding_type="standard", device=str(place),
     )  # fmt: skip
 
@@ -278,7 +305,9 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
             config.layer_types = kinds[:layers]
     kind: Any = transformers.AutoModelForCausalLM
     if is_encoder(config, source):
-        kind, options = transformers.AutoModel, options | {"add_pooling_layer": False}
+        kind = transformers.AutoModel
+        if config.model_type != "distilbert":  # which never has one
+            options["add_pooling_layer"] = False
     with reading(source):
         hf_model, report = kind.from_pretrained(where, config=config, **READ, **options)
         if held:  # AutoTokenizer would read all of the file's words twice
@@ -374,7 +403,7 @@ def reading(source: str) -> Iterator[None]:
 
 
 def is_encoder(config: Any, source: str) -> bool:
-    """Say whether this is an encoder of BERT's kind, whose positions are learned and added.
+    """Say whether this is one of the `ENCODERS`, whose positions are learned and added.
 
     Raises ValueError for any other encoder, and for encoder-decoders.
     """
@@ -383,10 +412,11 @@ def is_encoder(config: Any, source: str) -> bool:
     masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
     if not both and (not masked or getattr(config, "is_decoder", False)):
         return False
-    if both or config.model_type != "bert" or positions != "absolute":
+    if both or config.model_type not in ENCODERS or positions != "absolute":
         raise ValueError(
-            f"{source} is not a decoder: encoder-decoders such as T5 are not read here, and of "
-            "encoders BERT's kind alone; chapter 11 treats T5's kind of positions"
+            f"{source} is not a decoder but of the kind {config.model_type}: encoder-decoders such "
+            f"as T5 are not read here, and of encoders only {', '.join(ENCODERS)}, whose positions "
+            "are learned and added to the embeddings; chapter 11 treats other positions"
         )
     return True
 

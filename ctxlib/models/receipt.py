@@ -87,8 +87,9 @@ def files_of(source: str) -> tuple[Path, ...]:
     return tuple(sorted({file for name in FILES for file in place.glob(name)}))
 
 
-def positions_of(config: Any) -> str:
-    """Return in words which positions a configuration says, and how they are scaled.
+def positions_of(config: Any, skipped: int = 0) -> str:
+    """Return in words which positions a configuration says, and how they are scaled; learned ones
+    without the first rows of their table that are `skipped`.
 
     >>> cx.models.receipt.positions_of(model.original_model.config)
     'learned, added to the embeddings, 512 of them'
@@ -105,7 +106,9 @@ def positions_of(config: Any) -> str:
         return f"rotary, the first {config.rotary_dim} of each head{seen}"
     if getattr(config, "alibi", False) or config.model_type in ("bloom", "mpt"):
         return "ALiBi"
-    return f"learned, added to the embeddings, {config.max_position_embeddings} of them{seen}"
+    count = config.max_position_embeddings - skipped
+    biased = ", and a bias on the scores by distance" if config.model_type == "mpnet" else ""
+    return f"learned, added to the embeddings, {count} of them{biased}{seen}"
 
 
 def vocabulary_of(tokenizer: Any, d_vocab: int) -> str:
