@@ -126,7 +126,7 @@ models: $(READY) ## fetch real models, 1.3 GB, or one of qwen, smollm2, minilm: 
 	@$(BIN)/python tools/fetch_models.py $(NAME)
 
 # llama.cpp's own server, from the sources that come with llama-cpp-python: it knows structured outputs, its Python one does not.
-# Beside it, chapter 14 asks it with OPENAI_BASE_URL=http://127.0.0.1:8081/v1, OPENAI_API_KEY=none and its parameter CHAT = "qwen":
+# Beside it, chapter 16 asks it with OPENAI_BASE_URL=http://127.0.0.1:8081/v1, OPENAI_API_KEY=none and its parameter CHAT = "qwen":
 # eleven cases take twenty to thirty minutes on one core.
 LLAMA := build/llama
 endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:8081/v1; needs cmake and a C++ compiler
@@ -141,10 +141,10 @@ endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:
 	-m "$$($(BIN)/python -c 'from ctxlib.files import kept_folder; print(next(kept_folder("qwen").glob("*.gguf")))')"
 
 # The layers of real models that are fetched, and what chapters show of runs, where there are any.
-evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=07_british
+evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=09_british
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/store_layers.py $(NAME))
-	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),00_welcome 02_keys 06_real_model 07_british \
-	09_evaluation 10_causal 11_families 12_depth 13_lookups F_local $(if $(wildcard $(or $(WORK),build/runs)),E_training)) \
+	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),00_welcome 02_keys 08_real_model 09_british \
+	11_evaluation 12_causal 13_families 14_depth 15_lookups F_local $(if $(wildcard $(or $(WORK),build/runs)),E_training)) \
 	--work "$(or $(WORK),build/runs)"
 
 address: ## move the repository, in every file that names it: make address URL=https://github.com/owner/name

@@ -51,11 +51,13 @@ An evaluation that was finished and is asked for again, with its checkpoint, tak
 time of the first: it is read from its file. The denominators of all texts are kept, a number
 for each head.
 
-A million such texts were read once by hand (`benchmarks/texts.py --count 1000000`, 24 November
-2026; these numbers are typed). One process, killed half-way, went on from its checkpoint: 243 s for
-the second half, at most 583 MiB, 5 more than before it read the first. A local Dask cluster of two
-workers, on two cores which one process already uses, saved next to nothing (468 s against about
-486, twice the second half); the table is the same to the last digit, and workers were not measured.
+A million such texts were read once by hand (`benchmarks/texts.py --count 1000000`, 29 November
+2026; these numbers are typed). One process was killed half-way and went on from its checkpoint: 130
+s for the second half, and at most 591 MiB. A local Dask cluster of two workers lost one of them
+half-way, and another took its place. It was done after 430 s, on two cores that were busy with
+other work as well; the two that ran at the end held 526 MiB at most, and the table is that of the
+one process to the last digit. On one machine a cluster saves no time, because one process uses both
+cores.
 
 On a GPU, an NVIDIA H100, `cx.evaluate` read 20,000 texts of 512 ids on `mini` at 13,600 texts per
 second (26 November 2026, by hand, torch 2.11.0; typed too). On 2,000 texts no number of the GPU's

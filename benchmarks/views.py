@@ -40,9 +40,9 @@ PAGES = {
     "rows, chapter 2": "book/02_keys.html#turn-it",
     "kernels, chapter 3": "book/03_kernels.html#turn-it",
     "denominators, chapter 4": "book/04_denominators.html#turn-it",
-    "neuron explorer, chapter 8": "book/08_neurons.html#turn-it",
-    "positions, chapter 11": "book/11_families.html#turn-it",
-    "look-ups, chapter 13": "book/13_lookups.html#turn-it",
+    "neuron explorer, chapter 6": "book/06_neurons.html#turn-it",
+    "positions, chapter 13": "book/13_families.html#turn-it",
+    "look-ups, chapter 15": "book/15_lookups.html#turn-it",
     "neuron explorer, its page": "book/explorer.html",
     "live reader, its page": "book/reader.html",
 }

@@ -46,7 +46,7 @@ PARAGRAPH = (
     "smell of mould, the theatre with its catalogue of plays. He apologised for his humour, and we "
     "realised that the centre of the town had not been organised for visitors."
 )
-NEURON = 6419  # found in chapter 7
+NEURON = 6419  # found in chapter 9
 FULL = 0.5  # has the full shade
 
 
@@ -61,7 +61,7 @@ def run_on(file, sum_of):
     """What the model itself makes of both: what its stable heads add to the neuron's gate at each
     token, and the gate."""
     fixed = cx.fix_query("qwen")
-    texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), 250)  # as in chapter 7
+    texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), 250)  # as in chapter 9
     study = cx.study(fixed, texts, or_all=True)
     model = cx.load("qwen", layers=1).original_model.model
     layer = model.layers[0]
@@ -205,7 +205,7 @@ display(
 
 # %% [markdown]
 r"""
-[Chapter 7](07_british) puts this neuron to tests that were set before they were run, and asks whether Qwen makes use of it.
+[Chapter 9](09_british) puts this neuron to tests that were set before they were run, and asks whether Qwen makes use of it.
 
 The prediction for words that you type is computed on this page: from two numbers for each head and each token of Qwen's vocabulary (how much attention the token draws, and what it adds), and for each head one curve over how far back a token stands. The weights give
 all of them; one more number, the scale that LayerNorm divides by, comes from one page of other text. The model does not run here, so its ribbon ends where a text is changed.
@@ -219,7 +219,7 @@ It is Alex Gibson's, and was published for GPT-2 small {cite}`gibson2025decompos
 3. The kernel shows how far back a head looks: some look at the last token, others over the whole text ([chapter 3](03_kernels)).
 4. In a head that looks over the whole text the denominator is an average over many tokens. It varies little from text to text, so that one page may stand for all, at a cost that can be measured ([chapter 4](04_denominators)).
 5. Then each token of the vocabulary adds a fixed amount to each neuron, and a text tells a neuron the sum of these, weighted by the kernel ([chapter 5](05_circuit)).
-6. So neurons that know a context can be found from the weights and that page: sort each neuron's tokens by what they add, and read both ends of the list ([chapter 8](08_neurons)).
+6. So neurons that know a context can be found from the weights and that page: sort each neuron's tokens by what they add, and read both ends of the list ([chapter 6](06_neurons)).
 
 ## The models
 """
@@ -242,7 +242,7 @@ pd.DataFrame.from_dict(
 
 # %% [markdown]
 """
-None of them was tuned to suit the method, and none is GPT-2 small. Chapters 1 to 5 and 8 to 14 compute everything on `mini`, and say beside it what the others do.
+None of them was tuned to suit the method, and none is GPT-2 small. Chapters 1 to 6 and 11 to 16 compute everything on `mini`, and say beside it what the others do.
 
 ## The chapters
 
@@ -255,15 +255,15 @@ Each opens with its answer.
 | [Chapter 3](03_kernels) | How far back does a head look? |
 | [Chapter 4](04_denominators) | Why do denominators hold still, and what does pretending cost? |
 | [Chapter 5](05_circuit) | What do the stable heads say together? |
-| [Chapter 6](06_real_model) | One minute with a real model |
-| [Chapter 7](07_british) | Is there a British neuron? |
-| [Chapter 8](08_neurons) | Which neurons know the context? |
-| [Chapter 9](09_evaluation) | How good is it, and what limits it? |
-| [Chapter 10](10_causal) | Does the model use it? |
-| [Chapter 11](11_families) | What if positions are elsewhere? |
-| [Chapter 12](12_depth) | What of deeper layers? |
-| [Chapter 13](13_lookups) | Which head wakes this neuron? |
-| [Chapter 14](14_explanations) | Can a sentence predict a head? |
+| [Chapter 6](06_neurons) | Which neurons know the context? |
+| [Chapter 8](08_real_model) | One minute with a real model |
+| [Chapter 9](09_british) | Is there a British neuron? |
+| [Chapter 11](11_evaluation) | How good is it, and what limits it? |
+| [Chapter 12](12_causal) | Does the model use it? |
+| [Chapter 13](13_families) | What if positions are elsewhere? |
+| [Chapter 14](14_depth) | What of deeper layers? |
+| [Chapter 15](15_lookups) | Which head wakes this neuron? |
+| [Chapter 16](16_explanations) | Can a sentence predict a head? |
 | [Appendix A](A_scale) | Where does Equation 1 err? |
 | [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? |
 | [Appendix C](C_certificates) | Can the weights alone promise a steady head? |
@@ -279,6 +279,6 @@ finding is computed, and computed again when the book is built.
 To run a chapter, open it in Colab with the rocket at the top of its page; to run it on GPT-2 itself or on a model of yours, set `MODEL` there. What a symbol means is on the [notation](notation)
 page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and to have met a transformer before.
 
-The derivations of the method are those of *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. Chapters 13 and 14 follow *Interpreting Context Look-ups in
+The derivations of the method are those of *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. Chapters 15 and 16 follow *Interpreting Context Look-ups in
 Transformers* {cite}`neo2024interpreting`. The worked steps, the code, the model `mini` and the texts are the book's own.
 """

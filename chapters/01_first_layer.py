@@ -478,7 +478,7 @@ display(
 The equations hold for any model that adds a learned position to its token embeddings and normalises the sum. They do not hold
 
 - **in later layers**, where the stream at a position also contains what earlier layers wrote there;
-- **for rotary or relative positions**, which never enter the stream; [chapter 11](11_families) treats them.
+- **for rotary or relative positions**, which never enter the stream; [chapter 13](13_families) treats them.
 
 One thing is a convention: every text begins with BOS, as in training. It takes some attention, the grey part of the bars.
 
@@ -537,7 +537,7 @@ cb.ledger(
 
 # %% [markdown]
 r"""
-**On real models**, kept from [chapter 6](06_real_model): how many heads read a text as a whole (*stable*, [chapter 4](04_denominators)), and who speaks: the share of these heads together. The rest is said by the others, most of them local. In `mini` all heads are stable.
+**On real models**, kept from [chapter 8](08_real_model): how many heads read a text as a whole (*stable*, [chapter 4](04_denominators)), and who speaks: the share of these heads together. The rest is said by the others, most of them local. In `mini` all heads are stable.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -432,7 +432,7 @@ r"""
 
 - **A token with a large score, at a position with a long embedding.** BOS at 0 is one: where a head attends much to it, its own key is the better one.
 - **A constant from the wrong tokens.** $C$ is a median over the vocabulary, and texts are made of its frequent tokens, which are shorter. So it is too large. The claims below find it too small in the middle of the heads, for in heads that say next to nothing a large $C$ makes up for BOS ([appendix A](A_scale)).
-- **No position vector.** Rotary positions and ALiBi add none. [Chapter 11](11_families) splits scores there, and not keys.
+- **No position vector.** Rotary positions and ALiBi add none. [Chapter 13](13_families) splits scores there, and not keys.
 
 ## Turn it
 
@@ -533,7 +533,7 @@ cb.ledger(
 
 # %% [markdown]
 r"""
-**On real models**, kept from [chapter 6](06_real_model): TV of the heads that read a text as a whole (*stable*, [chapter 4](04_denominators)), weighted by variance share. Of MiniLM's these are nine; the figure above has all twelve. Qwen and SmolLM2 turn queries and keys, and their split is that of [chapter 11](11_families).
+**On real models**, kept from [chapter 8](08_real_model): TV of the heads that read a text as a whole (*stable*, [chapter 4](04_denominators)), weighted by variance share. Of MiniLM's these are nine; the figure above has all twelve. Qwen and SmolLM2 turn queries and keys, and their split is that of [chapter 13](13_families).
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -255,7 +255,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Here are the kernels of five first layers. Those of GPT-2 small ship with this book, those of Qwen, SmolLM2 and MiniLM are in their stored layers ([chapter 6](06_real_model) introduces these models, and [chapter 11](11_families) says what a kernel is where positions turn queries and keys).
+Here are the kernels of five first layers. Those of GPT-2 small ship with this book, those of Qwen, SmolLM2 and MiniLM are in their stored layers ([chapter 8](08_real_model) introduces these models, and [chapter 13](13_families) says what a kernel is where positions turn queries and keys).
 """
 
 # %%

@@ -493,7 +493,7 @@ display(
 
 # %% [markdown]
 r"""
-Head 3 is why a stable head must cover more than 40 tokens: the hand example, too, has 0.7 of its kernel on the destination. Five of Qwen's heads cover a single token ([chapter 6](06_real_model)).
+Head 3 is why a stable head must cover more than 40 tokens: the hand example, too, has 0.7 of its kernel on the destination. Five of Qwen's heads cover a single token ([chapter 8](08_real_model)).
 
 ## What breaks it
 
@@ -677,7 +677,7 @@ cb.ledger(
 
 # %% [markdown]
 r"""
-**On real models**, kept from [chapter 6](06_real_model), over the stable heads and weighted by variance share:
+**On real models**, kept from [chapter 8](08_real_model), over the stable heads and weighted by variance share:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

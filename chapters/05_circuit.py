@@ -64,7 +64,7 @@ cb.figures.path(
 
 # %% [markdown]
 r"""
-This chapter adds up the stable heads of [chapter 4](04_denominators). In `mini` these are all eight, though two of them say 92% of what differs between texts. One page of prose calibrates, a passage of the book. Half B of the held-out texts judges; half A is for what has to be fitted. Judged are the 100 neurons that single tokens can move farthest, by weights alone ([chapter 8](08_neurons)).
+This chapter adds up the stable heads of [chapter 4](04_denominators). In `mini` these are all eight, though two of them say 92% of what differs between texts. One page of prose calibrates, a passage of the book. Half B of the held-out texts judges; half A is for what has to be fitted. Judged are the 100 neurons that single tokens can move farthest, by weights alone ([chapter 6](06_neurons)).
 
 ## Three tokens by hand
 
@@ -365,7 +365,7 @@ cb.finding(
 
 # %% [markdown]
 r"""
-So read the circuit for the order of texts and not for their amounts. Where the amounts go is shown with the costs, below. In real models ([chapter 6](06_real_model) has measured it on their 100 strongest neurons; the brackets hold the wider of two 95% intervals, had other documents been read, or had another page calibrated; SmolLM2's FVU is chapter 6's subject):
+So read the circuit for the order of texts and not for their amounts. Where the amounts go is shown with the costs, below. In real models ([chapter 8](08_real_model) has measured it on their 100 strongest neurons; the brackets hold the wider of two 95% intervals, had other documents been read, or had another page calibrated; SmolLM2's FVU is chapter 8's subject):
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -528,7 +528,7 @@ display(
 
 # %% [markdown]
 r"""
-Made together, they do more than alone; so two constants per neuron, a level and a slope, mend most of it. Equation 1 for the keys, on which the chapters before spent most care, costs next to nothing alone. [Chapter 9](09_evaluation) takes the costly ones away.
+Made together, they do more than alone; so two constants per neuron, a level and a slope, mend most of it. Equation 1 for the keys, on which the chapters before spent most care, costs next to nothing alone. [Chapter 11](11_evaluation) takes the costly ones away.
 
 ## What breaks it
 
@@ -675,7 +675,7 @@ r"""
 3. The kernel shows how far back a head looks: some look at the last token, others over the whole text ([chapter 3](03_kernels)).
 4. In a head that looks over the whole text the denominator is an average over many tokens. It varies little from text to text, so that one page may stand for all, at a cost that can be measured ([chapter 4](04_denominators)).
 5. Then each token of the vocabulary adds a fixed amount to each neuron, and a text tells a neuron the sum of these, weighted by the kernel ([chapter 5](05_circuit)).
-6. So neurons that know a context can be found from the weights and that page: sort each neuron's tokens by what they add, and read both ends of the list ([chapter 8](08_neurons)).
+6. So neurons that know a context can be found from the weights and that page: sort each neuron's tokens by what they add, and read both ends of the list ([chapter 6](06_neurons)).
 
 As code, where the page is simply the first of the book's passages:
 """

@@ -521,7 +521,7 @@ display(
 
 # %% [markdown]
 r"""
-Each row takes away a part: mostly the constant from the wrong tokens (a place's mean length holds the angle's, too), that tokens differ in length, that they are not at right angles to places. What is left is the content half's, which has the token's length at $n$ and not at $i$. (In another order the parts would be other ones.) All this is in the middle of a text. Early in it BOS draws more, and there it is nearly the whole error ([chapter 10](10_causal), which reads its value exactly too). The book goes on with Equation 1 as published, so that its numbers can be held against the paper's.
+Each row takes away a part: mostly the constant from the wrong tokens (a place's mean length holds the angle's, too), that tokens differ in length, that they are not at right angles to places. What is left is the content half's, which has the token's length at $n$ and not at $i$. (In another order the parts would be other ones.) All this is in the middle of a text. Early in it BOS draws more, and there it is nearly the whole error ([chapter 12](12_causal), which reads its value exactly too). The book goes on with Equation 1 as published, so that its numbers can be held against the paper's.
 
 ## One distance, several numbers
 
@@ -530,7 +530,7 @@ The book gives the TV of this model more than once, and not always with the same
 
 # %% tags=["hide-input", "nbval-check-output"]
 own = torch.stack([text.tokens[: n + 1] for text in study.texts])  # with their own tokens at n
-two = cx.fit_additive(model, study.texts, n, TOKEN)  # chapter 11's split, of any decoder
+two = cx.fit_additive(model, study.texts, n, TOKEN)  # chapter 13's split, of any decoder
 of_rows = {
     f"Equation 1, asked by {TOKEN!r} (2, 3, 6, A, E)": (cx.attention_rows(weights, X, n), published.softmax(-1)),
     "Equation 1, asked by the text's own token (2, ledger)": (cx.attention_rows(weights, own, n), cx.approx_rows(weights, own, n)),

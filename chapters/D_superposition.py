@@ -60,7 +60,7 @@ print(f"{study}; {weights.n_neurons} neurons\ncalibrated on {study.calibration_t
 
 # %% [markdown]
 r"""
-[Chapter 8](08_neurons) found that random mixtures of neurons sort texts by subject as well as neurons do. So what does it mean that a neuron *has* a subject, and why do some have two that nobody would put together? A usual answer is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Here that can be tested, for the heads' summary is simple: the kernel's average of one vector a token.
+[Chapter 6](06_neurons) found that random mixtures of neurons sort texts by subject as well as neurons do. So what does it mean that a neuron *has* a subject, and why do some have two that nobody would put together? A usual answer is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Here that can be tested, for the heads' summary is simple: the kernel's average of one vector a token.
 
 ## A neuron with two subjects
 

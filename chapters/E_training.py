@@ -54,7 +54,7 @@ print(study)
 
 # %% [markdown]
 r"""
-All chapters looked at one trained model. Training begins with random weights, and a **seed** says which. Three models here share all but the seed: architecture, text, its order, optimiser, and 10 million tokens. *Base* is seed 0, the twin of [chapter 11](11_families) with learned positions, which ships with the book; `mini` is seed 0 as well, and read five times as much. Of seeds 1 and 2 the book keeps what was measured, with checksums of the weights; base is computed again on this page.
+All chapters looked at one trained model. Training begins with random weights, and a **seed** says which. Three models here share all but the seed: architecture, text, its order, optimiser, and 10 million tokens. *Base* is seed 0, the twin of [chapter 13](13_families) with learned positions, which ships with the book; `mini` is seed 0 as well, and read five times as much. Of seeds 1 and 2 the book keeps what was measured, with checksums of the weights; base is computed again on this page.
 
 ## Three first layers
 
@@ -117,7 +117,7 @@ cb.finding("Computed again on this page, base is what was kept of it.", holds=bo
 r"""
 ## Is a neuron found again?
 
-These facts do not hang on the seed. What of single neurons? Neuron 298 of one seed is not neuron 298 of another: their order means nothing. So for each neuron we look for the most similar one in the other model. Write $c_j(t)$ for what token $t$ adds to neuron $j$ (its column, [chapter 8](08_neurons)), and correlate over tokens, each as often as it occurs; or write $c_j(x)$ for what the heads add to it in text $x$, in truth, and correlate over texts:
+These facts do not hang on the seed. What of single neurons? Neuron 298 of one seed is not neuron 298 of another: their order means nothing. So for each neuron we look for the most similar one in the other model. Write $c_j(t)$ for what token $t$ adds to neuron $j$ (its column, [chapter 6](06_neurons)), and correlate over tokens, each as often as it occurs; or write $c_j(x)$ for what the heads add to it in text $x$, in truth, and correlate over texts:
 
 $$
 \text{match}(j) \;=\; \max_k \; \operatorname{corr}(c_j,\, c'_k) .
@@ -331,7 +331,7 @@ cka = [told["texts"]["CKA"] for told in between]
 
 # %% [markdown]
 r"""
-What may the same map come from? From chance: relabel the domains, an easy opponent. From words alone: each domain the mean of its texts' counts of tokens, of their square roots, or of their logarithms, and nothing of a model. Or from a layer as such: base with weights drawn at random ([chapter 8](08_neurons); asked last, and its bounds were written once the numbers had been seen).
+What may the same map come from? From chance: relabel the domains, an easy opponent. From words alone: each domain the mean of its texts' counts of tokens, of their square roots, or of their logarithms, and nothing of a model. Or from a layer as such: base with weights drawn at random ([chapter 6](06_neurons); asked last, and its bounds were written once the numbers had been seen).
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -373,7 +373,7 @@ cb.finding(
 
 # %% [markdown]
 r"""
-What heads say of a text is a place in a space, and a neuron is one direction in it. Two trainings agree on the space of texts, on that of tokens in part (no null was drawn for CKA), and on the places of the domains, which they had to learn. The directions are drawn anew. So a list of neurons, such as that of [chapter 8](08_neurons), is about one training; what the heads tell the neurons together does not hang on the seed.
+What heads say of a text is a place in a space, and a neuron is one direction in it. Two trainings agree on the space of texts, on that of tokens in part (no null was drawn for CKA), and on the places of the domains, which they had to learn. The directions are drawn anew. So a list of neurons, such as that of [chapter 6](06_neurons), is about one training; what the heads tell the neurons together does not hang on the seed.
 
 ## When does it form?
 
@@ -448,7 +448,7 @@ r"""
 r"""
 ## Dose and response
 
-Seeds change what nobody chose. Two further models change one thing on purpose. They were trained as *base* was: same seed, same text, same order. Equation 1 of [chapter 2](02_keys) errs where LayerNorm's scale is unsteady ([appendix A](A_scale)), so to their loss was added `max_cv` times the variance of $\log \ell_i$, $\ell_i = \lvert W_E[x_i] + W_\text{pos}[i] \rvert$, over all tokens but BOS, with `max_cv` 1 and 3; base has 0. That is the dose. The response is what Equation 1 costs: the TV of rows, and FVU, the unexplained share of what the heads say to a neuron ([chapter 9](09_evaluation)).
+Seeds change what nobody chose. Two further models change one thing on purpose. They were trained as *base* was: same seed, same text, same order. Equation 1 of [chapter 2](02_keys) errs where LayerNorm's scale is unsteady ([appendix A](A_scale)), so to their loss was added `max_cv` times the variance of $\log \ell_i$, $\ell_i = \lvert W_E[x_i] + W_\text{pos}[i] \rvert$, over all tokens but BOS, with `max_cv` 1 and 3; base has 0. That is the dose. The response is what Equation 1 costs: the TV of rows, and FVU, the unexplained share of what the heads say to a neuron ([chapter 11](11_evaluation)).
 
 What should the dose do? To first order the error of a score {eq}`eq-error` is
 
@@ -697,7 +697,7 @@ cb.finding(
 
 # %% [markdown]
 r"""
-**Why the circuit gains nothing.** We had expected its $r$ to rise with the dose. But {eq}`eq-error` is about keys, and the circuit approximates more than keys: values, kernels, denominators, the second scale ([chapter 9](09_evaluation) has the bill). The self-normalised circuit, which borrows nothing from another text, gains as rows do.
+**Why the circuit gains nothing.** We had expected its $r$ to rise with the dose. But {eq}`eq-error` is about keys, and the circuit approximates more than keys: values, kernels, denominators, the second scale ([chapter 11](11_evaluation) has the bill). The self-normalised circuit, which borrows nothing from another text, gains as rows do.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -17,7 +17,7 @@ r"""
 **Asked by *the*, they look at their own token or at a few before it; the best of them tells which pieces belong together in less than two cases of three.**
 Of Qwen's 8 local heads the best, head 2, prefers the true first piece of a split word to another one's in 64% of cases [62%, 66%]; SmolLM2's only one in 50% [49%, 52%].
 Pieces dealt out at random stay below 52.1% in 99 of 100 deals; what was set, 75%, neither head meets.
-Nor are local heads the best at it: in Qwen that is head 7, with 70%, which covers 35 tokens at this page's n and is a stable head in [chapter 6](06_real_model).
+Nor are local heads the best at it: in Qwen that is head 7, with 70%, which covers 35 tokens at this page's n and is a stable head in [chapter 8](08_real_model).
 These are the first layers of two models, and neighbouring tokens alone.
 """
 
@@ -83,11 +83,11 @@ pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 
 # %% [markdown]
 r"""
-A **local** head is spread over fewer than 15 tokens ([chapter 3](03_kernels)), so it is no part of the circuit of [chapter 5](05_circuit). What does it do instead? (It may say much: in Qwen local heads say most of what differs between texts, [chapter 6](06_real_model).) The earlier post names four things for GPT-2: *detokenisation*, which joins the pieces of a split word or a known phrase; *kinds of bigrams*, a head for each; copies; and heads that make what they look at less likely, *suppression* {cite}`gibson2025contextual`. `mini` has no local head. Two real models have, and what follows was asked of their first layers, once each, by the functions of this page (of a third, MiniLM, the kernels alone); what they gave is kept with the sums of their files.
+A **local** head is spread over fewer than 15 tokens ([chapter 3](03_kernels)), so it is no part of the circuit of [chapter 5](05_circuit). What does it do instead? (It may say much: in Qwen local heads say most of what differs between texts, [chapter 8](08_real_model).) The earlier post names four things for GPT-2: *detokenisation*, which joins the pieces of a split word or a known phrase; *kinds of bigrams*, a head for each; copies; and heads that make what they look at less likely, *suppression* {cite}`gibson2025contextual`. `mini` has no local head. Two real models have, and what follows was asked of their first layers, once each, by the functions of this page (of a third, MiniLM, the kernels alone); what they gave is kept with the sums of their files.
 
 ## What a pair adds
 
-How much a head with token $a$ at the destination likes token $b$ at distance $d$ is a product, $q_a \cdot k_b^{(d)}$, of a query and of a key as it is seen from there: turned, where positions turn. It has the two margins of [chapter 11](11_families), what $a$ asks of anything and what anything asks of $b$, and what is left is the pair's own:
+How much a head with token $a$ at the destination likes token $b$ at distance $d$ is a product, $q_a \cdot k_b^{(d)}$, of a query and of a key as it is seen from there: turned, where positions turn. It has the two margins of [chapter 13](13_families), what $a$ asks of anything and what anything asks of $b$, and what is left is the pair's own:
 
 $$
 I_d(a, b) \;=\; \frac{\bigl(q_a - \bar q\bigr) \cdot \bigl(k_b^{(d)} - \bar k^{(d)}\bigr)}{\sqrt{d_\text{head}}} ,
@@ -587,7 +587,7 @@ display(
         holds=bool(chance[Q] < knows[Q] and max(knows.values()) < AT_LEAST),
     ),
     cb.finding(
-        f"Nor are local heads the best at it: in Qwen that is head {loudest}, with {split[Q][loudest]:.0%}, which covers {kept[Q]['roster']['effective tokens'][loudest]:.0f} tokens at this page's n and is a stable head in chapter 6.",
+        f"Nor are local heads the best at it: in Qwen that is head {loudest}, with {split[Q][loudest]:.0%}, which covers {kept[Q]['roster']['effective tokens'][loudest]:.0f} tokens at this page's n and is a stable head in chapter 8.",
         holds=loudest not in kept[Q]["local"],
     ),
     cb.finding(

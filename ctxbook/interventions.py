@@ -1,4 +1,4 @@
-"""What a change of a model does to its predictions (chapter 10): hooks make the change, those of
+"""What a change of a model does to its predictions (chapter 12): hooks make the change, those of
 `cx.lookups` or your own.
 """
 

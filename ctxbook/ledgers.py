@@ -123,7 +123,7 @@ def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
 
 
 def on_real(*lines: str) -> pd.DataFrame:
-    """Return kept lines about real models, from chapters 6 and 7 and appendix F, for chapters that
+    """Return kept lines about real models, from chapters 8 and 9 and appendix F, for chapters that
     ask the same question. Raises KeyError for a line that is not kept.
 
     >>> cb.on_real("TV").loc["TV", "GPT-2 small, published"]

@@ -1,4 +1,4 @@
-"""Null models: what the same search finds where there is nothing to find (chapter 8).
+"""Null models: what the same search finds where there is nothing to find (chapter 6).
 
 A neuron sorts texts well, but so does nearly any direction, so do neurons that merely have large
 weights, and so do random weights. Each function here draws one of these nulls from a seed.

@@ -1,4 +1,4 @@
-"""British and American spelling (chapters 0 and 7): pairs of words that differ in nothing else, in
+"""British and American spelling (chapters 0 and 9): pairs of words that differ in nothing else, in
 families of one stem, and a probe that says what spelling adds to every neuron.
 """
 
@@ -214,7 +214,7 @@ class SpellingProbe:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the mean difference of each group's pairs, `group neuron`, the z of their mean
         over groups, `neuron`, and the z of every draw of random words in the place of all forms,
-        `draw neuron` (chapter 7); of the circuit's neurons, or of those with this readout.
+        `draw neuron` (chapter 9); of the circuit's neurons, or of those with this readout.
 
         A group lists pairs of words, the first to be added and the second taken off; None is no
         word. The draws are the same every time.

@@ -1,5 +1,5 @@
 """The additive decomposition: the method for any kind of positions, and the only one where they are
-not added to the residual stream (rotary, ALiBi, relative biases; chapter 11).
+not added to the residual stream (rotary, ALiBi, relative biases; chapter 13).
 
 In a first layer the score of a source depends only on its token t and its position i. We read it
 off the model, by one derivative a head, and split it by a two-way analysis of variance:

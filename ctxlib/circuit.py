@@ -1,5 +1,5 @@
 """The contextual circuit: what the stable heads together add to every neuron (Gibson 2025;
-chapters 5 and 9).
+chapters 5 and 11).
 
     summary_j(x) = sum_i pos_i contribution[x_i, j]
 
@@ -240,7 +240,7 @@ class ContextualCircuit:
         return cls(store.unpack(tensors, facts), tuple(facts["heads"]), **own)
 
     def self_normalized(self) -> SelfNormalizedCircuit:
-        """Return the circuit that takes denominators and scale from the text it reads (chapter 9).
+        """Return the circuit that takes denominators and scale from the text it reads (chapter 11).
 
         >>> circuit.self_normalized().heads == circuit.heads
         True
@@ -256,7 +256,7 @@ class ContextualCircuit:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SelfNormalizedCircuit:
-    """A circuit whose denominators and scale are the text's own (chapter 9).
+    """A circuit whose denominators and scale are the text's own (chapter 11).
 
     Keys and values are both split as in Equation 1, into a content and a positional component:
 

@@ -1,5 +1,5 @@
 """Compare a circuit with the exact layer: correlation, fraction of variance unexplained (FVU), and
-what each approximation costs (Gibson 2025, section on evaluation; chapters 5 and 9).
+what each approximation costs (Gibson 2025, section on evaluation; chapters 5 and 11).
 
     FVU = sum (approx - truth)^2 / sum (truth - mean truth)^2
         = offset^2 + (spread - r)^2 + (1 - r^2)

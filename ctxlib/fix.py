@@ -33,7 +33,7 @@ def fix_query(
 
     A model that adds learned positions to its embeddings, decoder or encoder, is decomposed by
     Equation 1; C is its typical norm of a token embedding, by default the median one. Any other
-    model gets the additive decomposition (chapter 11), for which `texts` say how common tokens are,
+    model gets the additive decomposition (chapter 13), for which `texts` say how common tokens are,
     by default some of the book's. n is by default the middle of the context, as in the paper, or
     256 where no context is learned, but at most the end of the shortest of the texts (in an
     encoder, its middle). `token=None` fixes the query without a token, for weights that came

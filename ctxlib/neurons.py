@@ -1,5 +1,5 @@
 """Find context-sensitive neurons: those that single tokens of the surrounding text can move far
-(Gibson 2025, section on neurons; chapter 8).
+(Gibson 2025, section on neurons; chapter 6).
 
     top[j] = mean of the largest contribution[t, j] - mean over t of contribution[t, j]
 
@@ -46,7 +46,7 @@ def find_neurons(
     Columns: `top`, in units of the pre-activation; `z`, by how many robust standard deviations
     (1.48 median absolute deviations) it lies above the median neuron; `mean`, the contribution of
     an average token; `top tokens` and `bottom tokens`. All tokens count except glitch tokens
-    (`ctxlib.texts.untrained_tokens`), and `LARGEST` is K of chapter 8.
+    (`ctxlib.texts.untrained_tokens`), and `LARGEST` is K of chapter 6.
 
     The unit of `top` is one model's own, so a threshold does not carry over to another model. The
     default is a rule that does: two robust standard deviations above the median neuron. The
@@ -127,7 +127,7 @@ def robust_z(values: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     tensor([-1.3000, -0.7000,  0.0000,  0.7000, 65.4000])
     """
     far = values - check_kind(values, "a tensor").quantile(0.5)
-    # not scipy's median_abs_deviation: chapter 8 and the engine use 1.4826
+    # not scipy's median_abs_deviation: chapter 6 and the engine use 1.4826
     # where most values are alike the deviation is zero: the median itself still scores zero
     return torch.where(far == 0, far, far / (1.4826 * far.abs().quantile(0.5)))
 

@@ -3,7 +3,7 @@
     row_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
 
 All kernels, contents and denominators are relative to it. `FixedQuery` holds the approximation
-(`decomposition`) beside the exact layer (`exact`); `cx.fix_query` makes one (chapters 3 to 13).
+(`decomposition`) beside the exact layer (`exact`); `cx.fix_query` makes one (chapters 3 to 15).
 """
 
 from __future__ import annotations

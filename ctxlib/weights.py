@@ -49,7 +49,7 @@ def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Te
 
 class NoPositionEmbeddings(ValueError):
     """Raised by `LayerWeights.of` for a model that adds no positions to its residual stream:
-    rotary, ALiBi, relative ones. The message says what works without them (chapter 11).
+    rotary, ALiBi, relative ones. The message says what works without them (chapter 13).
 
     >>> issubclass(cx.weights.NoPositionEmbeddings, ValueError)
     True
@@ -123,7 +123,7 @@ class LayerWeights:
             raise NoPositionEmbeddings(
                 f"{cfg.model_name} has {kind} positions and adds no table of them to the residual "
                 "stream, so there is no W_pos to split its keys by; cx.fix_query(model) splits its "
-                "scores additively (chapter 11, What if positions are elsewhere?), and chapters 13 "
+                "scores additively (chapter 13, What if positions are elsewhere?), and chapters 15 "
                 "and 14 go on with the model itself"
             )
         check_layer(model, layer)

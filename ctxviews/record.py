@@ -156,7 +156,7 @@ def denominator_record(
 
 def position_record(splits: Mapping[str, AdditiveDecomposition]) -> dict[str, Any]:
     """Return what `positions.js` needs of first layers with different kinds of positions: of every
-    head the kernel, the tokens with the most content, and the parts of its scores (chapter 11).
+    head the kernel, the tokens with the most content, and the parts of its scores (chapter 13).
 
     Distances leave out the query and BOS, and take every fourth token beyond 32.
     """

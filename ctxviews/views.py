@@ -308,7 +308,7 @@ class Denominators(View):
 
 
 class NeuronExplorer(LayerView):
-    """Which neurons a set of heads can move far, and what moves one (chapter 8): of weights, or at
+    """Which neurons a set of heads can move far, and what moves one (chapter 6): of weights, or at
     the one destination of a `cx.fix_query`, a study or a stored layer's file, of any model.
 
     No `heads` mean the stable ones, `threshold` 0 the rule's, `token` -1 the usual destination,
@@ -338,7 +338,7 @@ class NeuronExplorer(LayerView):
 
 
 class LiveReader(LayerView):
-    """What the heads add to the neurons on two texts, while they are typed (chapters 5 and 9): of
+    """What the heads add to the neurons on two texts, while they are typed (chapters 5 and 11): of
     weights, or of a destination, a study or a stored layer's file, where a shorter text is read as
     if it stood right before the destination.
 
@@ -410,7 +410,7 @@ class Spellings(View):
 
 class Positions(View):
     """What a head's scores depend on in models that keep positions in different ways: position,
-    content, and both (chapter 11).
+    content, and both (chapter 13).
 
     `splits` are of first layers at one n, by the name of their positions. `kind` counts them,
     `head` the heads of a layer. Raises ValueError for no layers, and for layers at different
@@ -436,7 +436,7 @@ class Positions(View):
 
 
 class LookUps(View):
-    """Which heads wake a neuron on a prompt, and what they look up there (chapter 13).
+    """Which heads wake a neuron on a prompt, and what they look up there (chapter 15).
 
     `record` is what `look_up_record` makes of an attribution. `neuron` and `prompt` count its
     neurons and a neuron's prompts; `heads` are counted through all layers (head i of layer k is

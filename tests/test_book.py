@@ -24,7 +24,7 @@ import ctxbook as cb
 import ctxlib as cx
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))
-REAL = {"06_real_model", "07_british"}  # pages on real models, which have no view of their own
+REAL = {"08_real_model", "09_british"}  # pages on real models, which have no view of their own
 WHOLE = [c for c in CHAPTERS if "01" <= c.stem < "A" and c.stem not in REAL]
 TEMPLATE = ROOT / "chapters" / "template" / "NN_slug.py"  # what a new chapter begins from
 
@@ -138,7 +138,7 @@ def test_a_chapter_keeps_to_its_budget_and_every_cell_that_prints_is_compared(ch
 
 
 def test_chapter_9_writes_out_the_self_normalised_circuit(mini_weights):
-    source = next(s for c, s in SOURCES.items() if c.stem == "09_evaluation")
+    source = next(s for c, s in SOURCES.items() if c.stem == "11_evaluation")
     (imports,) = (c.source for c in source.cells if "import ctxlib" in c.source)
     (cell,) = (c.source for c in source.cells if c.source.startswith("x = own[0]"))
     imports, heads = imports.partition("\npd.")[0], [0, 2, 5]
@@ -367,7 +367,7 @@ def test_what_pages_compute_with_is_packed_anew_when_its_packing_changes(tmp_pat
         assert made.call_count == times
 
 
-@pytest.mark.parametrize("page", ["00_welcome", "09_evaluation", "F_local"])
+@pytest.mark.parametrize("page", ["00_welcome", "11_evaluation", "F_local"])
 def test_no_site_is_built_without_a_notebook_of_its_contents(tmp_path, page):
     (tmp_path / "_toc.yml").write_text(f"root: book/{page}\n")
     with pytest.raises(ValueError, match=rf"{page}\.ipynb is not there: run .*CHAPTER={page}"):

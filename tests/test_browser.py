@@ -93,8 +93,8 @@ def test_a_search_finds_pages_and_complains_of_none(browser, site):
     ("old", "script", "new"),
     [
         ("", True, "00_welcome.html"),
-        ("book/07_neurons.html?n=1#turn-it", True, "08_neurons.html?n=1#turn-it"),
-        ("book/07_neurons.html?n=1#turn-it", False, "08_neurons.html"),
+        ("book/07_neurons.html?n=1#turn-it", True, "06_neurons.html?n=1#turn-it"),
+        ("book/07_neurons.html?n=1#turn-it", False, "06_neurons.html"),
     ],
     ids=["site", "script", "no script"],
 )
@@ -180,7 +180,7 @@ WIDER = """() => [...document.querySelectorAll('div.math > .katex-display')]
 
 
 def test_a_line_of_prose_has_about_seventy_characters_and_a_minus_is_one(visit):
-    page = visit("book/07_british.html")
+    page = visit("book/09_british.html")
     plain = ".bd-article section > p:not(:has(.math, code))"
     prose = page.locator(f"{plain}, .text_html > p:only-child")
     lines = """all => all.map(p => [p.textContent,

@@ -205,7 +205,7 @@ def of_ablation(m, texts):
 
 
 def of_empirical_kernels(m, texts):
-    """Chapter 11: what the model's hooks are used for."""
+    """Chapter 13: what the model's hooks are used for."""
     fixed = cx.fit_additive(m, texts, N, TOKEN)
     stack = fixed.prepare(texts)
     circuit = cx.ContextualCircuit.calibrate(fixed, texts[0], HEADS)

@@ -146,7 +146,7 @@ def test_without_position_embeddings_the_weights_name_the_chapter(of_kind, kind)
     with pytest.raises(NoPositionEmbeddings) as caught:
         cx.LayerWeights.of(of_kind(kind).model)
     positions = f"{'alibi' if kind in ALIBI else 'rotary'} positions"
-    for words in (positions, f"chapter 11, {title}", "cx.fix_query(model)"):
+    for words in (positions, f"chapter 13, {title}", "cx.fix_query(model)"):
         assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -188,7 +188,7 @@ def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(tiny_folder, r
     cells = nbformat.read(notebook, as_version=4).cells
     assert [c.cell_type[0] for c in cells] == [*"mccmccm"]
     assert cells[2].outputs[0].text == "first\n"
-    assert "chapter 11" in cells[3].source and "](11_families)" in cells[3].source
+    assert "chapter 13" in cells[3].source and "](13_families)" in cells[3].source
     assert [(c.outputs, c.execution_count) for c in cells[4:6]] == [([], None)] * 2
     assert cells[6].source == "## After"
     assert len({c.id for c in cells}) == len(cells)
@@ -201,5 +201,5 @@ def test_an_edition_without_a_packed_layer_has_a_sentence_in_place_of_its_views(
     finished = build_book.LAYER_VIEW.sub(build_book.NO_VIEW, page + look_up)
     assert finished.endswith(look_up), "this view needs no layer"
     assert 'data-view="neurons"' not in finished
-    assert 'href="11_families.html"' in finished
+    assert 'href="13_families.html"' in finished
     assert finished.count("<div") == finished.count("</div>")

@@ -252,7 +252,7 @@ def test_what_the_chapters_say_of_real_models_is_what_these_pages_show():
         shown = json.dumps([cell.get("outputs") for cell in cells], ensure_ascii=False)
         for line, row in lines.items():
             for model, value in row.items():
-                met = value.partition(" of ")[0] if chapter == "07_british" else value
+                met = value.partition(" of ")[0] if chapter == "09_british" else value
                 assert met in shown, f"{line} of {model} is not what {chapter} shows"
 
 
@@ -286,7 +286,7 @@ def test_what_chapter_10_keeps_of_silence_is_what_the_model_does():
     torch.testing.assert_close(rise, ours, atol=2e-3, rtol=1e-2)
 
 
-@pytest.mark.nightly  # as in chapter 10
+@pytest.mark.nightly  # as in chapter 12
 def test_what_chapter_13_keeps_of_peaks_is_what_the_model_does():
     """The largest peaks of two neurons of half A and what the model predicts there, by the modules
     of transformers."""

@@ -173,11 +173,11 @@ def test_a_published_number_has_one_line_that_of_the_widest_interval(tiny, write
         cb.ledger(tiny, cb.Claim("tv", what, here, (here - off, here + off))).attrs
         for what, here, off in (("typical TV", here, 0.02), ("worst TV", 0.06, 0.01))
     )
-    write(**{"02_keys": narrow, "11_families": wide})
+    write(**{"02_keys": narrow, "13_families": wide})
     page = tool.page(tool.collected("mini"))
     (row,) = re.findall(r".* TV.*; also .*", page)
     same = verdict == "holds here"
     own, judged = ("", "holds here") if same else (f": {verdict}", "hangs on the measure")
-    also = "; also 0.06 \\[0.05, 0.07\\] in 2: holds here ([11](11_families))"
+    also = "; also 0.06 \\[0.05, 0.07\\] in 2: holds here ([13](13_families))"
     assert f"typical TV{own}{also}" in row and row.endswith(f"another model; {judged} |")
     assert ("stand apart: 1 hanging on the measure" in page) != same

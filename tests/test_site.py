@@ -137,7 +137,7 @@ def test_a_page_with_a_view_names_its_module(html, pages):
     assert {view.stem for view in module.parent.iterdir()} == {*seen}
     assert "modulepreload" not in pages[book / "notation.html"]
     assert page.count('as="fetch"') == 1
-    for chapter, layers in (("08_neurons", 1), ("00_welcome", 0), ("13_lookups", 0)):
+    for chapter, layers in (("06_neurons", 1), ("00_welcome", 0), ("15_lookups", 0)):
         page = pages[book / f"{chapter}.html"]
         assert page.count('as="fetch"') == layers
         assert page.count(f"<script>{build_book.LED_TO_VIEW} document.write('<link") == layers

@@ -26,7 +26,7 @@ def circuit(circuit_of, packed_mini):
 
 @pytest.fixture(scope="module")
 def read(circuit, mini_weights):
-    """All passages as chapter 8 reads them."""
+    """All passages as chapter 6 reads them."""
     return circuit.fixed.prepare(cx.texts.passages(mini_weights))
 
 

@@ -1,4 +1,4 @@
-"""The view of chapter 11: its numbers are those of the model."""
+"""The view of chapter 13: its numbers are those of the model."""
 
 import copy
 

@@ -463,19 +463,19 @@ def packed(model: str, what: str) -> Path:
 
 
 def labelled_neurons(html: Path) -> bytes:
-    """Chapter 8's table of neurons, which its page holds as a link; empty where it holds none."""
-    page = (html / "book" / "08_neurons.html").read_text(encoding="utf-8")
+    """Chapter 6's table of neurons, which its page holds as a link; empty where it holds none."""
+    page = (html / "book" / "06_neurons.html").read_text(encoding="utf-8")
     link = re.search(r'download="neurons\.csv" href="data:text/csv;[^"]*base64,([\w+/]+=*)"', page)
     return base64.b64decode(link[1]) if link else b""
 
 
-# A view that computes with the packed layer; those of chapters 0, 11 and 13 have their own numbers.
+# A view that computes with the packed layer; those of chapters 0, 13 and 15 have their own numbers.
 LAYER_VIEW = re.compile(
     r'<div data-view="(?!lookups"|positions"|spellings")\w+"[^>]*>.*?</div>', re.DOTALL
 )
 NO_VIEW = (
     "<p>This view computes with position embeddings, which this model does not have; "
-    '<a href="11_families.html">chapter 11</a> treats it.</p>'
+    '<a href="13_families.html">chapter 13</a> treats it.</p>'
 )
 
 

@@ -72,7 +72,7 @@ def of_real_model(name: str) -> dict[str, bytes]:
 def labeled(study: Study) -> pd.DataFrame:
     """Every neuron's label, from half A of the texts, what it is worth on half B, what one in
     twenty mixtures with the same label exceeds (*null*), its top, and the tokens that drive it:
-    chapter 8's table, with mixtures of the neurons' summaries.
+    chapter 6's table, with mixtures of the neurons' summaries.
     """
     circuit, tokens = study.circuit, study.fixed.prepare(study.texts)
     domains = np.array([text.domain for text in study.texts])
@@ -105,7 +105,7 @@ def shown(fixed: FixedQuery, ids: list[int]) -> list[str]:
 def driving(
     circuit: cx.ContextualCircuit, tokens: Tensor, domains: np.ndarray, labels: pd.Series
 ) -> list[list[int]]:
-    """The tokens that a neuron's label rests on most, as in chapter 8: what a token contributes,
+    """The tokens that a neuron's label rests on most, as in chapter 6: what a token contributes,
     from what an average one does, times how much oftener texts of the label have it.
     """
     counts = torch.stack(

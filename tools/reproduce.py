@@ -160,7 +160,7 @@ def beside_real(run: Run) -> Run:
     beside the first line about the same figure.
     """
     rows: list[dict[str, str]] = []
-    ours = [row.copy() for row in run.rows if row["in"] != "06_real_model"]
+    ours = [row.copy() for row in run.rows if row["in"] != "08_real_model"]
     for row in ours:
         row["number"] = cb.published(row["id"]).value or row["claim"]
     for (id, *_), same in groupby(ours, itemgetter("id", "apart", "number")):

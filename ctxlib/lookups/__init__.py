@@ -1,5 +1,5 @@
 """Context look-ups: which heads drive a neuron that predicts a token, whether the model uses what
-the circuit computes, and whether a sentence can predict a head (chapters 10 to 14). Everything here
+the circuit computes, and whether a sentence can predict a head (chapters 12 to 16). Everything here
 takes a model from `cx.load`: any decoder, any layer, any kind of positions.
 """
 

@@ -1,5 +1,5 @@
 """Attribute a neuron's pre-activation to the heads, MLPs and embeddings below it (Neo, Cohen and
-Barez 2024; chapter 13).
+Barez 2024; chapter 15).
 
     head (k, i) feeds neuron (l, j), k <= l:    <h_ik, e_jl> / scale
 

@@ -1,5 +1,5 @@
 """Does the model use it? Put the circuit in place of the heads in a forward pass, or add a text's
-summary where the text is not (chapter 10).
+summary where the text is not (chapter 12).
 
 A circuit describes one query position. Here z is computed for every position of a text at once, so
 that a hook can put it into the heads, before W_O.

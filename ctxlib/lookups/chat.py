@@ -1,4 +1,4 @@
-"""Ask a language model to explain a head and to predict it from the explanation (chapter 14).
+"""Ask a language model to explain a head and to predict it from the explanation (chapter 16).
 
 The model reads prompts on which a head is active and prompts on which it is not, writes a sentence
 on what tells them apart, and classifies new prompts by that sentence alone. Any endpoint works that

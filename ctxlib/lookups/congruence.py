@@ -1,5 +1,5 @@
 """Next-token neurons: neurons whose output raises the logit of one token (Neo, Cohen and Barez
-2024; chapter 13).
+2024; chapter 15).
 
     congruence of neuron j with token t:    w_out[j] . W_U[:, t]
 """

@@ -1,5 +1,5 @@
 """Can a sentence predict a head? Explanations of when a head is active, and their scores
-(Neo, Cohen, Barez 2024, section 4.4; chapter 14).
+(Neo, Cohen, Barez 2024, section 4.4; chapter 16).
 
     score = (TPR + TNR) / 2
 

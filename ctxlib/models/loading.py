@@ -416,7 +416,7 @@ def is_encoder(config: Any, source: str) -> bool:
         raise ValueError(
             f"{source} is not a decoder but of the kind {config.model_type}: encoder-decoders such "
             f"as T5 are not read here, and of encoders only {', '.join(ENCODERS)}, whose positions "
-            "are learned and added to the embeddings; chapter 11 treats other positions"
+            "are learned and added to the embeddings; chapter 13 treats other positions"
         )
     return True
 

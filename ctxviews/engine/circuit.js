@@ -1,4 +1,4 @@
-/** The contextual circuit at one destination (Gibson 2025; chapters 4 to 9). */
+/** The contextual circuit at one destination (Gibson 2025; chapters 4 to 11). */
 
 import {
   addScaled,

@@ -1,4 +1,4 @@
-/** A text up to the destination of a circuit, as that circuit reads it (chapters 4 to 9).
+/** A text up to the destination of a circuit, as that circuit reads it (chapters 4 to 11).
  *
  *  What no choice of heads or neurons changes is worked out once: another head then costs its own
  *  contribution, another neuron its own terms. */
@@ -48,7 +48,7 @@ export class Prefix {
     return { inside, scale: circuit.scale };
   }
 
-  /** By the self-normalised circuit (chapter 9): the text's own denominators, scale and token at n.
+  /** By the self-normalised circuit (chapter 11): the text's own denominators, scale and token at n.
    *  @param {number[]} heads */
   own(heads) {
     this.#attention ??= this.seen().own();

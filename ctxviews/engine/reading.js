@@ -1,4 +1,4 @@
-/** What the heads add to the neurons, prefix by prefix of a text, and how two texts differ (chapters 5 and 9).
+/** What the heads add to the neurons, prefix by prefix of a text, and how two texts differ (chapters 5 and 11).
  *
  *  A text is read as the model would: its first token, then the text's own, with the destination at
  *  the last one. Of a text longer than the context a window is read. */

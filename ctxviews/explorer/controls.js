@@ -37,7 +37,7 @@ export function controlsSection({ layer, name, go }, copy) {
     go({ threshold: ruled.checked ? 0 : Number((rounded || 1).toPrecision(6)) });
   });
   const byRule = chip(ruled, "by the rule");
-  byRule.title = "The threshold that chapter 8’s rule sets for these heads";
+  byRule.title = "The threshold that chapter 6’s rule sets for these heads";
   const both = element("div", { class: "ctx-neurons-threshold" }, threshold, byRule);
   const root = element("div", { class: "ctx-controls" }, heads, token, both, copy);
   return {

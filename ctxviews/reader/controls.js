@@ -96,7 +96,7 @@ function methodInWords(texts, layer, queryToken) {
     "mean, apart is the first text less the second. Listed are neurons among the " +
     `${grouped(Math.ceil(LOUD * nNeurons))} of ${grouped(nNeurons)} that vary most over ` +
     "the passages. The lines are the summary of the text so far: by the paper’s circuit, with constants " +
-    "of one calibration text, and self-normalised, with the text’s own (chapter 9). They " +
+    "of one calibration text, and self-normalised, with the text’s own (chapter 11). They " +
     `begin at token ${FEWEST} and have a point at every ${every}. ` +
     "Numbers are rounded: they hold to about a hundredth of their range." +
     (fixed

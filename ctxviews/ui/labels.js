@@ -1,4 +1,4 @@
-/** A table of labelled neurons that can be searched and sorted: what chapter 8 found, and what that is
+/** A table of labelled neurons that can be searched and sorted: what chapter 6 found, and what that is
  *  worth. */
 
 import { button, field, pick } from "./controls.js";
@@ -7,7 +7,7 @@ import { element, failed, numberCell, quiet, scrolling, table } from "./dom.js";
 import { keyed } from "./keyed.js";
 import { figure, grouped, several } from "./words.js";
 
-/** @typedef {Record<string, string>} Row by the titles of chapter 8's file, with `above`, the tokens that
+/** @typedef {Record<string, string>} Row by the titles of chapter 6's file, with `above`, the tokens that
  *    weigh most and their languages; `from` is the label as the file has it */
 
 const ROWS = 20; // at first, and as many more at a time
@@ -31,12 +31,12 @@ const LANGUAGES = (
   .map((names) => ({ names, letters: new RegExp(`\\p{Script=${names.split(" ")[0]}}`, "u") }));
 const ABOUT =
   "Label: the domain whose texts lift the neuron’s summary most, on half A of the held-out texts, for " +
-  "the stable heads (chapter 8). AUC: the chance that on half B a text of that domain has the larger summary " +
+  "the stable heads (chapter 6). AUC: the chance that on half B a text of that domain has the larger summary " +
   "than another text. Mixtures: what one in twenty random mixtures of neurons with the same label " +
   "reaches. A row in bold has more than that; the others’ labels say little about the neuron. Tokens that drive it: " +
   "those of its domain’s texts; that weigh most: those of the whole vocabulary. These can be searched by their " +
   "script and its languages, too: Cyrillic or Russian, Han or Chinese. Labels have the names of the passages’ " +
-  "domains: scripture is bible-kjv in chapter 8.";
+  "domains: scripture is bible-kjv in chapter 6.";
 
 /** A label in the words that passages have for their domains. @param {string} label */
 const labelName = (label) => (label === "bible-kjv" ? "scripture" : label.replaceAll("-", " "));

@@ -1,4 +1,4 @@
-/** Which heads wake a neuron on a prompt, and what they look up there (chapter 13).
+/** Which heads wake a neuron on a prompt, and what they look up there (chapter 15).
  *
  *  Nothing is computed from weights here: the terms of a pre-activation add up, so to choose heads
  *  is to add other terms, and the chapter's record has them all. */

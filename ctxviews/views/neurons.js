@@ -1,4 +1,4 @@
-/** The neuron explorer (chapter 8): which neurons the context can move far, and what moves one.
+/** The neuron explorer (chapter 6): which neurons the context can move far, and what moves one.
  *
  *  What takes time is computed in the order in which a reader needs it: the ranking of the chosen heads,
  *  the neuron, its passages; then, unseen, the tables of the other heads, so that to toggle one

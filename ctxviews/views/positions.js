@@ -1,5 +1,5 @@
 /** What a head's scores depend on, wherever a model keeps its positions: where, what, and both
- *  (chapter 11).
+ *  (chapter 13).
  *
  *  No layer is needed: Python has computed with each model's first layer. Scores are in nats, distances in
  *  tokens back from the destination. */

@@ -1,4 +1,4 @@
-/** What the heads add to the neurons on a text, while it is typed (chapters 5 and 9); two texts side by side.
+/** What the heads add to the neurons on a text, while it is typed (chapters 5 and 11); two texts side by side.
  *
  *  A text is read as the model would: its first token, then the text's own, with the destination
  *  at the last one. A keystroke is seen at once, with the next picture come tokens, shades and the

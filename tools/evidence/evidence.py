@@ -1,7 +1,7 @@
 """Compute what chapters show of what does not ship, training runs and real models: `make evidence`.
 
     python tools/evidence/evidence.py E_training --work build/runs
-    python tools/evidence/evidence.py 07_british
+    python tools/evidence/evidence.py 09_british
 
 A chapter is run with its parameter RUNS naming the folder, and MODELS naming the real models that
 `make models` has fetched, as far as they are here, and writes what it finds to

@@ -32,7 +32,7 @@ TEXTS = 132  # how many texts of the collection are read: held-out documents of 
 TOKEN = " the"  # the token at the destination
 NEURONS = 100  # how many neurons of the second layer are judged
 PIECE = 40  # tokens of a piece that is repeated, or not
-MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=12_depth
+MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=14_depth
 
 # %% tags=["hide-input"]
 import hashlib
@@ -94,7 +94,7 @@ r"""
 
 *The post* is about GPT-2 small {cite}`gibson2025contextual`. Texts end at place $n$ with ' the'. Half A makes tables, half B judges them. Layers count from 1, heads from 0.
 
-A first-layer key is read from a token and its place ([chapter 11](11_families)), one of the second layer from a *state*: what the first layer made of these and of the text around. No weights split a state, but a table can. Say that a head scores *the* and *moon*, near and far:
+A first-layer key is read from a token and its place ([chapter 13](13_families)), one of the second layer from a *state*: what the first layer made of these and of the text around. No weights split a state, but a table can. Say that a head scores *the* and *moon*, near and far:
 
 | | the (half) | moon, in a text on the sky (a quarter) | moon, in a love song (a quarter) | where (weighted mean) |
 | --- | --- | --- | --- | --- |
@@ -275,7 +275,7 @@ axes[0, 0].set_ylabel("share of the variance of scores")
 figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 cb.figures.picture(
     figure,
-    "12.1",
+    "14.1",
     "Where, what and the rest in the scores of each head: known tokens, texts of half B."
     + "".join(
         f" Below zero, and not seen: layer {v['layer']}, head {v['head']}, what −{-v['what']:.2f}."
@@ -707,7 +707,7 @@ axis.set_ylabel("variance written / variance in values")
 axis.legend(fontsize=8)
 cb.figures.picture(
     figure,
-    "12.2",
+    "14.2",
     f"What each head of layer {SECOND + 1} writes of the noise in its values, rows held.",
     "A point per head: "
     + ", ".join(
@@ -735,7 +735,7 @@ with the values $v^h_i$ of some state. The truth is what these heads add to the 
 | own denominators | ' the' | one for all heads | the text | the destination's place |
 | self-normalised | the place's own | each head's | the text | the source's place |
 
-The first is the published recipe, extended by us to every source; the last is Equation 1 ([chapter 9](09_evaluation)), nearly the layer itself. Own denominators, heads at their mean and more texts were added after results were seen.
+The first is the published recipe, extended by us to every source; the last is Equation 1 ([chapter 11](11_evaluation)), nearly the layer itself. Own denominators, heads at their mean and more texts were added after results were seen.
 """
 
 # %% tags=["hide-input"]
@@ -899,7 +899,7 @@ def draw(layer, head):
     right.set(xlabel="log content (nats)", title="what")
     return cb.figures.picture(
         figure,
-        "12.3",
+        "14.3",
         f"Layer {layer}, head {head}: {of['effective tokens']:.0f} effective tokens; where {of['where']:.0%}, what {of['what']:.0%}, rest {of['rest']:.0%} of the variance of its scores.",
         f"A kernel over the distance, and bars for tokens, from {words[0]} to {words[-1]}.",
     )
@@ -1046,7 +1046,7 @@ display(
 r"""
 ## Exercises
 
-1. *Predict, then run.* Noise that is independent from source to source goes through a head with kernel pos. What share of its variance does the head write, and how good is your formula for broad and for local heads, with rows held (Figure 12.2) and without (`passing_dealt`)?
+1. *Predict, then run.* Noise that is independent from source to source goes through a head with kernel pos. What share of its variance does the head write, and how good is your formula for broad and for local heads, with rows held (Figure 14.2) and without (`passing_dealt`)?
 2. *Fill in* the kernels of the second layer from `s`, its scores on half A, each text's centred.
 """
 

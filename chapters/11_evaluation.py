@@ -34,7 +34,7 @@ TOKEN = " the"  # the token at the destination
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 OTHER = "mini-base"  # a second model, judged by conditions that were fixed on mini
 RUNS = None  # a folder of training runs: what they give is then computed and kept
-MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=09_evaluation
+MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=11_evaluation
 
 # Bounds of conditions that were set beforehand (the fold before *Turn it* has their words)
 GAP = 0.5  # the share of what exact values save that positional patterns have to save
@@ -65,7 +65,7 @@ passages, n, heads, circuit = study.passages, study.n, study.heads, study.circui
 
 
 def find(circuit):
-    """The neurons of chapter 8, or all where none stands out."""
+    """The neurons of chapter 6, or all where none stands out."""
     try:
         return cx.find_neurons(circuit).index.tolist()
     except cx.neurons.NoNeuron:
@@ -81,7 +81,7 @@ print(
 
 # %% [markdown]
 r"""
-[Chapter 5](05_circuit) held the circuit's summary of a text against what the heads really add to a neuron. [Chapter 8](08_neurons) found the neurons that single tokens can move far. What is the error made of, and where does it come from?
+[Chapter 5](05_circuit) held the circuit's summary of a text against what the heads really add to a neuron. [Chapter 6](06_neurons) found the neurons that single tokens can move far. What is the error made of, and where does it come from?
 
 ## Three ways of being wrong
 
@@ -123,7 +123,7 @@ right.set_ylim(0, clipped)
 right.legend(loc="upper left", fontsize=9)
 cb.figures.picture(
     figure,
-    "9.1",
+    "11.1",
     f"Left: neuron {middle} on the {len(half_B)} texts of half B, {TOKEN!r} at n. Right: FVU of every found neuron and its three parts; the dotted line marks the neuron on the left; bars above {clipped:.1f} are clipped. Medians of parts need not sum to the median.",
     f"A scatter plot with r = {ordered['r'][middle]:.2f} and FVU = {ordered['fvu'][middle]:.2f}, and a stacked area. Medians: "
     + ", ".join(f"{name} {medians[part]:.2f}" for part, name in PARTS.items()),
@@ -248,7 +248,7 @@ $$ (eq-eval-six)
 - The circuit's token at $n$: `TOKEN` asks and is read there, in place of $x_n$.
 - LayerNorm's scale of the calibration text: $s'$.
 
-Each can be made alone, all else exact, or be made exact while the other five stand. On mini texts keep their own token at $n$ here, on every second text of half B. Real models have `TOKEN` there, on every third text of [chapter 6](06_real_model)'s; their numbers are *kept*: computed once, with the model, and stored with the book.
+Each can be made alone, all else exact, or be made exact while the other five stand. On mini texts keep their own token at $n$ here, on every second text of half B. Real models have `TOKEN` there, on every third text of [chapter 8](08_real_model)'s; their numbers are *kept*: computed once, with the model, and stored with the book.
 """
 
 # %% tags=["hide-input"]
@@ -566,7 +566,7 @@ axis.set(xlabel="passages that calibrate, heavy to light", ylabel="median of eac
 axis.legend(loc="upper left", fontsize=9)
 cb.figures.picture(
     figure,
-    "9.2",
+    "11.2",
     f"Each of {len(passages)} passages calibrates the circuit; {len(x_B)} texts with {TOKEN!r} at n, medians over found neurons, part by part.",
     f"A stacked area: shape lies between {paged['from shape'].min():.2f} and {paged['from shape'].max():.2f}, a factor between {paged['from spread'].min():.2f} and {paged['from spread'].max():.2f}, an offset between {paged['from offset'].min():.2f} and {paged['from offset'].max():.2f}.",
 )
@@ -593,7 +593,7 @@ cb.finding(
 r"""
 So the page decides how wrong the amounts are, and not the order. This book's page is the nearest of sixteen passages of prose to their mean; no result took part.
 
-**Another model.** Why does one page fail SmolLM2? Heads add a constant to every text. In SmolLM2 it is far larger than what varies between texts ([chapter 6](06_real_model)), and a wrong denominator scales it, too. Do more pages help? Half A is cut into four clusters of texts with like denominators, each with constants of its own; a new text gets those of the cluster whose mean summary is nearest to its own. Is the circuit better than guessing? Asked are the 100 neurons that tokens move farthest, in the first sentence on 500 texts of the collection, in the second on all of chapter 6's.
+**Another model.** Why does one page fail SmolLM2? Heads add a constant to every text. In SmolLM2 it is far larger than what varies between texts ([chapter 8](08_real_model)), and a wrong denominator scales it, too. Do more pages help? Half A is cut into four clusters of texts with like denominators, each with constants of its own; a new text gets those of the cluster whose mean summary is nearest to its own. Is the circuit better than guessing? Asked are the 100 neurons that tokens move farthest, in the first sentence on 500 texts of the collection, in the second on all of chapter 8's.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -609,7 +609,7 @@ below, ahead = (
 )
 display(
     cb.finding(
-        f"On SmolLM2 one page leaves {of_smol['one page']:.1f} times the variance, half A's one set of constants {of_smol['half A']:.1f}, four clusters {of_smol['clusters']:.2f}, the text's own {of_smol['its own']:.2f}. On all of chapter 6's texts one page leaves {on_all:.1f}, on every third, as in the table of costs, {together['SmolLM2']:.1f}.",
+        f"On SmolLM2 one page leaves {of_smol['one page']:.1f} times the variance, half A's one set of constants {of_smol['half A']:.1f}, four clusters {of_smol['clusters']:.2f}, the text's own {of_smol['its own']:.2f}. On all of chapter 8's texts one page leaves {on_all:.1f}, on every third, as in the table of costs, {together['SmolLM2']:.1f}.",
         holds=helped == ["SmolLM2"]
         and min(of_smol["one page"], of_smol["half A"]) > 1 > of_smol["clusters"],
     ),
@@ -666,7 +666,7 @@ from_to = {m: "{:.2f} to {:.2f}".format(*real_fvu[m]) for m in real_fvu}
 display(
     bridge.map("{:.2g}".format).rename_axis("neurons (judged in chapters)"),
     cb.finding(
-        f"Over all neurons of {MODEL} FVU ({of_all['FVU']:.2f}) is above that with neither kernel nor content ({of_all['neither kernel nor content']:.2f}), over the found ones just below. From the 100 strongest to all it rises from {from_to['Qwen']} on Qwen and {from_to['MiniLM']} on MiniLM (chapter 6).",
+        f"Over all neurons of {MODEL} FVU ({of_all['FVU']:.2f}) is above that with neither kernel nor content ({of_all['neither kernel nor content']:.2f}), over the found ones just below. From the 100 strongest to all it rises from {from_to['Qwen']} on Qwen and {from_to['MiniLM']} on MiniLM (chapter 8).",
         holds=of_all["FVU"] > of_all["neither kernel nor content"]
         and of_found["FVU"] < of_found["neither kernel nor content"]
         and (real_fvu.loc["FVU, all"] > 2 * real_fvu.loc["FVU, 100 strongest"]).all(),
@@ -855,7 +855,7 @@ axis.set(xlabel="by the circuit", ylabel="in the model", title=f"neuron {neuron}
 axis.legend(fontsize=8)
 picture = cb.figures.picture(
     figure,
-    "9.3",
+    "11.3",
     f"Neuron {neuron} on {len(t)} texts of half B, their own token at n. Dotted: equal.",
     f"Dots along a diagonal: neuron {neuron} by both circuits and in the model.",
 )
@@ -867,7 +867,7 @@ cv.LiveReader(
 r"""
 ## Claims
 
-The second line's interval holds 95 in 100 of the passages of Figure 9.2, the last line's draws passages again, the others are the wider of documents and domains. Lines 4 and 5 read one sentence of the post in two ways: were other heads and LayerNorm exact, the token at the destination would be the main source of error. Line 5 was added when its number was known, and failed with values among the competitors; we then left them out, since the post corrects them. Two medians were published; all other bounds are this book's reading of words.
+The second line's interval holds 95 in 100 of the passages of Figure 11.2, the last line's draws passages again, the others are the wider of documents and domains. Lines 4 and 5 read one sentence of the post in two ways: were other heads and LayerNorm exact, the token at the destination would be the main source of error. Line 5 was added when its number was known, and failed with values among the competitors; we then left them out, since the post corrects them. Two medians were published; all other bounds are this book's reading of words.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -999,7 +999,7 @@ else:
 
 # %% [markdown]
 r"""
-3. *Break this.* Read the passage at the right end of Figure 9.2, `passages[int(paged["light"].argmax())]`. Why are its denominators small? Write a lighter one, of `n` tokens or more, and calibrate on it (`cx.ContextualCircuit.calibrate(study.fixed, page, heads)`). Which part of the FVU does not break?
+3. *Break this.* Read the passage at the right end of Figure 11.2, `passages[int(paged["light"].argmax())]`. Why are its denominators small? Write a lighter one, of `n` tokens or more, and calibrate on it (`cx.ContextualCircuit.calibrate(study.fixed, page, heads)`). Which part of the FVU does not break?
 
 ```{admonition} Solutions
 :class: dropdown

@@ -35,7 +35,7 @@ PEAKS, ABLATED = 20, 4  # peaks of a neuron, and those of them at which somethin
 LIKELY = 0.5  # a neuron predicts its token if P at its peaks is this or more
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.8)  # of a planted neuron's input weights, turned to its head
 LOUD = 4  # times as long as they were: a plant's output weights
-MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=13_lookups
+MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=15_lookups
 
 # %% tags=["hide-input"]
 # Conditions of what will be said about SmolLM2 and about plants: set before any of it was measured,
@@ -106,7 +106,7 @@ $$
 c_j(t) \;=\; w_\text{out}^j \cdot W_U[:, t]
 $$ (eq-look-congruence)
 
-to the logit of $t$, but for the last LayerNorm, which divides everything by one number. This is the **congruence** of neuron and token {cite}`neo2024interpreting`; the token with the largest one is the neuron's **token**. A gated neuron multiplies its gate by a second reading, *up*, and the product may have either sign. So it has two sides, each with its token. The questions are that paper's, on real texts: half A of the held-out documents chooses, half B judges. They are asked of `mini`, here in the page, and of SmolLM2, of thirty layers ([chapter 6](06_real_model)), whose answers are kept with the book.
+to the logit of $t$, but for the last LayerNorm, which divides everything by one number. This is the **congruence** of neuron and token {cite}`neo2024interpreting`; the token with the largest one is the neuron's **token**. A gated neuron multiplies its gate by a second reading, *up*, and the product may have either sign. So it has two sides, each with its token. The questions are that paper's, on real texts: half A of the held-out documents chooses, half B judges. They are asked of `mini`, here in the page, and of SmolLM2, of thirty layers ([chapter 8](08_real_model)), whose answers are kept with the book.
 
 ## Does a neuron predict its token?
 
@@ -670,7 +670,7 @@ axes[0].invert_yaxis()
 axes[1].legend(fontsize=8)
 cb.figures.picture(
     figure,
-    "13.1",
+    "15.1",
     "Who brings a neuron's rise at its peaks in half B, with 95% intervals.",
     "Two dot plots. "
     + "; ".join(f"{name}, {who}: {ends(v)}" for name, of in share.items() for who, v in of.items())
@@ -757,7 +757,7 @@ axes[0].set_ylabel("share, of 24 plants or of the rise")
 axes[0].legend(fontsize=8)
 cb.figures.picture(
     figure,
-    "13.2",
+    "15.2",
     "Planted look-ups: how many are found (the planted head is the strongest in both halves), and how much of the rise they bring.",
     "Two line charts. "
     + "; ".join(f"{name}, {x:g} planted: {h:.2f} found, {b:.2f} of the rise" for name, of in grown.items() for x, (h, b) in of.items())
@@ -793,7 +793,7 @@ So a small share does not mean that a neuron hardly reads a head. The bands belo
 
 ## Take the heads out
 
-Would the neuron's token be less likely if the head had said nothing? Silence: at every position, what is inside the head before $W_O$ is replaced by its mean over half A at that position, as in [chapter 10](10_causal). With $P_H$ the token's probability when the heads $H$ are silent, its log P falls by
+Would the neuron's token be less likely if the head had said nothing? Silence: at every position, what is inside the head before $W_O$ is replaced by its mean over half A at that position, as in [chapter 12](12_causal). With $P_H$ the token's probability when the heads $H$ are silent, its log P falls by
 
 $$
 D(H) \;=\; \text{mean over peaks of } \bigl( \log P - \log P_H \bigr) .
@@ -833,7 +833,7 @@ axes[0].set_ylabel("fall of log P without it")
 axes[1].legend(fontsize=8)
 cb.figures.picture(
     figure,
-    "13.3",
+    "15.3",
     "Neuron by neuron: what its strongest head brings, and by how much its token's log P falls when that head is silent. Dashed: a tenth.",
     "Two scatter plots. "
     + "; ".join(f"{name}, falls of next-token neurons from {min(v[BOTH[name]['next']]):.2f} to {max(v[BOTH[name]['next']]):.2f}" for name, v in falls.items())
@@ -939,7 +939,7 @@ axis.invert_yaxis()
 axis.set(xlabel="rise by this head", ylabel="head")
 picture = cb.figures.picture(
     figure,
-    "13.4",
+    "15.4",
     f"Neuron {named(here, example).replace('<', '&lt;')} at its loudest peak in half B: the heads with the largest rises.",
     "Bar chart. "
     + ", ".join(f"{name_of[h]} {float(brought[h]):.2f}" for h in best_heads[:3])
@@ -1008,7 +1008,7 @@ r"""
 
 Most of these neurons have no head that brings a tenth of their rise by itself; where one does, it is the same head in other texts. Neither that their tokens need that head, nor that a small share means few weights, follows.
 
-Whether a sentence can say when such a head is active is the question of [chapter 14](14_explanations).
+Whether a sentence can say when such a head is active is the question of [chapter 16](16_explanations).
 
 ## Exercises
 

@@ -28,7 +28,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the contrast on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 TEXTS = 250  # how many texts of the collection are read for heads and frequencies
-MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=07_british
+MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=09_british
 
 # %% tags=["hide-input"]
 import json
@@ -164,7 +164,7 @@ for axis, name in zip(panels, REAL, strict=True):
     axis.set(xlabel="z, discovery", ylabel="z, judging", title=NAMES[name])
 cb.figures.picture(
     figure,
-    "7.1",
+    "9.1",
     "What British spelling adds to each neuron, by the families that discover and by those that judge, of one piece each. Dotted: what the largest of all neurons reaches in 1% of the draws of random words.",
     "Two clouds of dots. "
     + "; ".join(
@@ -654,7 +654,7 @@ right.errorbar(
 right.set(xlabel="share of the words respelled", ylabel="gate, less American spelling")
 cb.figures.picture(
     figure,
-    "7.2",
+    "9.2",
     f"Left: what British spelling does to the gate of neuron {J} in {judged['document'].nunique()} documents of the judging half. Right: how it grows with the share of the words, mean and 95% interval over documents.",
     f"Left, two rising lines, nearly all right of zero. Right, a line that rises from 0 to {dose[-1][0]:.3f}.",
 )
@@ -744,7 +744,7 @@ axis.set_yticks(range(len(PARTS)), PARTS.values())
 axis.set(xlabel="share of the shift that is lost", ylim=(len(PARTS) - 0.5, -0.5))
 cb.figures.picture(
     figure,
-    "7.3",
+    "9.3",
     f"What carries the shift: a part of Qwen is as in the American context, all else reads the British one. {len(use['contexts'])} contexts, {len(use['families'])} sentences, 95% intervals over contexts.",
     "Dots with intervals: " + "; ".join(f"{PARTS[k]} {s[0]:.0%}" for k, s in shares.items()) + ".",
 )
@@ -858,7 +858,7 @@ if MODELS is not None:
     asked = [[ok for *_, ok in verdicts(name)] for name in REAL]
     met = [f"{sum(ok)} of {len(ok)} conditions" for ok in asked]
     lines.loc["a British neuron meets", [NAMES[name] for name in REAL]] = met
-    keep_rows("07_british", lines.fillna(""))
+    keep_rows("09_british", lines.fillna(""))
 
 # %% [markdown]
 r"""
@@ -910,7 +910,7 @@ r"""
 
 ## Exercises
 
-1. **Predict, then run.** Which of Qwen's other neurons would you expect among the ten farthest in Figure 7.1, and in which direction? Look at their tokens (`probes["qwen"].values @ probes["qwen"].readout[:, j]`).
+1. **Predict, then run.** Which of Qwen's other neurons would you expect among the ten farthest in Figure 9.1, and in which direction? Look at their tokens (`probes["qwen"].values @ probes["qwen"].readout[:, j]`).
 2. **Break this.** Swap the British and the American forms of half of the discovery families, chosen at random. What becomes of the largest $z$?
 
 ```{admonition} Solutions

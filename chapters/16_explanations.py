@@ -81,9 +81,9 @@ print(f"{len(A)} of half A, {len(B)} of half B")
 r"""
 ## One head, on and off
 
-[Chapter 13](13_lookups) took the neurons that come nearest to predicting their token. Here a **next-token neuron** raises one token more than any other neuron does, and raises no other token as much; and where it peaks, the model gives that token a probability of 0.1 or more, on average over the 20 strongest texts of half A. So each has a token of its own, which a sentence might be about. (The bound was not written down before it was used; whatever follows of next-token neurons holds for this bound.)
+[Chapter 15](15_lookups) took the neurons that come nearest to predicting their token. Here a **next-token neuron** raises one token more than any other neuron does, and raises no other token as much; and where it peaks, the model gives that token a probability of 0.1 or more, on average over the 20 strongest texts of half A. So each has a token of its own, which a sentence might be about. (The bound was not written down before it was used; whatever follows of next-token neurons holds for this bound.)
 
-Two things are as in chapter 13. A **prompt** of a neuron is a text cut off where the neuron peaks. **Attribution** splits the neuron's pre-activation at the end of prompt $p$ into terms that add up ({eq}`eq-look-terms`); one head's is $t_p = \langle h_p, e \rangle / s_p$, with $h_p$ what the head writes, $e$ the neuron's input weights, $s_p$ what LayerNorm divides by.
+Two things are as in chapter 15. A **prompt** of a neuron is a text cut off where the neuron peaks. **Attribution** splits the neuron's pre-activation at the end of prompt $p$ into terms that add up ({eq}`eq-look-terms`); one head's is $t_p = \langle h_p, e \rangle / s_p$, with $h_p$ what the head writes, $e$ the neuron's input weights, $s_p$ what LayerNorm divides by.
 """
 
 # %% tags=["hide-input"]
@@ -151,7 +151,7 @@ at_random = [  # as many of each layer
     for place in cx.lookups.random_neurons(model, count, [layer], places)
 ]
 cb.finding(
-    f"Of {len(clean)} neurons with a token of their own, {len(said)} predict it at {PREDICTS:g} or more, and {int((clean['P'] >= 0.5).sum())} at chapter 13's one half.",
+    f"Of {len(clean)} neurons with a token of their own, {len(said)} predict it at {PREDICTS:g} or more, and {int((clean['P'] >= 0.5).sum())} at chapter 15's one half.",
     holds=bool(2 <= len(said) < len(clean) / 20),
 )
 
@@ -238,7 +238,7 @@ def show_example(case):
     axis.legend()
     return cb.figures.picture(
         figure,
-        "14.1",
+        "16.1",
         f"What one head puts into one neuron on its {len(b)} prompts of half B: {html.escape(spoken(case))}. Orange: the head counts as active.",
         f"A bar chart of {len(b)} sorted terms from {term[b].max():.2f} to {term[b].min():.2f}; the {on[b].sum()} highest count as active.",
     )
@@ -317,7 +317,7 @@ axes[0].set_ylabel("cases")
 axes[0].legend(loc="upper left")
 cb.figures.picture(
     figure,
-    "14.2",
+    "16.2",
     f"The same sentences on the prompts that they were made from (in the mean {table['true, shown'].mean():.2f}, with shuffled labels {table['shuffled, shown'].mean():.2f}) and on prompts of other documents, {len(table)} cases. Dotted: what ignorance scores.",
     f"Two pairs of histograms. Mean scores: {', '.join(f'{k} {v:.2f}' for k, v in table.mean().items())}.",
 )
@@ -587,7 +587,7 @@ axis.set(xticks=range(n_layers), ylim=(0.4, 1.05))
 axis.legend(loc="upper right", ncols=3)
 cb.figures.picture(
     figure,
-    "14.3",
+    "16.3",
     f"Every head, the mean over {EACH} neurons. Bars: the mean over the heads of a layer.",
     "Three columns of dots for each layer. Means: "
     + "; ".join(
@@ -831,7 +831,7 @@ r"""
 - **What prompts share.** A score holds among the prompts that it was taken on. Inside German texts the word *German* explains nothing; among prompts of many lengths, length explains much.
 - **The cut.** Half of the largest term, the largest fifth: a head that answers by degrees is cut where it has no joint.
 - **Readers.** Nobody was asked which sentence tells a person more: a score is what a classifier makes of the words.
-- **Words and behaviour.** A sentence that predicts when a head is active need not name what it reads; tests by intervention find explanations by language models far from faithful {cite}`huang2023rigorously`. Nor does an active head mean an effect: for that, [chapter 13](13_lookups) silences heads.
+- **Words and behaviour.** A sentence that predicts when a head is active need not name what it reads; tests by intervention find explanations by language models far from faithful {cite}`huang2023rigorously`. Nor does an active head mean an effect: for that, [chapter 15](15_lookups) silences heads.
 
 In Jupyter or Colab (the rocket above) the case, the explainer and the labels of this table can be changed. Try shuffled labels first: would you have known from the sentence?
 """
@@ -860,7 +860,7 @@ def draw(case, explainer, labels):
     caption = f"{html.escape(case[:1].upper() + case[1:])}, {labels} labels. <i>{html.escape(s.explanation)}</i> {scored}."
     return cv.picture.Picture(
         f'<figure class="picture" style="margin:0"><table>{"".join(rows)}</table>'
-        f"<figcaption><b>Figure 14.4.</b> {caption}</figcaption></figure>",
+        f"<figcaption><b>Figure 16.4.</b> {caption}</figcaption></figure>",
         f"{s.explanation} {scored}. A list of {len(held)} held-out prompts.",
     )
 
@@ -939,7 +939,7 @@ pd.DataFrame(found, parts).round(2)
 
 # %% [markdown]
 r"""
-2. *Fill in* a sentence of your own for the case of Figure 14.1, in the words of the rules. Look at the prompts of half A only: `splits[example].shown_active` and `shown_inactive`.
+2. *Fill in* a sentence of your own for the case of Figure 16.1, in the words of the rules. Look at the prompts of half A only: `splits[example].shown_active` and `shown_inactive`.
 """
 
 # %%

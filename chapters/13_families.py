@@ -18,7 +18,7 @@ r"""
 28 of the four models' 32 heads are stable; ALiBi's fixed slopes make the others narrow.
 *Stable* means that a head spreads over many tokens, and that the sum by which its row is divided hardly differs between texts.
 Steadiness is free: untrained, the same layers have as many stable heads, kind by kind.
-And a larger model can lose it: in Qwen all heads are stable untrained and 2 of 12 trained (3 by chapter 6's texts: head 0 is a close case), mostly because they narrow.
+And a larger model can lose it: in Qwen all heads are stable untrained and 2 of 12 trained (3 by chapter 8's texts: head 0 is a close case), mostly because they narrow.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -36,7 +36,7 @@ PROSE = ("american", "british", "travel")  # the domains that count as plain pro
 NEURONS = 100  # how many are judged: those that single tokens can move farthest
 PAGES = 20  # pages that calibrate, texts of half A drawn with seed 0, the same for all twins
 RUNS = None  # a folder of training runs: what other seeds give is then computed and kept
-MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=11_families
+MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=13_families
 
 # %% tags=["hide-input"]
 # Conditions of what is said about the twins, set before they were measured for this page. (An
@@ -271,7 +271,7 @@ for axis, (label, one) in zip(axes[0], decoders.items(), strict=True):
 axes[0, 0].set_ylabel("score (nats)")
 cb.figures.picture(
     figure,
-    "11.1",
+    "13.1",
     "Scores of three frequent tokens over the distance: of 300 the most liked, a middle one, the least liked. Each panel is the stable head that has most interaction beside its content. Where curves run side by side, where and what say all.",
     "Three curves a panel. Interaction over content of the head: "
     + ", ".join(f"{label} {one.leftover[one.worst]:.2f}" for label, one in decoders.items())
@@ -448,7 +448,7 @@ right.plot([0, 1], [0, 1], color=cb.figures.INK, lw=1, ls=":")
 right.set(xlabel="|φ(θ)| of the head's kernel", ylabel="found", title="What survives the mean")
 cb.figures.picture(
     figure,
-    "11.2",
+    "13.2",
     "Left: the variance over tokens of what each plane says, mean of the stable heads, and how it divides; right of the dotted line planes are slow. Right: the part of each plane (in standard deviations) that survives the mean, for every plane and head, beside the Fourier transform; dotted, equal.",
     "Left, bars by plane: "
     + ", ".join(f"{k} {v:.2f}" for k, v in enumerate(by_plane.mean(1).tolist()))
@@ -571,7 +571,7 @@ if MODELS:
 
 # %% [markdown]
 r"""
-Every stable head was asked at 200 tokens or more; rows and neurons are half B's. TV is weighted by variance share ([chapter 6](06_real_model)). FVU ([chapter 9](09_evaluation)) is that of the 100 strongest neurons by such rows, with everything else as in truth.
+Every stable head was asked at 200 tokens or more; rows and neurons are half B's. TV is weighted by variance share ([chapter 8](08_real_model)). FVU ([chapter 11](11_evaluation)) is that of the 100 strongest neurons by such rows, with everything else as in truth.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -687,7 +687,7 @@ display(
         holds=bool(max(blank_spread) < min(spread)),
     ),
     cb.finding(
-        f"And a larger model can lose it: in Qwen all heads are stable untrained and {Q_of['trained'][0]} of {Q_of['all']} trained ({len(in_six)} by chapter 6's texts: head {cb.listed(in_six - {*Q_of['heads']})} is a close case), mostly because they narrow.",
+        f"And a larger model can lose it: in Qwen all heads are stable untrained and {Q_of['trained'][0]} of {Q_of['all']} trained ({len(in_six)} by chapter 8's texts: head {cb.listed(in_six - {*Q_of['heads']})} is a close case), mostly because they narrow.",
         holds=bool(
             Q_of["trained"][0] < Q_of["blank"][0] == Q_of["all"]
             and len(in_six ^ {*Q_of["heads"]}) == 1
@@ -746,7 +746,7 @@ $$
 \end{aligned}
 $$ (eq-fam-circuit)
 
-holds for all. Two circuits are held against what the heads really add on half B, for the 100 neurons that single tokens can move farthest: the published one, with one page's constants, and the one of [chapter 9](09_evaluation), with the text's own constants and each head's own kernel. Beside them stands the r of an **even bag**, the plain mean of values without kernel and content ([chapter 5](05_circuit)).
+holds for all. Two circuits are held against what the heads really add on half B, for the 100 neurons that single tokens can move farthest: the published one, with one page's constants, and the one of [chapter 11](11_evaluation), with the text's own constants and each head's own kernel. Beside them stands the r of an **even bag**, the plain mean of values without kernel and content ([chapter 5](05_circuit)).
 """
 
 
@@ -949,7 +949,7 @@ r"""
 - **Average tokens.** $f_t$ and $\bar x$ are taken from texts. On others the line between kernel and content moves.
 - **Keys that are not linear.** Some models normalise keys or cap scores. {eq}`eq-fam-score` is then false, and `cx.fix_query` refuses.
 - **Small models.** The twins have one layer, 10 million tokens and one corpus.
-- **One layer.** Behind the first layer a key knows the text, and no score is a function of one token ([chapter 12](12_depth)).
+- **One layer.** Behind the first layer a key knows the text, and no score is a function of one token ([chapter 14](14_depth)).
 
 ## Turn it
 
@@ -974,7 +974,7 @@ cv.Positions(
     head=h,
     picture=cb.figures.picture(
         figure,
-        "11.3",
+        "13.3",
         f"rotary, head {h}: {rotary.head_table.loc[h, 'effective tokens']:.0f} effective tokens; where {account['where']:.2f}, what {account['what']:.2f}, interaction {account['interaction']:.2f} nats.",
         f"Kernel over the distance, and bars for tokens, most liked {words[-1]}, least {words[0]}.",
     ),
@@ -1070,13 +1070,13 @@ display(
 r"""
 ## Exercises
 
-1. *Predict, then run.* Take the most and the least liked token of each panel of Figure 11.1, first at distance 5, then at distance 200. By how many nats does the gap between their scores change, with learned, rotary, ALiBi and no positions?
+1. *Predict, then run.* Take the most and the least liked token of each panel of Figure 13.1, first at distance 5, then at distance 200. By how many nats does the gap between their scores change, with learned, rotary, ALiBi and no positions?
 """
 
 
 # %% tags=["nbval-check-output"]
 def gap(one, distance):
-    """Nats between the most and the least liked token of Figure 11.1, both at one distance."""
+    """Nats between the most and the least liked token of Figure 13.1, both at one distance."""
     layer, i, liked = one.exact, one.n - distance, three(one)
     x = cx.layer_norm(layer.E[[liked[0], liked[-1]]] + layer.position_offset[i], layer.readout.eps)
     return float((x[0] - x[1]) @ layer.qk_direction[one.worst, i])

@@ -129,7 +129,7 @@ def draw(neuron, number, count=10):
     )
 
 
-draw(example, "8.1")
+draw(example, "6.1")
 
 # %% [markdown]
 r"""
@@ -192,7 +192,7 @@ axis.set(yscale="log", xlabel="top", ylabel="share of directions above")
 axis.legend(fontsize=8)
 cb.figures.picture(
     figure,
-    "8.2",
+    "6.2",
     f"How many directions, neurons or mixtures, can be pushed farther than a threshold (logarithmic). The paper's share: the top that {SHARE:.1%} of neurons exceed.",
     f"Falling curves on a logarithmic axis. Largest top: neurons {float(tops.max()):.0f}, mixtures {max(float(v.max()) for v in tops_of_draws):.0f}. "
     f"Median: neurons {float(tops.quantile(0.5)):.1f}, mixtures {float(torch.cat(tops_of_draws).quantile(0.5)):.1f}.",
@@ -491,7 +491,7 @@ for axis, k, bins in zip(axes, (out, lost), (steps, 30), strict=True):
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
 cb.figures.picture(
     figure,
-    "8.3",
+    "6.3",
     f"{len(chosen)} found neurons, as many of the largest text sd, as many of the longest input weights, and {SETS} random sets of each kind.",
     "Histograms of random sets, and lines. "
     + "; ".join(
@@ -601,7 +601,7 @@ display(
 
 # %% [markdown]
 r"""
-**In a real model**, Qwen, by what the heads really add and not by summaries ([chapter 6](06_real_model)), the first twenty do better than random neurons and, beside their own label, than random mixtures. The twenty of largest text sd do better still.
+**In a real model**, Qwen, by what the heads really add and not by summaries ([chapter 8](08_real_model)), the first twenty do better than random neurons and, beside their own label, than random mixtures. The twenty of largest text sd do better still.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What became of the conditions that were set beforehand?"}
@@ -751,7 +751,7 @@ Choose heads, a destination token and a threshold, and the list ranks every neur
 # %% tags=["hide-input"]
 cv.NeuronExplorer(
     weights,
-    picture=draw(chosen[min(2, len(chosen) - 1)], "8.4"),
+    picture=draw(chosen[min(2, len(chosen) - 1)], "6.4"),
     heads=list(heads),
     threshold=THETA or 0,
     neuron=chosen[min(2, len(chosen) - 1)],

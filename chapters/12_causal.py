@@ -36,7 +36,7 @@ PROSE = ("american", "british", "travel")  # the domains that count as plain pro
 EACH, READ = 3, 97  # documents of a domain that the whole model reads, and tokens of each
 MEANS = 88  # texts of half A behind the mean that silences the heads
 NEURONS = 100  # those that single tokens can move farthest, as in chapter 5
-MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=10_causal
+MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=12_causal
 DOMAINS = 5  # from fewer domains no interval is drawn, for it would be too narrow
 TWO = 2  # documents of a domain that SmolLM2 reads; of half A, those that fit the log odds' weight
 A_THOUSAND = 1000  # tokens of the whole half's frequencies that each domain's own are mixed with
@@ -94,7 +94,7 @@ print(f"the mean that silences is of {', '.join(f'{v} of {k}' for k, v in silenc
 
 # %% [markdown]
 r"""
-[Chapter 5](05_circuit) and [chapter 9](09_evaluation) held a summary against what the heads say. Agreement is not use: the model might live on just the part that the summary misses. The earlier post asks: if later layers average the errors away, the approximation is a *good substitute*; if they need the exact activations, much is left to understand {cite}`gibson2025contextual`. So change what the stable heads ([chapter 4](04_denominators)) have gathered, and see what the model predicts.
+[Chapter 5](05_circuit) and [chapter 11](11_evaluation) held a summary against what the heads say. Agreement is not use: the model might live on just the part that the summary misses. The earlier post asks: if later layers average the errors away, the approximation is a *good substitute*; if they need the exact activations, much is left to understand {cite}`gibson2025contextual`. So change what the stable heads ([chapter 4](04_denominators)) have gathered, and see what the model predicts.
 
 ## What does silence cost?
 
@@ -136,7 +136,7 @@ most = at_stake.argsort(descending=True)[:4].tolist()
 cb.figures.shaded_text(
     pieces,
     at_stake,
-    f"<b>Figure 10.1.</b> {study.example.subject}: tokens that are predicted worse (blue) or better (orange) when the stable heads are silent; the strongest shade is {float(at_stake.abs().max()):.1f} nats. In the mean the loss rises by {float(at_stake.mean()):.2f} nats per token, most for {cb.listed([ascii(pieces[k]) for k in most])}.",
+    f"<b>Figure 12.1.</b> {study.example.subject}: tokens that are predicted worse (blue) or better (orange) when the stable heads are silent; the strongest shade is {float(at_stake.abs().max()):.1f} nats. In the mean the loss rises by {float(at_stake.mean()):.2f} nats per token, most for {cb.listed([ascii(pieces[k]) for k in most])}.",
 )
 
 # %% [markdown]
@@ -211,7 +211,7 @@ $$
 \hat z_m^h \;=\; \frac{1}{\text{denom}_m^h} \sum_{i \le m} \text{pos}_{m,i}\;\text{content}_m^h(x_i)\; v_m^h(x_i) ,
 $$ (eq-cau-z)
 
-with the query of `TOKEN` and the denominators of the calibrating passage ([chapter 4](04_denominators)) at each $m$, the rest as in {eq}`eq-cir-output`. At $m = n$ it is *at home*. The **self-normalised circuit** of [chapter 9](09_evaluation) is [Equation 1](02_keys) with the text's own query and denominators. **BOS read exactly** is the same, but source 0 keeps its true key and value.
+with the query of `TOKEN` and the denominators of the calibrating passage ([chapter 4](04_denominators)) at each $m$, the rest as in {eq}`eq-cir-output`. At $m = n$ it is *at home*. The **self-normalised circuit** of [chapter 11](11_evaluation) is [Equation 1](02_keys) with the text's own query and denominators. **BOS read exactly** is the same, but source 0 keeps its true key and value.
 
 A stand-in *repairs* the share $1 - \text{mean KL with it} / \text{mean KL with silence}$ of the damage, and the like of the loss. A perfect one has 100%, one no better than silence 0%, a worse one less. Silence has the right mean by construction. Each is also tried with its **mean put right**: its mean error, measured on half A at each place, is subtracted (added after a first review).
 """
@@ -633,7 +633,7 @@ for axis, (named, backs) in zip(axes, pair.items(), strict=True):
     axis.invert_yaxis()
 cb.figures.picture(
     figure,
-    "10.2",
+    "12.2",
     f"The stable heads silent, and what is put in their place: the loss that it gives back, less than 0 where it adds to it, at every fourth of places {second[0]} to {second[-2]} of English texts, with 95% intervals. Dashed: all that silence costs. The two axes differ in scale.",
     "Dot plots of the loss given back. "
     + " ".join(
@@ -916,7 +916,7 @@ def draw(domain, strength, heads_are):
         axis.invert_yaxis()
     return cb.figures.picture(
         figure,
-        "10.3",
+        "12.3",
         f"The vector of <i>{domain}</i> at strength {strength:g}, after BOS and {TOKEN!r}, stable heads {heads_are}.",
         f"Two bar charts. Tokens that gain most: {', '.join(spelt[:6])}; neurons moved most: {', '.join(map(str, most[:6]))}.",
     )

@@ -27,7 +27,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters"]
 # To put GPT-2 itself into the table's last row, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-MODELS = None  # real models to run for what is kept: make evidence CHAPTER=06_real_model
+MODELS = None  # real models to run for what is kept: make evidence CHAPTER=08_real_model
 
 # Fixed before these models were run for this page, and not changed afterwards:
 SEEN = 250  # texts of the collection that told the stored layers how common tokens are
@@ -278,9 +278,9 @@ The chapters before measured the method on `mini`, which was made for them. Here
 - **SmolLM2** is SmolLM2-135M-Instruct, with 4-bit weights as well: 9 heads, 1,536 gates, rotary positions.
 - **MiniLM** is all-MiniLM-L6-v2, an encoder tuned to compare sentences: learned positions, which are added, as in Equation 1; sources on both sides.
 
-None is GPT-2 small, of which the published numbers are. Of a gated MLP, "neuron" means the gate. In a rotary model the split of [chapter 2](02_keys) is one by two means ([chapter 11](11_families)).
+None is GPT-2 small, of which the published numbers are. Of a gated MLP, "neuron" means the gate. In a rotary model the split of [chapter 2](02_keys) is one by two means ([chapter 13](13_families)).
 
-What is computed here reads *stored layers*: kernels, content, values in 8 bits, and the weights that heads write with and neurons read with. What needs the model itself is kept: what the stable heads gathered in each text, from which come the truth of every neuron, r and FVU; TV; the order of the neurons by their weights; costs. A first look had seen these models, MiniLM on some of the same texts; the conditions of this page were fixed before it was run. 400 texts are read, of documents that the stored layers have not seen: half A chooses heads and labels, half B judges. The 100 strongest neurons are those that single tokens can move farthest, by weights alone ([chapter 8](08_neurons)). The destination is 256, in the encoder 128, and *the* asks.
+What is computed here reads *stored layers*: kernels, content, values in 8 bits, and the weights that heads write with and neurons read with. What needs the model itself is kept: what the stable heads gathered in each text, from which come the truth of every neuron, r and FVU; TV; the order of the neurons by their weights; costs. A first look had seen these models, MiniLM on some of the same texts; the conditions of this page were fixed before it was run. 400 texts are read, of documents that the stored layers have not seen: half A chooses heads and labels, half B judges. The 100 strongest neurons are those that single tokens can move farthest, by weights alone ([chapter 6](06_neurons)). The destination is 256, in the encoder 128, and *the* asks.
 
 ## Who speaks?
 """
@@ -320,18 +320,18 @@ axes[0].set(yscale="log")
 axes[0].axhline(40, color=cb.figures.INK, lw=0.8, ls=":")
 cb.figures.picture(
     figure,
-    "6.1",
+    "8.1",
     "Qwen's heads. Left: over how many tokens the kernel reaches, with the bound for a stable head. Right: the share of what differs between texts that each says to the neurons. Blue: stable.",
     f"Two bar charts over {fixed.n_heads} heads: effective tokens and share of what is said. Stable: {cb.listed(heads)}.",
 )
 
 # %% [markdown]
 r"""
-Head 0 is a close case: over the texts of [chapter 7](07_british) it misses the bound. So the stable heads of Qwen are a small voice: most of what tells one text from another at this place is local. The circuit is about the rest: what the page at large says.
+Head 0 is a close case: over the texts of [chapter 9](09_british) it misses the bound. So the stable heads of Qwen are a small voice: most of what tells one text from another at this place is local. The circuit is about the rest: what the page at large says.
 
 ## One page calibrates
 
-The circuit takes the denominators of these heads, and LayerNorm's scale, from one page of prose, a passage of the book. The truth is what the stable heads really add to each neuron on half B. Each interval is the wider of two: had other documents been read, and had each of twenty other texts of half A calibrated. The *self-normalised* circuit takes denominators and scale from the text that it reads ([chapter 9](09_evaluation)): still sums over its tokens, but two more of them.
+The circuit takes the denominators of these heads, and LayerNorm's scale, from one page of prose, a passage of the book. The truth is what the stable heads really add to each neuron on half B. Each interval is the wider of two: had other documents been read, and had each of twenty other texts of half A calibrated. The *self-normalised* circuit takes denominators and scale from the text that it reads ([chapter 11](11_evaluation)): still sums over its tokens, but two more of them.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -399,18 +399,18 @@ axes[1].set(xlim=(0.005, 5), xscale="log")
 axes[0].legend(fontsize=7, loc="upper left")
 cb.figures.picture(
     figure,
-    "6.2",
+    "8.2",
     f"r and FVU of the neurons of Qwen's first layer on half B, in order. Dashed: all {fixed.n_neurons} neurons.",
     f"Curves over neurons: medians of all {q['of all'][0]:.2f} and {q['of all'][1]:.2f} with one page, {q['own of all'][0]:.3f} and {q['own of all'][1]:.3f} self-normalised.",
 )
 
 # %% [markdown]
 r"""
-The published medians are held against the 100 strongest neurons, as in chapters [5](05_circuit) and [9](09_evaluation). One page does worse over all neurons; self-normalising does not.
+The published medians are held against the 100 strongest neurons, as in chapters [5](05_circuit) and [11](11_evaluation). One page does worse over all neurons; self-normalising does not.
 
 ## The shelves
 
-Here are the first twenty neurons by the rule of [chapter 8](08_neurons), all of them, and nothing was sorted out. Labels come from the summaries of half A, over 21 domains. The AUC is that label's on half B, by what the heads really add. The last column says in which script the letters of the twenty loudest tokens are.
+Here are the first twenty neurons by the rule of [chapter 6](06_neurons), all of them, and nothing was sorted out. Labels come from the summaries of half A, over 21 domains. The AUC is that label's on half B, by what the heads really add. The last column says in which script the letters of the twenty loudest tokens are.
 """
 
 
@@ -510,9 +510,9 @@ nulls = {
     "mixtures": np.median(auc_mixed[some_mixtures], axis=1),
 }
 found_auc = float(np.median(auc[J[:FEW]]))
-moved_auc = float(np.median(auc[summary_A.std(0).topk(FEW).indices]))  # tried later, for chapter 8
+moved_auc = float(np.median(auc[summary_A.std(0).topk(FEW).indices]))  # tried later, for chapter 6
 beaten = {name: cb.nulls.p_value(found_auc, draws) for name, draws in nulls.items()}
-of_label = pd.Series(auc_mixed).groupby(label_mixed).median()  # as in chapter 8
+of_label = pd.Series(auc_mixed).groupby(label_mixed).median()  # as in chapter 6
 ahead = float(np.median(auc[J[:FEW]] - of_label.loc[label[J[:FEW]]]))
 as_far = np.median((auc_mixed - of_label.loc[label_mixed].to_numpy())[some_mixtures], axis=1)
 display(
@@ -548,14 +548,14 @@ axis.set(xlabel="median AUC on half B", ylabel=f"draws of {FEW}")
 axis.legend(fontsize=8)
 cb.figures.picture(
     figure,
-    "6.3",
+    "8.3",
     f"How well the label of half A tells texts of half B apart: the first {FEW} neurons of Qwen and {DRAWS} sets of as many.",
     f"Histograms: any twenty {np.median(nulls['any twenty']):.2f}, of like norm {np.median(nulls['of like norm']):.2f}, mixtures {np.median(nulls['mixtures']):.2f}; the first {FEW} {found_auc:.2f}.",
 )
 
 # %% [markdown]
 r"""
-So the rule finds neurons that know more of a text's subject than most, and more than their norm explains; but a random mixture, judged by its own label, knows nearly as much. Label by label Qwen's neurons are ahead, as those of `mini` are ([chapter 8](08_neurons), whose comparison this is; here it came later, its result known). Some lists read as one subject (scripture, courts, proofs, patents, gestures of novels); others are signs, and tokens that texts hardly hold. And a label is no better than the domains at hand: a list of football in Chinese is called American fiction.
+So the rule finds neurons that know more of a text's subject than most, and more than their norm explains; but a random mixture, judged by its own label, knows nearly as much. Label by label Qwen's neurons are ahead, as those of `mini` are ([chapter 6](06_neurons), whose comparison this is; here it came later, its result known). Some lists read as one subject (scripture, courts, proofs, patents, gestures of novels); others are signs, and tokens that texts hardly hold. And a label is no better than the domains at hand: a list of football in Chinese is called American fiction.
 
 A column may hold more than one subject. The post reads one of GPT-2's as *war* and *21st century*, and asks for a way to take columns apart {cite}`gibson2025contextual`. A token's **drive** in a text is its contribution times the kernel's weight on it. Texts against drives is a table; its first factors (an SVD) are sets of tokens that come and go together, with signs. Whether they are parts of the neuron, or of these texts alone, half B decides: how much of *its* table do half A's factors hold, against copies of it in which each token's drives are dealt out among the texts?
 """
@@ -687,7 +687,7 @@ lines = {
 printed = {line: cb.published(figure).value for line, figure in lines.items()}
 table["GPT-2 small, published"] = pd.Series(printed).reindex(table.index, fill_value="")
 if MODELS is not None:
-    keep_rows("06_real_model", table.drop(columns=MODEL))
+    keep_rows("08_real_model", table.drop(columns=MODEL))
 table
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -731,7 +731,7 @@ axes[0].set_yticks(-np.arange(len(held)), list(held))
 axes[0].legend(fontsize=8, loc="lower left")
 cb.figures.picture(
     figure,
-    "6.4",
+    "8.4",
     f"The median of the {MANY} strongest neurons on half B, with its interval. Dashed: published for GPT-2 small.",
     "; ".join(
         f"{name}: r {told['r'][0]:.2f}, FVU {told['FVU'][0]:.2f}, self-normalised {told['own r'][0]:.3f} and {told['own FVU'][0]:.3f}"
@@ -845,7 +845,7 @@ axis.axvline(1, color=cb.figures.INK, lw=0.8, ls=":")
 axis.legend(fontsize=8, loc="lower right")
 cb.figures.picture(
     figure,
-    "6.5",
+    "8.5",
     "What is left unexplained when one piece of the page's circuit is replaced. At the dotted line nothing is explained.",
     "FVU of SmolLM2: "
     + ", ".join(f"{name} {value:.2f}" for name, value in asks["SmolLM2"].items()),
