@@ -41,14 +41,24 @@ from .ledgers import (
     ledger,
     on_real,
 )
+from .prose import (
+    ABOUT,
+    ALMOST_EXACTLY,
+    MOST,
+    NEARLY_ALL,
+)
 from .spelling import (
     SpellingProbe,
 )
 
 __all__ = [
+    "ABOUT",
+    "ALMOST_EXACTLY",
     "DATA",
     "GPT2_SMALL",
     "LEDGER",
+    "MOST",
+    "NEARLY_ALL",
     "WIDER",
     "Claim",
     "Estimate",
