@@ -16,6 +16,9 @@ What was executed, checked or built is not done again until something that it co
 and takes its place only when it is whole, so a chapter that fails and a build that is interrupted
 leave the old one. Any model but `mini` makes another edition of the book, in
 `_build/editions/<model>/`.
+
+`execute` also fills the prose of the pages with the facts of their notebooks (`filling`), which
+needs no kernel: a chapter of which the prose alone has changed is not run again.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import filling
 import jupytext
 import nbformat
 import publishing
@@ -54,19 +58,15 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from tqdm import tqdm
 from traitlets.config import Config
 
+import ctxbook as cb
+from ctxbook.findings import OTHERWISE
 from ctxviews import bundle
 
 CHAPTERS = ROOT / "chapters"
 BUILD = ROOT / "_build"
-OTHERWISE = "Here it is otherwise: "  # how ctxlib shows a finding that does not hold
 TOOLS = Path(__file__).resolve().parent
-SITE = (
-    "book",
-    "ctxlib",
-    "ctxbook",
-    "ctxviews",
-    "tools",
-)  # what a site is built from, with the files beside them
+# what a site is built from, with the files beside them
+SITE = ("book", "ctxlib", "ctxbook", "ctxviews", "tools")
 KERNELS = min(2, os.cpu_count() or 1)  # of `mini` that run at a time; of other models one
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
 SANITIZE = TOOLS.parent / "tests" / "nbval_sanitize.cfg"  # what may differ between two runs
@@ -116,21 +116,42 @@ def execute(model: str, name: str | None = None) -> None:
 
     def bring(chapter: Path) -> None:
         start, notebook = time.monotonic(), book / f"{chapter.stem}.ipynb"
-        stamp, given = kept / f"{chapter.stem}.executed", facts(model, *package(), chapter)
-        if stamps.holds(stamp, given, [notebook]):
+        source, stamp = jupytext.read(chapter), kept / f"{chapter.stem}.executed"
+        given = inputs(model, *package()) | {"code": of_code(source)}
+        if stamps.holds(stamp, given | {"ran": ran(notebook)}):
             print(f"{chapter.name}: unchanged")
             return
         from ctxlib.models import locate  # only here, for its import takes seconds
 
         locate(model)
-        replace(notebook, nbformat.writes(run(jupytext.read(chapter), chapter, model)))
-        stamps.keep(stamp, given, [notebook])
+        replace(notebook, nbformat.writes(run(source, chapter, model)))
+        stamps.keep(stamp, given | {"ran": ran(notebook)})
         took = time.monotonic() - start
         peak = gib(resource.getrusage(resource.RUSAGE_CHILDREN))
         said = f"executed in {took:.0f} s, at most {peak:.1f} GiB so far"
         print(f"{chapter.name}: {said}", flush=True)
 
-    side_by_side(bring, chapters, KERNELS if model == "mini" else 1)
+    try:
+        side_by_side(bring, chapters, KERNELS if model == "mini" else 1)
+    finally:
+        fill(model)
+
+
+def of_code(notebook: nbformat.NotebookNode) -> list[tuple[str, dict[str, Any]]]:
+    """What of a chapter is run: the source and the metadata of its code."""
+    return [(c.source, c.metadata) for c in notebook.cells if c.cell_type == "code"]
+
+
+def ran(notebook: Path) -> str:
+    """A sum over the code of a notebook and its outputs, of which prose is no part; empty where
+    there is no notebook.
+    """
+    try:
+        cells = nbformat.read(notebook, as_version=4).cells
+    except (OSError, ValueError):
+        return ""
+    code = [(c.source, c.outputs, c.execution_count) for c in cells if c.cell_type == "code"]
+    return hashlib.sha256(json.dumps(code, sort_keys=True).encode()).hexdigest()
 
 
 def side_by_side(do: Callable[[Path], None], files: list[Path], most: int) -> None:
@@ -167,15 +188,17 @@ def named(name: str | None = None) -> list[Path]:
 
 def package() -> list[Path]:
     """What a kernel may read of the repository: the package, without the scripts and styles that
-    browsers alone read, and its pins. Twins and stored layers are known there by their sums.
+    browsers alone read, and its pins. Twins and stored layers are known there by their sums. The
+    committed facts are not among it: no output that is kept depends on them.
     """
     packages = [ROOT / name for name in ("ctxlib", "ctxbook", "ctxviews", "data/evidence")]
     read = [f for p in packages for f in stamps.below(p) if f.suffix not in (".js", ".css")]
+    read = [file for file in read if file != facts_file(ROOT)]
     drawn = ROOT / "ctxviews" / "ui" / "pathshape.js"  # figures have it as well
     return [*read, drawn, ROOT / "requirements.txt", ROOT / "constraints.txt"]
 
 
-def facts(model: str, *read: Path) -> dict[str, Any]:
+def inputs(model: str, *read: Path) -> dict[str, Any]:
     """What outputs depend on: these files, and what is not the repository's."""
     texts = os.environ.get("CTX_TEXTS", "")
     own = []
@@ -221,8 +244,6 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
             name, said = getattr(error, "ename", ""), getattr(error, "evalue", "")
             if name == ELSEWHERE:
                 cell.outputs, cell.execution_count = [], None
-                said_there = nbformat.v4.new_markdown_cell(filled_in("not_here.md").strip())
-                notebook.cells.insert(code[number - 1], said_there)
                 tqdm.write(f"{chapter.name}: {said.partition(',')[0]}; kept as text")
             else:
                 what = f"{name}: {said}".splitlines()[0] if name else "the kernel died"
@@ -242,18 +263,95 @@ def set_model(notebook: nbformat.NotebookNode, model: str) -> None:
 
 
 def tidy(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
-    """Remove what differs between two runs that found the same:
-    times, random names, a kernel's widgets.
+    """Remove what differs between two runs that found the same: times, random names, a kernel's
+    widgets; and what a table of facts says of prose with other numbers, for the prose gets these.
+    Say where a model was left.
     """
     notebook.metadata.pop("widgets", None)
     notebook.metadata["language_info"] = {"name": "python"}
-    for index, cell in enumerate(notebook.cells):
-        cell["id"] = f"{stem}-{index:02d}".replace("_", "-")
+    for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         for output in cell.get("outputs", ()):
             if "text/html" in output.get("data", {}):
                 output["data"].pop(WIDGET_VIEW, None)
+            if kept := output.get("metadata", {}).get(cb.FACTS):
+                shown = cb.Facts({name: cb.Fact(**fact) for name, fact in kept})
+                output["data"] = {"text/plain": repr(shown), "text/html": shown._repr_html_()}
+    code = ((i, cell) for i, cell in enumerate(notebook.cells) if cell.cell_type == "code")
+    left = next((i for i, cell in code if cell.execution_count is None), None)
+    if left is not None:
+        said_there = nbformat.v4.new_markdown_cell(filled_in("not_here.md").strip())
+        notebook.cells.insert(left, said_there)
+    for index, cell in enumerate(notebook.cells):
+        cell["id"] = f"{stem}-{index:02d}".replace("_", "-")
     return notebook
+
+
+# ---------------------------------------------------------------- filling
+
+
+def fill(model: str) -> None:
+    """Fill the prose of every page of an edition with the facts of its notebooks. A notebook that
+    was made from other code stays as it is.
+    """
+    base, made, sources = home(model), {}, {}
+    for chapter in named():
+        page, notebook = filling.page_of(chapter.stem), base / "book" / f"{chapter.stem}.ipynb"
+        if ran(notebook):
+            made[page] = notebook, nbformat.read(notebook, as_version=4)
+            sources[page] = jupytext.read(chapter)
+            set_model(sources[page], called(model))
+    raw = {page: found_in(notebook) for page, (_, notebook) in made.items()}
+    known = {page: filling.with_begins(raw, page, of.cells) for page, of in sources.items()}
+    known = known if base == ROOT else filling.beside(known_facts(ROOT), known)
+    replace(facts_file(base), filling.written(known))
+    for page, (file, notebook) in made.items():
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        if of_code(sources[page]) == of_code(notebook):
+            filled = with_facts(sources[page], page, known).cells
+            notebook.cells = [code.pop(0) if c.cell_type == "code" else c for c in filled]
+            replace(file, nbformat.writes(tidy(notebook, file.stem)))
+    fill_in_place(base)
+
+
+def facts_file(base: Path) -> Path:
+    """The facts of the pages of an edition. Those of the committed book come with the package."""
+    return ROOT / "ctxbook" / "data" / "facts.json" if base == ROOT else base / "facts.json"
+
+
+def known_facts(base: Path) -> filling.Known:
+    """The facts of an edition, as they were filled in last."""
+    file = facts_file(base)
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def plain_pages(base: Path) -> list[Path]:
+    """The pages of an edition that have no notebook, and README.md."""
+    return [*sorted(base.glob("book/*.md")), *base.glob("README.md")]
+
+
+def fill_in_place(base: Path) -> None:
+    """Fill the pages that have no notebook."""
+    for page in plain_pages(base):
+        replace(page, filling.in_place(page.read_text(encoding="utf-8"), known_facts(base)))
+
+
+def found_in(notebook: nbformat.NotebookNode) -> dict[str, dict[str, Any]]:
+    """The facts that a notebook has found. ValueError where two have one name."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    found = [fact for of in outputs for fact in of.get("metadata", {}).get(cb.FACTS, ())]
+    names = [name for name, _ in found]
+    if doubled := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"a page has two facts of one name: {', '.join(sorted(doubled))}")
+    return dict(found)
+
+
+def with_facts(source: Any, page: str, known: filling.Known) -> Any:
+    """A chapter with its prose filled."""
+    for cell in source.cells:
+        if cell.cell_type == "markdown":
+            cell.source = filling.filled(cell.source, page, known)
+    return source
 
 
 # ---------------------------------------------------------------- checking
@@ -269,6 +367,7 @@ def check(name: str | None = None) -> None:
     chapters = named(name)
     refuse_other_texts()
     refused = [words for chapter in chapters for words in refusals(chapter)]
+    refused += [words for page in plain_pages(ROOT) for words in refusals_in_place(page)]
     if refused:
         raise ValueError("\n".join(["the committed notebooks are not the book:", *refused]))
     differing: list[str] = []
@@ -276,7 +375,7 @@ def check(name: str | None = None) -> None:
     def compare(chapter: Path) -> None:
         start, notebook = time.monotonic(), committed(chapter)
         stamp = BUILD / "stamps" / f"{chapter.stem}.checked"
-        given = facts("mini", *package(), notebook, SANITIZE) | {"by": NBVAL}
+        given = inputs("mini", *package(), SANITIZE) | {"by": NBVAL, "ran": ran(notebook)}
         if stamps.holds(stamp, given):
             print(f"{notebook.name}: unchanged since it was checked")
             return
@@ -312,10 +411,18 @@ def refusals(chapter: Path) -> list[str]:
     execute = f"run `make execute CHAPTER={chapter.stem}`"
     if not made.exists():
         return [f"  {chapter.stem}: it has no notebook: {execute}"]
-    notebook = nbformat.read(made, as_version=4)
-    if parts(notebook) != parts(jupytext.read(chapter)):
-        return [f"  {chapter.stem}: {made.name} was made from another source: {execute}"]
+    notebook, source = nbformat.read(made, as_version=4), jupytext.read(chapter)
+    page, known = filling.page_of(chapter.stem), known_facts(ROOT)
+    own = filling.with_begins(known | {page: found_in(notebook)}, page, source.cells)
     found = []
+    if own != known.get(page, {}):
+        found.append(f"  {chapter.stem}: {facts_file(ROOT).name} has other facts: {execute}")
+    if filling.uses_facts(source.cells):
+        wrong = filling.faults(source.cells, page, known | {page: own}, used_anywhere())
+        found += [f"  {chapter.stem}: {words}" for words in wrong]
+    if parts(with_facts(source, page, known)) != parts(notebook):
+        found.append(f"  {chapter.stem}: {made.name} was made from another source: {execute}")
+        return found
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for count, cell in enumerate(code, start=1):
         if cell.execution_count is None:
@@ -327,6 +434,21 @@ def refusals(chapter: Path) -> list[str]:
             if said.startswith(OTHERWISE):
                 found.append(f"  {chapter.stem}: code cell {count}: {said}")
     return found
+
+
+def used_anywhere() -> set[str]:
+    """The facts that stand in the text of any page."""
+    pages = [*plain_pages(ROOT), *named()]
+    return {f for p in pages for f in filling.used(p.read_text("utf-8"), filling.page_of(p.stem))}
+
+
+def refusals_in_place(page: Path) -> list[str]:
+    """Why a page without a notebook cannot stand in the book: a line each."""
+    text, known = page.read_text(encoding="utf-8"), known_facts(ROOT)
+    missing = [f for f in sorted(filling.used(text)) if not filling.looked_up(f, "", known)]
+    found = [f"  {page.name}: there is no fact {name}" for name in missing]
+    stale = [f"  {page.name}: its facts are stale: run `make execute`"]
+    return found + stale * (filling.in_place(text, known) != text)
 
 
 def parts(notebook: nbformat.NotebookNode) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -349,7 +471,7 @@ def site(model: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if base != ROOT:
             lay_out(base)
-        given = facts(model, *sources(base))
+        given = inputs(model, *sources(base))
         if not stamps.holds(stamp, given, [page]):
             stamp.unlink(missing_ok=True)
             build_site(model, base)
@@ -369,6 +491,7 @@ def lay_out(base: Path) -> None:
     (base / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
     pages = shutil.ignore_patterns("*.ipynb", "*.part")
     shutil.copytree(ROOT / "book", base / "book", dirs_exist_ok=True, ignore=pages)
+    fill_in_place(base)
 
 
 def sources(base: Path) -> list[Path]:
@@ -449,7 +572,7 @@ def packed(model: str, what: str) -> Path:
     """
     place, stamp = (home(model) / "_build" / kind / what for kind in ("packed", "stamps"))
     place.mkdir(parents=True, exist_ok=True)
-    given = facts(model, *package(), TOOLS / "packing.py")
+    given = inputs(model, *package(), TOOLS / "packing.py")
     if not stamps.holds(stamp, given, place.rglob("*")):
         import packing  # only here, for its imports take seconds
 

@@ -35,9 +35,11 @@ def digest(file: Path) -> str:
 
 
 def replace(path: Path, content: str | bytes) -> None:
-    """Write a whole file or leave the old one."""
-    with whole(path) as part:
-        part.write_bytes(content.encode() if isinstance(content, str) else content)
+    """Write a whole file or leave the old one, which is not touched if it holds the same."""
+    content = content.encode() if isinstance(content, str) else content
+    if not path.is_file() or path.read_bytes() != content:
+        with whole(path) as part:
+            part.write_bytes(content)
 
 
 def filled_in(template: str, **given: Any) -> str:

@@ -34,5 +34,4 @@ def filled() -> dict[Path, str]:
 
 if __name__ == "__main__":
     for file, text in filled().items():
-        if text != file.read_text("utf-8"):
-            replace(file, text)
+        replace(file, text)

@@ -14,7 +14,7 @@
 r"""
 # How much of its attention does a head give to the first token?
 
-**A small part, though many times an even share.** In the second half of the texts the head that favours the first token most gives it 17 even shares, the one that favours it least 1.2. At position 256 it takes less than an eighth of every head's attention: 9.8% at most.
+**A small part, though a larger one than an even share.** At position {{n}} no head gives the first token more than {{most}} of its attention. {{?small}} But the head that favours it most gives it {{largest}} even shares, and the one that favours it least {{least}}. {{?larger}}
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -88,16 +88,9 @@ cb.figures.picture(
     + f". An even share is {even:.2%}.",
 )
 
-# %% tags=["hide-input", "nbval-check-output"]
-most = float(mean.max())
-cb.finding(
-    f"At position {n} it takes less than an eighth of every head's attention: {most:.1%} at most.",
-    holds=most < 1 / 8,
-)
-
 # %% [markdown]
 r"""
-The line on a bar is the range over passages: how much the text has a say.
+At position {{n}} the first token takes less than an eighth of every head's attention: {{most}} at most. {{?small}} The line on a bar is the range over passages, so it shows how much depends on the text.
 
 ## Along the text
 
@@ -118,15 +111,21 @@ table = {
 }
 pd.DataFrame(table).rename_axis("head")
 
-# %% tags=["hide-input", "nbval-check-output"]
-largest, least = float(even_shares.max()), float(even_shares.min())
-cb.finding(
-    f"In the second half of the texts the head that favours the first token most gives it {largest:.0f} even shares, the one that favours it least {least:.1f}.",
-    holds=largest > 10 > 2 > least,
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+cb.facts(
+    "slug",
+    n=n,
+    most=cb.fact(mean.max(), ".1%"),
+    small=mean.max() < 1 / 8,
+    largest=cb.fact(even_shares.max(), ".0f"),
+    least=cb.fact(even_shares.min(), ".1f"),
+    larger=even_shares.max() > 10 > 2 > even_shares.min() > 1,
 )
 
 # %% [markdown]
 r"""
+In the second half of the texts, the head that favours the first token most gives it {{largest}} even shares, and the one that favours it least {{least}}. {{?larger}}
+
 ## What breaks it
 
 - **A share is no effect.** What a head takes from BOS is a constant of the model, the same in all texts; only how much of it is taken differs.
@@ -177,7 +176,7 @@ cb.ledger(
 r"""
 ## What you may now assume
 
-- Behind the first few tokens the first one takes a small part of a row, though a large one for a single token: see the two findings above.
+- Behind the first few tokens the first one takes a small part of a row, though a large one for a single token: see Figure NN.1 and the table.
 - How large differs by head more than by text; Figure NN.1 has the range.
 - It says nothing of what the head does with it.
 
@@ -186,7 +185,7 @@ r"""
 1. *Predict, then run.* Will the share be larger or smaller at twice the position? Set `n = LENGTH - 1` in the first cell and look at Figure NN.1 again.
 2. *Fill in.* Write the share of the first token from the scores of a row, with the softmax spelled out. The cell below compares.
 3. *Break this.* Find a passage of `DOMAINS` at which a head gives the first token no more than an even share at position $n$. What stands there?
-4. *Show it.* A head gives BOS the score $s$ and every other source the score 0. From which $n$ on is $a_{n,0}$ below one half?
+4. *Show it.* A head gives BOS the score $s$ and every other source the score $0$. From which $n$ on is $a_{n,0}$ below one half?
 """
 
 
