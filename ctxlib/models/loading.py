@@ -18,6 +18,7 @@ import transformers
 from gguf import GGUFReader
 from IPython.utils.capture import capture_output
 from transformer_lens.model_bridge import TransformerBridge
+from transformer_lens.model_bridge.generalized_components import NormalizationBridge
 from transformer_lens.model_bridge.sources import detect_tokenizer_bos_eos
 from transformer_lens.weight_processing import ProcessWeights
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
@@ -137,7 +138,7 @@ def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
     source, hf_model, tokenizer = found.source, found.hf_model, found.tokenizer
     begin, why = begin_token(tokenizer, hf_model.config)
     probe = torch.arange(min(8, len(tokenizer)))[None]
-    with torch.inference_mode():
+    with reading(source), torch.inference_mode():  # its sizes may not fit one another
         expected = hf_model.eval()(probe)[0].log_softmax(-1)
     if not expected.isfinite().all():
         raise ValueError(
@@ -160,12 +161,13 @@ def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
         model = TransformerBridge.boot_transformers(
             source, hf_model=hf_model, tokenizer=deepcopy(tokenizer), device=place
         )
+        set_eps(model)
         fold(model)
         # its own property would read the tokenizer again, and add a token where none begins a text
         model._tokenizer, model.cfg.default_prepend_bos = tokenizer, begin is not None
         model.cfg.tokenizer_prepends_bos, _ = detect_tokenizer_bos_eos(tokenizer)
         computed = model(probe).log_softmax(-1).cpu()
-    except (RuntimeError, ValueError) as error:  # also of a kind that it does not know
+    except Exception as error:  # of any class, also for a kind that it does not know
         said = shorten(first_line(error), 300, placeholder=" ...")  # it may list all that it knows
         name = type(hf_model).__name__
         raise ValueError(f"TransformerLens cannot run {source}, a {name}: {said}") from error
@@ -215,12 +217,24 @@ def fold(model: TransformerBridge) -> None:
     layer takes 2 GiB less at the peak, and the whole model 6.
     """
     options = {"disable_warnings": True, "fold_value_biases": False, "center_unembed": False}
-    model.enable_compatibility_mode(**options)
+    with quiet():  # of some kinds it leaves the norms, and `mlp_inputs` folds them
+        model.enable_compatibility_mode(**options)
     if (model.cfg.output_logits_soft_cap or 0) <= 0:  # capped logits may not be shifted
         weights = {k: v for k, v in model.state_dict().items() if k.startswith("unembed.")}
         centered = ProcessWeights.center_unembed(weights, model.cfg, model.adapter)
         part = {"unembed": model.real_components["unembed"]}
         ProcessWeights.distribute_weights_to_components(centered, part)
+
+
+def set_eps(model: TransformerBridge) -> None:
+    """Give every norm the epsilon of the model's own: configurations have it by many names, of
+    which TransformerLens reads some (not StarCoder 2's).
+    """
+    for norm in model.modules():
+        if isinstance(norm, NormalizationBridge):
+            own = norm.original_component
+            eps = getattr(own, "eps", getattr(own, "variance_epsilon", model.cfg.eps))
+            norm.config.eps = model.cfg.eps = eps
 
 
 def has_heads_and_neurons(block: Any) -> bool:
