@@ -325,13 +325,12 @@ def check(
     config = model.original_model.config
     capped = getattr(config, "attn_logit_softcapping", None) and "caps its attention scores"
     known = capped or ("normalises what its heads write" if POST_NORM in model.hook_dict else "")
-    clipped = (getattr(c, "clip_qkv", None) for c in (config, getattr(config, "attn_config", None)))
-    if any(clipped):  # some tokens only
+    # which some tokens reach, and none of these may
+    if any(getattr(c, "clip_qkv", None) for c in (config, getattr(config, "attn_config", None))):
         raise ValueError("this model clips its queries, keys and values: numbers would be wrong")
     outputs = fixed.head_outputs(stack)
     pre = layer_norm(fixed.resid_mid(stack, outputs), readout.eps) @ readout.W_in + readout.b_in
-    name = f"blocks.{reads}.mlp.hook_pre"
-    post = f"blocks.{reads}.mlp.hook_post"
+    name, post = f"blocks.{reads}.mlp.hook_pre", f"blocks.{reads}.mlp.hook_post"
     own = at_last_token(model, stack, [PATTERN, Z_HOOK, name, post], reads + 1)
     *_, active = fixed.mlp(stack).values()
     for fault, ours, theirs in (

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 
 import torch
 import transformers
-from gguf import GGUFReader
 from IPython.utils.capture import capture_output
 from transformer_lens.model_bridge import TransformerBridge
 from transformer_lens.model_bridge.generalized_components import NormalizationBridge
@@ -24,7 +23,7 @@ from transformer_lens.weight_processing import ProcessWeights
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
-from ctxlib.models.gguf_files import check_positions, first_layers, unread_tensors
+from ctxlib.models.gguf_files import check_positions, first_layers, opened, unread_tensors
 from ctxlib.models.places import MINI, locate, twins
 from ctxlib.models.receipt import (
     Receipt,
@@ -167,7 +166,9 @@ def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
         model._tokenizer, model.cfg.default_prepend_bos = tokenizer, begin is not None
         model.cfg.tokenizer_prepends_bos, _ = detect_tokenizer_bos_eos(tokenizer)
         computed = model(probe).log_softmax(-1).cpu()
-    except Exception as error:  # of any class, also for a kind that it does not know
+    except BaseException as error:  # of any class, also for a kind that it does not know
+        if is_of_python(error):
+            raise
         said = shorten(first_line(error), 300, placeholder=" ...")  # it may list all that it knows
         name = type(hf_model).__name__
         raise ValueError(f"TransformerLens cannot run {source}, a {name}: {said}") from error
@@ -230,11 +231,10 @@ def set_eps(model: TransformerBridge) -> None:
     """Give every norm the epsilon of the model's own: configurations have it by many names, of
     which TransformerLens reads some (not StarCoder 2's).
     """
-    for norm in model.modules():
-        if isinstance(norm, NormalizationBridge):
-            own = norm.original_component
-            eps = getattr(own, "eps", getattr(own, "variance_epsilon", model.cfg.eps))
-            norm.config.eps = model.cfg.eps = eps
+    for norm in (part for part in model.modules() if isinstance(part, NormalizationBridge)):
+        own = norm.original_component
+        eps = getattr(own, "eps", getattr(own, "variance_epsilon", model.cfg.eps))
+        norm.config.eps = model.cfg.eps = eps
 
 
 def has_heads_and_neurons(block: Any) -> bool:
@@ -269,7 +269,7 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
     with reading(source):
         if source.endswith(".gguf"):
             where = words = str(folder)  # beside the file itself transformers would read others
-            held, options["gguf_file"] = GGUFReader(source), os.path.abspath(source)
+            held, options["gguf_file"] = opened(source), os.path.abspath(source)
             if isinstance(layers, int) and layers > 0:
                 file = first_layers(held, layers, folder / "first.gguf")
                 options["gguf_file"] = str(file)
@@ -367,7 +367,9 @@ def reading(source: str) -> Iterator[None]:
     try:
         with quiet():
             yield
-    except Exception as error:  # safetensors, GGUF and the hub raise classes of their own
+    except BaseException as error:  # safetensors, GGUF and the hub raise classes of their own
+        if is_of_python(error):
+            raise
         said = first_line(error)
         if isinstance(error, OSError) and not Path(source).exists():
             raise OSError(
@@ -427,5 +429,12 @@ def bring_tokens(model: torch.nn.Module, args: Any, kwargs: Any) -> tuple[Any, A
     return tuple(a.to(place) if isinstance(a, torch.Tensor) else a for a in args), tensors
 
 
+def is_of_python(error: BaseException) -> bool:
+    """Say whether this stops the program, as Ctrl-C does; a tokenizer's panic is no Exception."""
+    return not isinstance(error, Exception) and "Panic" not in type(error).__name__
+
+
 def first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+    """Return the first line of what an error says, with the next where it only announces that."""
+    first, *others = str(error).strip().split("\n")
+    return " ".join([first, *others[: first.endswith(":")]]).rstrip(".") or type(error).__name__
