@@ -11,6 +11,7 @@ import argparse
 import sys
 from contextlib import nullcontext
 from io import TextIOWrapper
+from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,6 +37,13 @@ def numbers(given: str) -> list[int]:
     return [int(number) for number in given.split(",")]
 
 
+def number(given: str) -> float:
+    """Return a number that is neither infinite nor NaN. Raises ValueError for any other."""
+    if not isfinite(value := float(given)):
+        raise ValueError(given)
+    return value
+
+
 def arguments() -> argparse.ArgumentParser:
     """Return the command's arguments."""
     parser = argparse.ArgumentParser("ctxlib", description=str(__doc__).split("\n")[0])
@@ -50,7 +58,7 @@ def arguments() -> argparse.ArgumentParser:
     add("--heads", metavar="0,2,5", type=numbers, help="heads of the circuit, not the stable ones")
     add("--calibrate", metavar="FILE_OR_TEXT", help="text to calibrate on, at least n tokens long; "
         "by default the most typical of your texts, or of the book's prose")  # fmt: skip
-    add("--threshold", metavar="TOP", type=float, help="neurons with a larger top stand out; by "
+    add("--threshold", metavar="TOP", type=number, help="neurons with a larger top stand out; by "
         "default those two robust standard deviations above the median neuron")  # fmt: skip
     add("--dask", metavar="ADDRESS", help="Dask cluster for r and FVU, as tcp://10.0.0.1:8786")
     return parser
@@ -65,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
         with cluster(options.dask) if options.dask else nullcontext() as client:
             print(run(options, client))
     except (ValueError, OSError) as error:
-        print(f"ctxlib: {error}", file=sys.stderr)
+        print("ctxlib:", *str(error).split(), file=sys.stderr)  # one line, whatever names hold
         return 1
     return 0
 

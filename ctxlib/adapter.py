@@ -1,8 +1,8 @@
 """Where decoders differ, in one place.
 
-Attention and MLP of a layer come one after the other, or are parallel (NeoX, GPT-J, Phi). An MLP
-may be gated (Llama, Qwen), a norm may leave the mean in place (RMSNorm), stand behind the heads
-(Gemma) or be missing in front of them (OLMo 2), heads and MLPs may have no bias.
+Attention and MLP of a layer come one after the other, or are parallel (NeoX, GPT-J, Phi, Cohere).
+An MLP may be gated (Llama, Qwen), a norm may leave the mean in place (RMSNorm), stand behind the
+heads (Gemma) or be missing in front of them (OLMo 2), heads and MLPs may have no bias.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def mlp_inputs(model: Any, layer: int) -> dict[str, Input]:
     gain, bias = norm_before_mlp(model, layer, *next(iter(read.values())))
     if gain is None:
         return read
-    return {name: (gain[:, None] * W, bias @ W + b) for name, (W, b) in read.items()}
+    folded = {name: centered(model, (gain[:, None] * W).T).T for name, (W, _) in read.items()}
+    return {name: (folded[name], bias @ W + b) for name, (W, b) in read.items()}
 
 
 def norm_before_mlp(
@@ -99,8 +100,8 @@ def act_fn(model: Any) -> str:
     >>> cx.adapter.act_fn(model)
     'gelu_new'
     """
-    own = {"bloom": "gelu_new", "mpt": "gelu", "falcon": "gelu"}
-    return own.get(model.original_model.config.model_type, model.cfg.act_fn)
+    own, config = {"bloom": "gelu_new", "mpt": "gelu"}, model.original_model.config
+    return own.get(config.model_type) or getattr(config, "activation", model.cfg.act_fn)
 
 
 def centered(model: Any, v: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*any d_model"]:

@@ -302,7 +302,8 @@ def fit_additive(
     counts = torch.bincount(stack[:, 1:n].flatten(), minlength=len(E)).to(E.dtype)
 
     attn = model.blocks[0].attn
-    W_O, W_V = residual_multiplier(model) * attn.W_O.detach().cpu(), attn.W_V.detach().cpu()
+    W_O, W_V = centered(model, attn.W_O.detach().cpu()), attn.W_V.detach().cpu()
+    W_O = residual_multiplier(model) * W_O
     b_V = torch.zeros(len(W_V), W_V.shape[-1]) if attn.b_V is None else attn.b_V.detach().cpu()
     shared = len(W_O) // len(W_V)
     x = layer_norm(E[one[0]] + offset, model.cfg.eps)
@@ -353,19 +354,25 @@ def check(
 ) -> None:
     """Raise ValueError unless rows, outputs and neurons are those that the model computes."""
     readout, reads = exact.readout, exact.reads
+    config = model.original_model.config
+    # which some tokens reach, and none of these may
+    if any(getattr(c, "clip_qkv", None) for c in (config, getattr(config, "attn_config", None))):
+        raise ValueError("this model clips its queries, keys and values: numbers would be wrong")
     outputs = fixed.head_outputs(stack)
     stream = fixed.resid_mid(stack, outputs)
     pre = stream / readout.scale(stream) @ readout.W_in + readout.b_in
-    name = f"blocks.{reads}.mlp.hook_pre"
-    own = at_last_token(model, stack, [PATTERN, Z_HOOK, name], reads + 1)
+    name, post = f"blocks.{reads}.mlp.hook_pre", f"blocks.{reads}.mlp.hook_post"
+    own = at_last_token(model, stack, [PATTERN, Z_HOOK, name, post], reads + 1)
+    *_, active = fixed.mlp(stack).values()
     for fault, ours, theirs in (
         ("has scores that are not linear in what its keys read", exact.rows(stack), own[PATTERN]),
         ("has heads that write something else than z W_O", outputs, readout.outputs(own[Z_HOOK])),
         ("has an MLP that reads something else than the sum of what was written", pre, own[name]),
+        ("has an activation function that its configuration does not determine", active, own[post]),
     ):
         # twice: scores are put together from derivatives, and a softmax follows
         if not (ours - theirs).abs().max() <= 2 * AGREES * theirs.abs().max():
-            raise ValueError(f"this model {fault}: kernels would be wrong for it")
+            raise ValueError(f"this model {fault}: numbers would be wrong for it")
 
 
 # ---------------------------------------------------------------- what is left
@@ -453,6 +460,8 @@ def by_token(model: Any, name: str) -> Float[Tensor, "vocab d_read"] | None:
     parts, ids = [], torch.arange(model.cfg.d_vocab)[:, None]
     for part in ids.split(VOCAB_AT_A_TIME):  # of texts of one token
         _, cache = model.run_with_cache(part, names_filter=name, stop_at_layer=1)
+        if name not in cache:  # a norm that a family may have, and this model lacks
+            return None
         parts.append(cache[name].flatten(1).cpu())
     return torch.cat(parts)
 

@@ -128,7 +128,13 @@ class LayerWeights:
             )
         check_layer(model, layer)
         tensors = {"W_E": model.W_E, "W_pos": model.W_pos}
-        tensors |= {name: getattr(model, name)[layer] for name in OF_A_LAYER}
+        for name in OF_A_LAYER:
+            block, by_head = model.blocks[layer], name in ("b_Q", "b_K", "b_V")
+            own = getattr(block.mlp if name.endswith("_in") else block.attn, name)
+            if own is None:  # a matrix without biases (Galactica)
+                W = tensors[f"W{name[1:]}"]
+                own = torch.zeros_like(W[:, 0] if by_head else W.flatten(0, -2)[0])
+            tensors[name] = own.clone(memory_format=torch.contiguous_format)
         for name in ("W_K", "W_V", "b_K", "b_V"):  # in some models, heads share them
             shared = len(tensors["W_Q"]) // len(tensors[name])
             tensors[name] = tensors[name].repeat_interleave(shared, dim=0)

@@ -27,10 +27,13 @@ SIZES = {
     "num_attention_heads": 3,
     "intermediate_size": 40,
 }
-GROUPED = {"num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": EPS}
+SHARED = {"num_attention_heads": 4, "num_key_value_heads": 2}  # keys and values
+GROUPED = SHARED | {"rms_norm_eps": EPS}
+WIDER = {"hidden_size": 32}  # where a quarter of a head turns
 NEOX = {"rotary_pct": 0.5, "layer_norm_eps": EPS}
 DENSE = "post_attention_layernorm mlp.dense_h_to_4h mlp.dense_4h_to_h"
 GATED = "self_attn.o_proj post_attention_layernorm mlp.gate_proj mlp.down_proj"
+UNGATED = "self_attn.o_proj post_attention_layernorm mlp.{} mlp.{}"
 LIKE_GPT2 = "transformer.h attn.c_proj ln_2 mlp.c_fc mlp.c_proj transformer.ln_f"
 PLACES = ("blocks", "out_of_heads", "norm", "into", "out_of", "last_norm")
 #: Where transformers keeps its parts: the blocks; in each the way out of the heads, the
@@ -47,9 +50,13 @@ PARTS = {
     "opt": "model.decoder.layers self_attn.out_proj final_layer_norm fc1 fc2 "
     "model.decoder.final_layer_norm",
     **dict.fromkeys(
-        ("llama", "qwen2", "qwen3", "mistral", "smollm3", "granite"),
+        ("llama", "qwen2", "qwen3", "mistral", "smollm3", "granite", "stablelm", "gemma", "olmo"),
         f"model.layers {GATED} model.norm",
     ),
+    "cohere2": "model.layers self_attn.o_proj input_layernorm mlp.gate_proj mlp.down_proj "
+    "model.norm",
+    "nemotron": f"model.layers {UNGATED.format('up_proj', 'down_proj')} model.norm",
+    "starcoder2": f"model.layers {UNGATED.format('c_fc', 'c_proj')} model.norm",
     "phi": "model.layers self_attn.dense input_layernorm mlp.fc1 mlp.fc2 model.final_layernorm",
     "falcon": "transformer.h self_attention.dense input_layernorm mlp.dense_h_to_4h "
     "mlp.dense_4h_to_h transformer.ln_f",
@@ -146,11 +153,17 @@ VARIANTS = {
     "GLM 4": kind("glm4", **GROUPED, head_dim=8, pad_token_id=0),
     "Granite": kind("granite", **GROUPED, **MULTIPLIERS),
     "Llama with biases": kind("llama", **GROUPED, mlp_bias=True, attention_bias=True),
-    "Falcon": kind("falcon", ffn_hidden_size=40),
+    "Falcon": kind("falcon", ffn_hidden_size=40, activation="silu"),
+    "StableLM": kind("stablelm", **SHARED | WIDER, layer_norm_eps=EPS, pad_token_id=0),
+    "StarCoder 2": kind("starcoder2", **SHARED, norm_epsilon=EPS),
+    "Nemotron": kind("nemotron", **SHARED | WIDER, norm_eps=EPS, pad_token_id=0),
+    "Cohere 2": kind("cohere2", **SHARED, layer_norm_eps=EPS, pad_token_id=0),
+    "Gemma": kind("gemma", **GROUPED, head_dim=6),
+    "OLMo": kind("olmo", **SHARED),
 }
-PARALLEL = {"NeoX, parallel", "GPT-J", "Phi", "Falcon"}
+PARALLEL = {"NeoX, parallel", "GPT-J", "Phi", "Falcon", "Cohere 2"}
 RMS = {"Llama", "Qwen2", "Qwen3", "Llama with biases", "Llama, scaled", "Mistral", "SmolLM3"}
-RMS |= {"Granite", "GLM", "GLM 4", "Phi-3", "Gemma 2", "Gemma 3", "OLMo 2"}
+RMS |= {"Granite", "GLM", "GLM 4", "Phi-3", "Gemma", "Gemma 2", "Gemma 3", "OLMo 2"}
 
 
 def matrix(module):

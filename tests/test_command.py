@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from kinds import PARALLEL
+from kinds import KINDS, PARALLEL, VARIANTS
 from sklearn.metrics import roc_auc_score
 from store_layers import save_layer
 from viewing import header
@@ -17,6 +17,7 @@ import ctxlib as cx
 from ctxlib.__main__ import best_neurons, main, neurons
 from ctxviews.report import OWN, quality, verdict
 
+FILES = {"neurons.csv", "labels.csv", "explorer.html", "receipt.txt"}
 SEA, CODE = "the colour of the water at the harbour", "def area(width): return width"
 
 
@@ -162,12 +163,18 @@ def test_what_no_half_can_tell_of_a_label_is_said(ran, write_texts, of_kind):
     assert list(labels["label"]) and "0, 1: judged on other texts" in said
 
 
-@pytest.mark.parametrize("kind", ["GPT-2", "Llama", "NeoX, parallel", "GPT-J", "Phi", "Falcon"])
-def test_whose_neurons_they_are_is_said(tmp_path, ran, two_labels, of_kind, kind):
+@pytest.mark.parametrize("kind", [*KINDS, *VARIANTS])
+def test_models_of_every_kind_run_and_whose_neurons_they_are_is_said(
+    tmp_path, ran, two_labels, of_kind, kind
+):
     """Of parallel models, the second layer's: in print, table, page and repr, and of a file."""
     layer = int(kind in PARALLEL)
     said, table, labels = ran(of_kind(kind).folder, "--texts", two_labels)
     assert f"neurons of layer {layer}'s MLP stand out" in said
+    assert {file.name for file in (tmp_path / "out").iterdir()} == FILES
+    receipt = (tmp_path / "out" / "receipt.txt").read_text(encoding="utf-8")
+    assert receipt.splitlines()[0] in said and "  model.safetensors" in receipt
+    assert table[["r", "fvu", "auc"]].notna().all(axis=None) and len(labels)
     assert set(table["layer"]) == set(labels["layer"]) == {layer}
     assert packed_in(tmp_path / "out" / "explorer.html")["layer"] == layer
     model = of_kind(kind).model
@@ -240,9 +247,7 @@ def test_what_can_be_chosen_is_in_the_tables(tmp_path, ran, two_labels, of_kind)
         assert {name: set(of[name]) for name in facts} == {k: {v} for k, v in facts.items()}
     page = (tmp_path / "out" / "explorer.html").read_text(encoding="utf-8")
     assert '"threshold": 1e-09' in page
-    assert {f.name for f in (tmp_path / "out").iterdir()} == {
-        *("neurons.csv", "labels.csv", "explorer.html", "receipt.txt")
-    }
+    assert {file.name for file in (tmp_path / "out").iterdir()} == FILES
 
 
 def test_an_error_leaves_the_old_files_whole(tmp_path, ran, two_labels, of_kind, monkeypatch):

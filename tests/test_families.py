@@ -141,7 +141,7 @@ def test_on_mini_kernels_families_and_neurons_are_those_of_the_weights(mini, min
 @pytest.mark.parametrize("kind", ELSEWHERE)
 def test_without_position_embeddings_the_weights_name_the_chapter(of_kind, kind):
     """One line: the kind of positions, the chapter by its title, how to go on."""
-    (chapter,) = (ROOT / "chapters").glob("11_*.py")
+    (chapter,) = (ROOT / "chapters").glob("13_*.py")
     title = re.search(r"^# (.+\?)$", chapter.read_text("utf-8"), re.M)[1]
     with pytest.raises(NoPositionEmbeddings) as caught:
         cx.LayerWeights.of(of_kind(kind).model)

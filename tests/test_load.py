@@ -25,9 +25,10 @@ def test_a_device_and_layers_are_some_that_there_are(llama, device, layers):
         cx.load(llama()[0], device, layers)
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "biogpt", "mixtral", "mamba"])
+@pytest.mark.parametrize("kind", ["gpt2", "gpt_bigcode", "biogpt", "mixtral", "mamba"])
 def test_a_model_that_would_be_computed_wrongly_is_refused(make_folder, kind):
     more = {"scale_attn_weights": kind != "gpt2", "num_local_experts": 2, "num_key_value_heads": 3}
+    more |= {"multi_query": False}
     with pytest.raises(ValueError, match=r"does not scale|cannot run .*\Z|not heads and one MLP"):
         cx.load(make_folder(drawn(kind, **more)))
 

@@ -67,6 +67,12 @@ def first(share):
     return lambda held: held[: int(share * len(held))]
 
 
+def over_another(held):
+    """What a GGUF file holds, with the offset of a tensor as zero: after name, sizes and kind."""
+    at = held.index(name := b"output_norm.weight") + len(name) + 4 + 8 + 4
+    return held[:at] + bytes(8) + held[at + 8 :]
+
+
 # ---------------------------------------------------------------- what it opens
 
 
@@ -129,6 +135,7 @@ def test_a_notebook_keeps_no_bars_of_what_was_loaded(llama):
         (b"not GGUF at all, but long enough", "GGUF magic"),
         *((first(share), "cannot be read") for share in (0, *SHARES)),
         (lambda held: held.replace(b"llama", b"lemma"), "architecture lemma is not supported"),
+        (over_another, r"tensor output_norm\.weight lies over another"),
     ],
 )
 def test_a_damaged_or_unknown_gguf_file_is_one_clear_line(llama, tmp_path, content, message):
@@ -211,6 +218,7 @@ def without(pattern):
             (written("config.json", content), "cannot be read")
             for content in (b"", b"{", b"[]", b'{"model_type": "nonsense"}')
         ),
+        (written("config.json", lambda f: f.replace(b": 24,", b": [],")), "expected int, got"),
         (without(WEIGHTS), "cannot be read"),
         *(
             (written(WEIGHTS, content), "cannot be read")

@@ -12,7 +12,7 @@ import pytest
 import torch
 from by_hand import draw_texts
 from command import ROOT
-from kinds import GROUPED, KINDS, VARIANTS, drawn, matrix
+from kinds import GROUPED, KINDS, OPT, SHARED, VARIANTS, WIDER, Case, drawn, matrix
 from test_lookups import near
 
 import ctxlib as cx
@@ -92,9 +92,7 @@ def test_a_model_that_adds_no_positions_has_no_C_and_needs_a_token(of_kind, name
 
 #: What is refused, and the reason that is given.
 REFUSED = {
-    "Nemotron": ("nemotron", "has an MLP that reads something else"),
-    "Cohere 2": ("cohere2", "TransformerLens does not compute what"),
-    "StarCoder 2": ("starcoder2", "TransformerLens does not compute what"),
+    "Apertus": ("apertus", "has an activation function that its configuration does not"),
     "Mixtral": ("mixtral", "is not heads and one MLP"),
     "GPT-1": ("openai-gpt", "read something else"),
     "ModernBERT": ("modernbert", "whose positions are learned and added"),
@@ -107,6 +105,14 @@ def test_a_model_that_would_be_split_wrongly_is_refused(make_folder, architectur
     sizes = {} if older else {"hidden_size": 32, "head_dim": 8} | GROUPED
     model = drawn(architecture, **sizes, pad_token_id=0)
     with pytest.raises(ValueError, match=says):
+        cx.fix_query(cx.load(make_folder(model, seed=3)), TEXTS, N, THE)
+
+
+@pytest.mark.parametrize("of", [{"clip_qkv": 1e3}, {"attn_config": {"clip_qkv": 1e3}}], ids=str)
+def test_a_model_that_clips_what_few_tokens_reach_is_refused(make_folder, of):
+    """None of the texts here reaches so far."""
+    with pytest.raises(ValueError, match="clips its queries, keys and values"):
+        model = drawn("olmo", **of) if "clip_qkv" in of else drawn("mpt", max_seq_len=32, **of)
         cx.fix_query(cx.load(make_folder(model, seed=3)), TEXTS, N, THE)
 
 
@@ -172,6 +178,20 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
         / fixed.scale(x, outputs)
     )
     near(fixed.exact_summary(x, range(fixed.n_heads)) + beside + fixed.readout.b_in, first)
+
+
+@pytest.mark.parametrize(
+    ("kind", "architecture", "options"),
+    [
+        ("OPT", "opt", OPT | {"enable_bias": False}),  # as in Galactica
+        ("Cohere 2", "cohere", SHARED | {"use_qk_norm": True}),
+        ("StableLM", "stablelm", SHARED | WIDER | {"qk_layernorm": True}),
+    ],
+)
+def test_options_of_a_family_are_computed_too(make_folder, kind, architecture, options):
+    model = drawn(architecture, **{"pad_token_id": 0} | options)
+    case = Case(kind, make_folder(model, seed=3))
+    test_heads_and_mlp_do_what_transformers_computes(lambda _: case, kind)
 
 
 # ---------------------------------------------------------------- two means all the way

@@ -70,6 +70,18 @@ def unread_tensors(
     return ", ".join(sorted({*there.values()})), unread
 
 
+def opened(source: str) -> gguf.GGUFReader:
+    """Return a file's reader. Raises ValueError for tensors that lie over one another, which a
+    header says if it is damaged: one of them would be read from where another is.
+    """
+    reader, end = gguf.GGUFReader(source), 0
+    for tensor in sorted(reader.tensors, key=lambda tensor: tensor.data_offset):
+        if tensor.data_offset < end:
+            raise ValueError(f"its tensor {tensor.name} lies over another")
+        end = tensor.data_offset + tensor.n_bytes
+    return reader
+
+
 def check_positions(reader: gguf.GGUFReader, source: str) -> None:
     """Raise ValueError for scaled rotary positions, which transformers leaves unread."""
     facts = {name: found.contents() for name, found in reader.fields.items() if "rope" in name}

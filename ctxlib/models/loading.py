@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -16,15 +15,15 @@ from typing import Any, NoReturn
 
 import torch
 import transformers
-from gguf import GGUFReader
 from IPython.utils.capture import capture_output
 from transformer_lens.model_bridge import TransformerBridge
+from transformer_lens.model_bridge.generalized_components import NormalizationBridge
 from transformer_lens.model_bridge.sources import detect_tokenizer_bos_eos
 from transformer_lens.weight_processing import ProcessWeights
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
-from ctxlib.models.gguf_files import check_positions, first_layers, unread_tensors
+from ctxlib.models.gguf_files import check_positions, first_layers, opened, unread_tensors
 from ctxlib.models.places import MINI, locate, twins
 from ctxlib.models.receipt import (
     Receipt,
@@ -156,7 +155,7 @@ def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
     source, hf_model, tokenizer = found.source, found.hf_model, found.tokenizer
     begin, why = begin_token(tokenizer, hf_model.config)
     probe = torch.arange(min(8, len(tokenizer)))[None]
-    with torch.inference_mode():
+    with reading(source), torch.inference_mode():  # its sizes may not fit one another
         expected = hf_model.eval()(probe)[0].log_softmax(-1)
     if not expected.isfinite().all():
         raise ValueError(
@@ -182,12 +181,15 @@ def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
         model = TransformerBridge.boot_transformers(
             source, hf_model=hf_model, tokenizer=deepcopy(tokenizer), device=place
         )
+        set_eps(model)
         fold(model)
         # its own property would read the tokenizer again, and add a token where none begins a text
         model._tokenizer, model.cfg.default_prepend_bos = tokenizer, begin is not None
         model.cfg.tokenizer_prepends_bos, _ = detect_tokenizer_bos_eos(tokenizer)
         computed = model(probe).log_softmax(-1).cpu()
-    except (RuntimeError, ValueError) as error:  # also of a kind that it does not know
+    except BaseException as error:  # of any class, also for a kind that it does not know
+        if is_of_python(error):
+            raise
         said = shorten(first_line(error), 300, placeholder=" ...")  # it may list all that it knows
         name = type(hf_model).__name__
         raise ValueError(f"TransformerLens cannot run {source}, a {name}: {said}") from error
@@ -237,13 +239,23 @@ def fold(model: TransformerBridge) -> None:
     layer takes 2 GiB less at the peak, and the whole model 6.
     """
     options = {"disable_warnings": True, "fold_value_biases": False, "center_unembed": False}
-    with warnings.catch_warnings(action="ignore"):  # of norms that it leaves; we read them off
+    with quiet():  # of some kinds it leaves the norms, and `mlp_inputs` folds them
         model.enable_compatibility_mode(**options)
     if (model.cfg.output_logits_soft_cap or 0) <= 0:  # capped logits may not be shifted
         weights = {k: v for k, v in model.state_dict().items() if k.startswith("unembed.")}
         centered = ProcessWeights.center_unembed(weights, model.cfg, model.adapter)
         part = {"unembed": model.real_components["unembed"]}
         ProcessWeights.distribute_weights_to_components(centered, part)
+
+
+def set_eps(model: TransformerBridge) -> None:
+    """Give every norm the epsilon of the model's own: configurations have it by many names, of
+    which TransformerLens reads some (not StarCoder 2's).
+    """
+    for norm in (part for part in model.modules() if isinstance(part, NormalizationBridge)):
+        own = norm.original_component
+        eps = getattr(own, "eps", getattr(own, "variance_epsilon", model.cfg.eps))
+        norm.config.eps = model.cfg.eps = eps
 
 
 def has_heads_and_neurons(block: Any) -> bool:
@@ -287,7 +299,7 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
     with reading(source):
         if source.endswith(".gguf"):
             where = words = str(folder)  # beside the file itself transformers would read others
-            held, options["gguf_file"] = GGUFReader(source), os.path.abspath(source)
+            held, options["gguf_file"] = opened(source), os.path.abspath(source)
             if isinstance(layers, int) and layers > 0:
                 file = first_layers(held, layers, folder / "first.gguf")
                 options["gguf_file"] = str(file)
@@ -387,7 +399,9 @@ def reading(source: str) -> Iterator[None]:
     try:
         with quiet():
             yield
-    except Exception as error:  # safetensors, GGUF and the hub raise classes of their own
+    except BaseException as error:  # safetensors, GGUF and the hub raise classes of their own
+        if is_of_python(error):
+            raise
         said = first_line(error)
         if isinstance(error, OSError) and not Path(source).exists():
             raise OSError(
@@ -448,5 +462,12 @@ def bring_tokens(model: torch.nn.Module, args: Any, kwargs: Any) -> tuple[Any, A
     return tuple(a.to(place) if isinstance(a, torch.Tensor) else a for a in args), tensors
 
 
+def is_of_python(error: BaseException) -> bool:
+    """Say whether this stops the program, as Ctrl-C does; a tokenizer's panic is no Exception."""
+    return not isinstance(error, Exception) and "Panic" not in type(error).__name__
+
+
 def first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+    """Return the first line of what an error says, with the next where it only announces that."""
+    first, *others = str(error).strip().split("\n")
+    return " ".join([first, *others[: first.endswith(":")]]).rstrip(".") or type(error).__name__
