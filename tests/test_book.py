@@ -140,7 +140,7 @@ def test_a_chapter_keeps_to_its_budget_and_every_cell_that_prints_is_compared(ch
     assert [c.source for c in code if "print(" in c.source and c not in compared] == []
 
 
-def test_chapter_9_writes_out_the_self_normalised_circuit(mini_weights):
+def test_chapter_11_writes_out_the_self_normalised_circuit(mini_weights):
     source = next(s for c, s in SOURCES.items() if c.stem == "11_evaluation")
     (imports,) = (c.source for c in source.cells if "import ctxlib" in c.source)
     (cell,) = (c.source for c in source.cells if c.source.startswith("x = own[0]"))

@@ -214,7 +214,7 @@ def test_what_ships_says_where_it_comes_from(name):
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_what_chapter_7_keeps_of_a_document_is_what_the_model_does(name):
+def test_what_chapter_9_keeps_of_a_document_is_what_the_model_does(name):
     kept = kept_of(name, "british")
     row = next(row for row in kept["documents"] if row["half"] == "A")
     fixed = cx.fix_query(name)
@@ -270,7 +270,7 @@ def test_what_the_title_page_keeps_is_what_the_model_does():
 
 
 @pytest.mark.nightly  # nothing but the kept numbers, a whole model's, can change it
-def test_what_chapter_10_keeps_of_silence_is_what_the_model_does():
+def test_what_chapter_12_keeps_of_silence_is_what_the_model_does():
     """Two texts, with the stable heads' mean put in."""
     kept = kept_of("smollm2", "causal")
     texts = cx.texts.collection(cx.texts.Reader.of(cx.fix_query("smollm2"), 512), 1000)
@@ -287,7 +287,7 @@ def test_what_chapter_10_keeps_of_silence_is_what_the_model_does():
 
 
 @pytest.mark.nightly  # as in chapter 12
-def test_what_chapter_13_keeps_of_peaks_is_what_the_model_does():
+def test_what_chapter_15_keeps_of_peaks_is_what_the_model_does():
     """The largest peaks of two neurons of half A and what the model predicts there, by the modules
     of transformers."""
     kept = kept_of("smollm2", "lookups")
@@ -311,7 +311,7 @@ def test_what_chapter_13_keeps_of_peaks_is_what_the_model_does():
             torch.testing.assert_close(predicted.mean(), ours, atol=2e-3, rtol=0)
 
 
-def test_what_chapter_9_keeps_of_one_page_is_what_evaluation_finds():
+def test_what_chapter_11_keeps_of_one_page_is_what_evaluation_finds():
     kept = kept_of("minilm", "constants")
     model = loaded("minilm")
     texts = cx.texts.collection(cx.texts.Reader.of(model, 512), 500)
