@@ -256,6 +256,7 @@ Each opens with its answer.
 | [Chapter 4](04_denominators) | Why do denominators hold still, and what does pretending cost? |
 | [Chapter 5](05_circuit) | What do the stable heads say together? |
 | [Chapter 6](06_neurons) | Which neurons know the context? |
+| [Chapter 7](07_hundred_lines) | The whole method in a hundred lines |
 | [Chapter 8](08_real_model) | One minute with a real model |
 | [Chapter 9](09_british) | Is there a British neuron? |
 | [Chapter 11](11_evaluation) | How good is it, and what limits it? |
