@@ -187,6 +187,7 @@ own = torch.cosine_similarity(unit, unit.sum(0) - unit, dim=-1)
 like_them = torch.cosine_similarity(W_E, unit.sum(0), dim=-1)
 trained = like_them < own.min().clamp(min=0.5)
 trained[never] = False
+trained[max(vocab.values()) + 1 :] = False  # rows that pad the table
 
 largest = contribution[trained].topk(20, dim=0)
 top = largest.values.mean(0) - contribution[trained].mean(0)

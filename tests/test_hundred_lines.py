@@ -31,7 +31,7 @@ def test_the_program_gives_what_the_package_gives(make_folder, seed):
     state = load_file(file := folder / "model.safetensors")
     state["transformer.h.0.attn.c_attn.weight"] *= 0.2
     save_file(state, file, metadata={"format": "pt"})
-    there = {"MODEL": str(folder), "TOKEN": " the", "TEXTS": 60}
+    there = {"MODEL": str(folder), "TOKEN": " the", "TEXTS": 200}
     for cell in CODE:
         if "parameters" not in cell.metadata.get("tags", ()):
             exec(cell.source, there)
