@@ -27,10 +27,13 @@ import { waysOn } from "../ui/links.js";
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
-  if (!layer.byteLevel || layer.bothSides) {
-    const reason = layer.byteLevel
-      ? "This model reads a text from both sides at once: there is no text so far."
-      : "This model’s tokenizer is no byte-level one, so a page cannot read text for it.";
+  if (!layer.words) {
+    const reason = "This model’s tokenizer splits text in its own way";
+    el.replaceChildren(element("p", {}, `${reason}, so a page cannot read text for it.`));
+    return undefined;
+  }
+  if (layer.bothSides) {
+    const reason = "This model reads a text from both sides at once: there is no text so far.";
     el.replaceChildren(element("p", {}, reason));
     return undefined;
   }
