@@ -6,6 +6,7 @@
 
 import { LayerReader } from "../engine/reading.js";
 import { latest, nextTurn } from "../engine/slices.js";
+import { aroundView } from "../reader/around.js";
 import { captionSection, controlsSection } from "../reader/controls.js";
 import { follow } from "../reader/follow.js";
 import { compared, OF_TEXTS, sceneOf, termsTable, turned, waysFrom } from "../reader/scene.js";
@@ -32,11 +33,7 @@ async function render({ model, el }) {
     el.replaceChildren(element("p", {}, `${reason}, so a page cannot read text for it.`));
     return undefined;
   }
-  if (layer.bothSides) {
-    const reason = "This model reads a text from both sides at once: there is no text so far.";
-    el.replaceChildren(element("p", {}, reason));
-    return undefined;
-  }
+  if (layer.bothSides) return aroundView(model, el, layer);
   const reader = new LayerReader(layer);
   /** @type {Found} */
   const found = {
