@@ -30,6 +30,7 @@ import torch
 from einops import einsum
 from jaxtyping import Float, Int
 from safetensors.numpy import save
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from ctxlib.circuit import ContextualCircuit
@@ -42,6 +43,7 @@ from ctxlib.query import FixedQuery
 from ctxlib.studies import PROSE
 from ctxlib.texts.sources import collection, passages
 from ctxlib.texts.text import Text
+from ctxlib.texts.vocabulary import begin_token, text_tokens
 from ctxlib.weights import LayerWeights, layer_norm
 
 FORMAT, PART, VERSION = "ctxlib layer", "ctxlib layer part", 3
@@ -56,6 +58,24 @@ QWEN2 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )  # the words that its tokenizer.json splits
+LLAMA3 = QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
+NFC = {"type": "NFC"}
+# how SentencePiece's BPE marks spaces
+SPACE = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+IN_FRONT = {"type": "Prepend", "prepend": "▁"}
+AT_SPACE = {
+    "type": "Split",
+    "pattern": {"String": " "},
+    "behavior": "MergedWithPrevious",
+    "invert": False,
+}
+SAMPLES = (
+    "The cat's 12 hats,  1st of 3456!",
+    " In front\n\nand behind ",
+    "naïve Ærøskøbing, 文脈 and 👩‍🚀",
+    "def area(w, h):\n    return w * h\t# <s>[CLS]<|endoftext|>",
+    "",
+)  # that a tokenizer and its tokenizer.json must read alike
 BIASES = ("b_Q", "b_V", "b_O")  # b_K drops out of the softmax
 RANKING = ("ranking_top", "ranking_mean", "ranking_tokens")  # from `extreme_tokens`
 OF_NEURONS = (
@@ -246,45 +266,134 @@ def calibrated(fixed: FixedQuery, text: Text) -> ContextualCircuit:
 
 def spelling(tokenizer: Any, d_vocab: int) -> tuple[dict[str, Any], np.ndarray]:
     """Return the vocabulary in the order of the ids ("" for ids without a token), the first token
-    of every text, whether the page can tokenise text (byte-level BPE), and how it splits words if
-    not as GPT-2; and the merges: the pairs of tokens that BPE joins, by rank, none for other
-    tokenizers.
+    of every text, and what a page needs to tokenise text as the model does (`typed`), if it can;
+    and the merges: the pairs of tokens that BPE joins, by rank, none where a page needs none.
     """
     names = {number: token for token, number in tokenizer.get_vocab().items()}
-    bos = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     vocab = [names.get(number, "") for number in range(d_vocab)]
-    spec = None
+    facts = {"bos": begin_token(tokenizer)[0], "vocab": vocab, "byte_level": False}
     if getattr(tokenizer, "is_fast", False):
-        spec = json.loads(tokenizer.backend_tokenizer.to_str())
-    words = byte_level(spec)
-    other = {"words": words} if words not in (None, "gpt2") else {}
-    facts = {"bos": bos, "vocab": vocab, "byte_level": words is not None} | other
-    return facts, merges(spec["model"]) if spec and words else np.zeros((0, 2), dtype=np.int64)
+        source = tokenizer.backend_tokenizer.to_str()
+        spec = json.loads(source)
+        how = typed(spec)
+        if how and largest_typed(spec) < d_vocab and reads_alike(tokenizer, source):
+            return facts | how, merges(spec["model"])
+    return facts, np.zeros((0, 2), dtype=np.int64)
 
 
-def byte_level(spec: dict[str, Any] | None) -> str | None:
-    """Return how a tokenizer.json splits words, if it is a byte-level BPE that `tokenizer.js` can
-    run: "gpt2", "digits" (one by one) or "qwen2", followed by " nfc" if texts are composed first;
-    else None.
+def largest_typed(spec: dict[str, Any]) -> int:
+    """Return the largest id of a token that a typed text may become."""
+    usual = [token["id"] for token in spec["added_tokens"] if not token["special"]]
+    return max([*spec["model"]["vocab"].values(), *usual])
+
+
+def reads_alike(tokenizer: Any, source: str) -> bool:
+    """Return whether a tokenizer does nothing beyond what its tokenizer.json says."""
+    own = Tokenizer.from_str(source)
+    own.no_padding()
+    own.no_truncation()
+    own.encode_special_tokens = True  # a text is plain text
+    return all(
+        text_tokens(tokenizer, text) == own.encode(text, add_special_tokens=False).ids
+        for text in SAMPLES
+    )
+
+
+def typed(spec: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what a page is told to tokenise text as a tokenizer.json says, None if it cannot:
+    whether letters are bytes, how texts become words if not as GPT-2's (`words_of`), tokens that
+    are found in a text before it is split, and how many are the model's own if there are others.
     """
-    if spec is None:
-        return None
-    model, normalizer = spec["model"], spec["normalizer"]
-    words = words_of(spec["pre_tokenizer"] or {})
+    words, model, all_added = words_of(spec), spec["model"], spec["added_tokens"]
+    usual = [token for token in all_added if not token["special"]]
+    late = {token["normalized"] for token in usual}  # found behind the normalizer
     if (
         words is None
-        or normalizer not in (None, {"type": "NFC"})
-        or model["type"] != "BPE"
-        or model.get("ignore_merges")
-        or model.get("unk_token") is not None
+        or len(late) > 1
+        or any(token[k] for token in usual for k in ("single_word", "lstrip", "rstrip"))
+    ):
+        return None
+    if late == {True} and spec["normalizer"]:
+        if words.split()[-1] != "nfc" or not all(token["content"].isascii() for token in usual):
+            return None
+        words += " late"
+    facts: dict[str, Any] = {"byte_level": not words.startswith(("pieces", "wordpiece"))}
+    facts |= {"words": words} if words != "gpt2" else {}
+    if usual:  # special ones are spelt out, but none of these is found inside one
+        found = [token for token in all_added if token["normalized"] in late]
+        found.sort(key=lambda token: -len(token["content"]))
+        facts["added"] = [[token["content"], token["special"]] for token in found]
+    if any(token["content"] not in model["vocab"] for token in all_added):
+        facts["own"] = len(model["vocab"])
+        if sorted(model["vocab"].values()) != [*range(facts["own"])]:
+            return None
+    return facts
+
+
+def words_of(spec: dict[str, Any]) -> str | None:
+    """Return how a tokenizer.json reads text, by the name that `splitting.js` has for it: the kind
+    of words, and what else is done; None if pages cannot do it.
+    """
+    model, normalizer, before = spec["model"], spec["normalizer"], spec["pre_tokenizer"]
+    if model["type"] == "WordPiece":
+        return wordpiece(model, normalizer or {}, before)
+    if (
+        model["type"] != "BPE"
+        or model.get("dropout")
         or any(model.get(k) for k in ("continuing_subword_prefix", "end_of_word_suffix"))
     ):
         return None
-    return f"{words} nfc" if normalizer else words
+    if model.get("byte_fallback"):
+        known = model["vocab"].keys() >= {f"<0x{byte:02X}>" for byte in range(256)}
+        words = pieces(normalizer, before) if known else None
+    elif normalizer in (None, NFC) and model.get("unk_token") is None:
+        words = byte_level(before or {})
+    else:
+        words = None
+    if words is None:
+        return None
+    return words + " whole" * bool(model.get("ignore_merges")) + " nfc" * (normalizer == NFC)
 
 
-def words_of(before: dict[str, Any]) -> str | None:
-    """Return the kind of words that a pre-tokenizer makes, if pages can split texts that way."""
+def wordpiece(
+    model: dict[str, Any], normalizer: dict[str, Any], before: dict[str, Any] | None
+) -> str | None:
+    """Return how BERT's WordPiece reads text: "wordpiece", and what becomes of a text first."""
+    facts = [model[k] for k in ("continuing_subword_prefix", "max_input_chars_per_word")]
+    if (
+        before != {"type": "BertPreTokenizer"}
+        or normalizer.get("type") != "BertNormalizer"
+        or [*facts, model["unk_token"]] != ["##", 100, "[UNK]"]
+        or "[UNK]" not in model["vocab"]
+    ):
+        return None
+    lower, strip = normalizer["lowercase"], normalizer["strip_accents"]
+    does = {
+        "clean": normalizer["clean_text"],
+        "ideographs": normalizer["handle_chinese_chars"],
+        "strip": lower if strip is None else strip,
+        "lower": lower,
+    }
+    return " ".join(["wordpiece", *(name for name, done in does.items() if done)])
+
+
+def pieces(normalizer: dict[str, Any] | None, before: dict[str, Any] | None) -> str | None:
+    """Return how SentencePiece's BPE reads text: "pieces", where a space is put in front ("prepend"
+    even if there is one), and "split" if each begins a word.
+    """
+    if normalizer == {"type": "Sequence", "normalizers": [IN_FRONT, SPACE]} and before is None:
+        return "pieces prepend"
+    if normalizer == SPACE and before in (None, AT_SPACE):  # where no space is left
+        return "pieces"
+    scheme, split = [(before or {}).get(k) for k in ("prepend_scheme", "split")]
+    meta = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": split}
+    if normalizer is not None or before != meta or scheme not in ("first", "always", "never"):
+        return None
+    return "pieces" + f" {scheme}" * (scheme != "never") + " split" * bool(split)
+
+
+def byte_level(before: dict[str, Any]) -> str | None:
+    """Return the kind of words that a pre-tokenizer of byte-level BPE makes."""
     *first, last = before.get("pretokenizers", [before])
     if last.get("type") != "ByteLevel" or last["add_prefix_space"]:
         return None
@@ -292,6 +401,7 @@ def words_of(before: dict[str, Any]) -> str | None:
         ((), True): "gpt2",
         (("Digits", True), True): "digits",
         (("Split", QWEN2, "Isolated", False), False): "qwen2",
+        (("Split", LLAMA3, "Isolated", False), False): "llama3",
     }
     return kinds.get((tuple(v for part in first for v in flat(part)), last["use_regex"]))
 
@@ -452,8 +562,9 @@ def compact(W: np.ndarray) -> np.ndarray:
 
 
 def merges(model: dict[str, Any]) -> np.ndarray:
-    """Return the merges of a tokenizer.json as pairs of ids."""
-    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]
+    """Return the merges of a tokenizer.json as pairs of ids; a WordPiece has none."""
+    listed = model.get("merges", [])
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in listed]
     ids = [[model["vocab"][token] for token in pair] for pair in pairs]
     return np.array(ids, dtype=np.int64).reshape(-1, 2)
 

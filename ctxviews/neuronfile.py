@@ -65,6 +65,6 @@ def packed_neuron(fixed: FixedQuery, neuron: int, heads: Sequence[int], scale: f
         name: ((t - middles[name][:, None]) / steps[name][:, None]).round().to(torch.int8).numpy()
         for name, t in tables.items()
     }
-    left = np.array([len(vocab[a]) for a, _ in merges.tolist()], dtype=np.uint16)
+    left = [len(vocab[a].encode("utf-16-le")) // 2 for a, _ in merges.tolist()]  # as a page counts
     kernels = fixed.decomposition.kernels[chosen].numpy().astype(np.float32)
-    return packed(header, {"kernels": kernels, **levels, "left": left})
+    return packed(header, {"kernels": kernels, **levels, "left": np.array(left, np.uint16)})

@@ -48,8 +48,8 @@
  *    n: number, largest: number, stable: number[], destinations: Destination[],
  *    calibration: {name: string, ids: number[]}, families: Family[],
  *    passages: {name: string, domain: string, title: string}[], untrained: number[],
- *    vocab: string[], bos: number, byte_level: boolean, words?: string, folder?: string,
- *    layer?: number}} CommonHeader
+ *    vocab: string[], bos: number, byte_level: boolean, words?: string, added?: [string, boolean][], own?: number,
+ *    folder?: string, layer?: number}} CommonHeader
  *    its further parts, where it has some, lie in a folder beside it, named for what it holds
  *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number}} LayerHeader of weights
  *  @typedef {CommonHeader & {length: number, shared?: number, norms?: boolean,

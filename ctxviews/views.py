@@ -349,6 +349,10 @@ class LiveReader(LayerView):
     `window` is how many tokens of a text longer than the context stand before those that are
     read, at most as many as do not fit; `cursor` which of those is looked at, -1 the last. Those of
     the second text are `other_window` and `other_cursor`.
+
+    A model that reads a text from both sides has one text, read around its middle, and `neuron` -1
+    is the neuron that this text excites most. A model whose tokenizer a page cannot follow has
+    none, and the page says so.
     """
 
     module = "reader"

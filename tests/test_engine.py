@@ -17,7 +17,7 @@ import pytest
 import torch
 from playwright.sync_api import Error
 from scipy import stats
-from tokenizers import Tokenizer, models
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from viewing import added, circuits_of, header, repacked, tensors
 
@@ -451,6 +451,29 @@ def test_a_page_reads_no_text_for_another_kind_of_tokenizer(toy):
     packed = packed_layer(weights, cx.texts.collection(weights, 10))
     assert not header(packed)["byte_level"] and not len(tensors(packed)["merges"])
     assert header(packed)["vocab"] == words + [""] * (toy.d_vocab - len(words))
+
+
+def test_a_page_reads_text_for_pieces_with_bytes(page, load, toy):
+    tokens = ["<unk>", "<s>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁abc", "ab", "▁ab"]
+    vocab = {token: i for i, token in enumerate(tokens)}
+    merges = [("a", "b"), ("▁", "ab")]
+    raw = Tokenizer(models.BPE(vocab, merges, byte_fallback=True, unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.Metaspace("▁", "first", False)
+    raw.add_tokens([AddedToken("\n\n", normalized=False)])
+    raw.add_special_tokens([AddedToken("c", special=True)])
+    own = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", unk_token="<unk>")
+    weights = dataclasses.replace(toy, tokenizer=own)
+    load("pieced", packed_layer(weights, cx.texts.collection(weights, 10)))
+    texts = ["ab cab", "ba\n\nab", "é ab", " c"]
+    found = page.evaluate(
+        """async (texts) => {
+            const { Tokenizer } = await import("/views/engine/tokenizer.js");
+            const tokenizer = new Tokenizer(pieced);
+            return [pieced.bos, texts.map((text) => [...tokenizer.encode(text)])];
+        }""",
+        texts,
+    )
+    assert found == [vocab["<s>"], [cx.texts.encode(weights, t).tolist()[1:] for t in texts]]
 
 
 # ---------------------------------------------------------------- the file

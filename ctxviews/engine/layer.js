@@ -44,8 +44,10 @@ export class Layer {
     this.calibration = header.calibration;
     this.families = header.families; // one a head, at n
     this.vocab = header.vocab; // as the tokenizer spells it, "" for unused ids
-    this.byteLevel = header.byte_level; // whether `Tokenizer` can read text for this model
-    this.words = header.words ?? "gpt2"; // how it does
+    /** How `Tokenizer` reads text for this model, if it can. */
+    this.words = header.words ?? (header.byte_level ? "gpt2" : undefined);
+    this.added = header.added;
+    this.own = header.own;
     /** @type {Float64Array} */ this.W_O = tensors.W_O; // as what follows, it may come later
     /** Of the average counted token, for every packed destination: `Circuit.meanValues`.
      *  @type {Float64Array} */

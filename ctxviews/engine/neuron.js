@@ -5,7 +5,7 @@ import { equalParts } from "./linalg.js";
 import { Tokenizer } from "./tokenizer.js";
 
 /** @typedef {{heads: number, length: number, bos: number, vocab: string[], first_merged: number,
- *    words?: string, middles: Record<string, number[]>, steps: Record<string, number[]>}} NeuronHeader */
+ *    words?: string, added?: [string, boolean][], own?: number, middles: Record<string, number[]>, steps: Record<string, number[]>}} NeuronHeader */
 
 export class NeuronPredictor {
   /** @param {NeuronHeader} header @param {Record<string, any>} tensors */
@@ -15,7 +15,7 @@ export class NeuronPredictor {
       const token = vocab[from + i];
       return /** @type {[string, string]} */ ([token.slice(0, left), token.slice(left)]);
     });
-    this.tokenizer = new Tokenizer(vocab, merges, header.words);
+    this.tokenizer = new Tokenizer({ ...header, merges });
     this.bos = bos;
     this.room = length - 1; // tokens of a text that are read
     this.kernels = equalParts(tensors.kernels, heads);

@@ -25,7 +25,7 @@ export class LayerReader {
   /** @param {Layer} layer */
   constructor(layer) {
     this.layer = layer;
-    this.tokenizer = new Tokenizer(layer.vocab, layer.merges, layer.words);
+    this.tokenizer = new Tokenizer(layer);
     /** Tokens of a text that are read, the first one of every text not counted: the calibration
      *  text has to reach as far. */
     this.room = Math.min(layer.positions, layer.calibration.ids.length + 1) - 1;

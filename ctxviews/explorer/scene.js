@@ -19,10 +19,13 @@ export const LONGEST_SEARCH = 200; // characters
 /** What the view needs at every turn. @param {Model} model @param {Layer} layer @param {HTMLElement} el */
 export function toolsOf(model, layer, el) {
   const { tokenizer, text, name, inText } = spelling(layer);
-  // without a tokenizer in the page a token can only be looked up as the vocabulary spells it
-  const spelt = (/** @type {string} */ typed) => {
-    const found = [typed, `▁${typed.trim()}`].map((word) => layer.vocab.indexOf(word));
-    return found.filter((id) => id >= 0).slice(0, 1);
+  // a token that begins no text (##ing), or any without a tokenizer, is looked up as it is spelt
+  const read = (/** @type {string} */ typed) => {
+    const ids = tokenizer ? Array.from(tokenizer.encode(typed)) : [];
+    if (ids.length === 1 || tokenizer?.kind === "bytes" || !typed) return ids;
+    const forms = tokenizer ? [typed] : [typed, `▁${typed.trim()}`];
+    const id = forms.map((word) => layer.vocab.indexOf(word)).find((id) => id >= 0);
+    return id === undefined ? ids : [id];
   };
   return {
     layer,
@@ -30,8 +33,7 @@ export function toolsOf(model, layer, el) {
     name,
     inText,
     heading: headingsIn(el),
-    /** @param {string} typed */
-    read: (typed) => (tokenizer ? Array.from(tokenizer.encode(typed)) : spelt(typed)),
+    read,
     go: (/** @type {Record<string, any>} */ values) => turn(model, values),
     again: () => {}, // before there is anything, as is what is shown
     scene: () => /** @type {Scene} */ ({}),

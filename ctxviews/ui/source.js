@@ -105,13 +105,15 @@ export async function layerOf(model, place) {
 /** What a layer's tokens read as; where a page has no tokenizer for it, as the vocabulary spells
  *  them. @param {Layer} layer */
 export function spelling(layer) {
-  const tokenizer = layer.byteLevel ? new Tokenizer(layer.vocab, layer.merges, layer.words) : null;
+  const tokenizer = layer.words ? new Tokenizer(layer) : null;
+  const alone = (/** @type {number} */ id) => tokenizer?.alone(id) ?? layer.vocab[id];
   const text = (/** @type {number} */ id) => tokenizer?.decode([id]) ?? layer.vocab[id];
   /** The tokens of a text and their names there. */
   const inText = (/** @type {ArrayLike<number>} */ ids) => {
     const all = Array.from(ids);
     const tokens = tokenizer?.stretches(all) ?? all.map(text);
-    return { tokens, names: tokens.map(nameInText) };
+    const named = tokenizer?.kind === "wordpiece" ? all.map(alone) : tokens;
+    return { tokens, names: named.map(nameInText) };
   };
-  return { tokenizer, text, name: (/** @type {number} */ id) => tokenName(text(id)), inText };
+  return { tokenizer, text, name: (/** @type {number} */ id) => tokenName(alone(id)), inText };
 }

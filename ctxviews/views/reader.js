@@ -6,6 +6,7 @@
 
 import { LayerReader } from "../engine/reading.js";
 import { latest, nextTurn } from "../engine/slices.js";
+import { aroundView } from "../reader/around.js";
 import { captionSection, controlsSection } from "../reader/controls.js";
 import { follow } from "../reader/follow.js";
 import { compared, OF_TEXTS, sceneOf, termsTable, turned, waysFrom } from "../reader/scene.js";
@@ -27,13 +28,12 @@ import { waysOn } from "../ui/links.js";
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
-  if (!layer.byteLevel || layer.bothSides) {
-    const reason = layer.byteLevel
-      ? "This model reads a text from both sides at once: there is no text so far."
-      : "This model’s tokenizer is no byte-level one, so a page cannot read text for it.";
-    el.replaceChildren(element("p", {}, reason));
+  if (!layer.words) {
+    const reason = "This model’s tokenizer splits text in its own way";
+    el.replaceChildren(element("p", {}, `${reason}, so a page cannot read text for it.`));
     return undefined;
   }
+  if (layer.bothSides) return aroundView(model, el, layer);
   const reader = new LayerReader(layer);
   /** @type {Found} */
   const found = {
