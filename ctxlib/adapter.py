@@ -93,6 +93,15 @@ def residual_multiplier(model: Any) -> float:
     return getattr(model.original_model.config, "residual_multiplier", 1.0)
 
 
+def logit_scale(model: Any) -> float:
+    """Return what the logits are multiplied by behind W_U (Granite).
+
+    >>> cx.adapter.logit_scale(model)
+    1.0
+    """
+    return 1 / getattr(model.original_model.config, "logits_scaling", 1.0)
+
+
 def act_fn(model: Any) -> str:
     """Return the name of the activation function, also where the configuration does not say it and
     TransformerLens assumes a relu.

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ctxlib.adapter import is_normalized, logit_scale, residual_multiplier
 from ctxlib.checks import as_index, as_indices, check_kind
 from ctxlib.lookups.layers import n_neurons, unembedding
 from ctxlib.texts.batching import progress
@@ -28,7 +29,8 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
     """Return `w_out . W_U[:, t]`: by how much one unit of a neuron's activation raises the logit of
     each token above the mean logit, before the last LayerNorm divides by its scale.
 
-    Raises ValueError for a layer that the model does not have, and as `unembedding` does.
+    Raises ValueError for a layer that the model does not have, if a norm stands behind its MLP, and
+    as `unembedding` does.
 
     >>> scores = cx.lookups.congruence(model, layer=2)
     >>> scores.shape
@@ -38,7 +40,10 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
     True
     """
     check_layer(model, layer)
-    return (model.blocks[layer].mlp.W_out.detach() @ unembedding(model)).cpu()
+    if is_normalized(model, layer, "ln2_post"):
+        raise ValueError("this model normalises what its MLPs write: congruence would be wrong")
+    scale = residual_multiplier(model) * logit_scale(model)
+    return scale * (model.blocks[layer].mlp.W_out.detach() @ unembedding(model)).cpu()
 
 
 def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.DataFrame:

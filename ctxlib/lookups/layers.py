@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.adapter import Input, centered, mlp_inputs, upstream_layers
+from ctxlib.adapter import Input, centered, logit_scale, mlp_inputs, upstream_layers
 from ctxlib.checks import check_kind
 from ctxlib.weights import check_layer, layer_norm_scale
 
@@ -79,15 +79,15 @@ def check_end(model: Any) -> None:
 def unembedding(model: Any) -> Float[Tensor, "d_model vocab"]:
     """Return W_U with the gain of the last norm folded in.
 
-    Raises ValueError if the gain is not folded, as in models that normalise what their layers write
-    (OLMo 2), and as `check_end` does.
+    Raises ValueError if the gain is not folded, and as `check_end` does.
 
     >>> cx.lookups.layers.unembedding(model).shape
     torch.Size([256, 8192])
     """
     check_end(model)
-    gain = dict(model.ln_final.named_parameters()).get("_original_component.weight")
-    if gain is not None and not torch.allclose(gain, torch.ones_like(gain)):
+    some = torch.linspace(-1, 1, model.cfg.d_model).to(model.W_U.device)
+    found = centered(model, model.ln_final(some[None, None])[0, 0])
+    if not torch.allclose(found, centered(model, some) / norm_scale(model, some), atol=1e-4):
         raise ValueError(
             "the last LayerNorm's gain is not folded into W_U: congruence would be wrong for this "
             "kind of model"
@@ -104,8 +104,7 @@ def logits(model: Any, stream: Float[Tensor, "text d_model"]) -> Float[Tensor, "
     """
     check_end(model)
     check_kind(stream, "a tensor")
-    config = model.original_model.config
     found = model.unembed(model.ln_final(stream[:, None].to(model.W_U.device)))[:, 0].cpu()
-    found = found / getattr(config, "logits_scaling", 1.0)  # Granite
-    cap = getattr(config, "final_logit_softcapping", None)  # Gemma
+    found = found * logit_scale(model)
+    cap = getattr(model.original_model.config, "final_logit_softcapping", None)  # Gemma
     return cap * (found / cap).tanh() if cap else found
