@@ -32,7 +32,7 @@ TOKEN = " the"  # the query token, at the end of every text
 NEURON = 496  # the neuron that the first six pages follow
 DOMAINS = ("astronomy", "law", "python")  # the three pages
 
-# %% tags=["hide-cell"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Imports, the model and the texts"}
 import json
 import re
 from pathlib import Path
@@ -136,7 +136,8 @@ A head makes a **query** from the token at position $n$, where it looks from, an
 
 $$
 \begin{gathered}
-q_n = \text{LN}(r_n)\,W_Q + b_Q, \qquad \text{key}_i = \text{LN}(r_i)\,W_K + b_K, \\
+q_n = \text{LN}(r_n)\,W_Q + b_Q, \\
+\text{key}_i = \text{LN}(r_i)\,W_K + b_K, \\
 a_{n,i} = \mathop{\text{softmax}}_{i \le n} \left( \frac{q_n \cdot \text{key}_i}{\sqrt{d_\text{head}}} \right).
 \end{gathered}
 $$ (eq-qk)
@@ -173,8 +174,11 @@ left = bars.cumsum(axis=1) - bars
 figure, ((axis,),) = cb.figures.panels(height=2.9, width=7.5)
 for name, place in zip(bands, (7, 0, 5, 1), strict=True):
     axis.barh(bars.index, bars[name], left=left[name], color=cb.figures.COLORS[place])
-    middle = 0 if name == "BOS" else left[name].iloc[0] + bars[name].iloc[0] / 2
-    axis.annotate(name, (middle, -0.55), ha="left" if name == "BOS" else "center", fontsize=9)
+    if name != "BOS":
+        middle = left[name].iloc[0] + bars[name].iloc[0] / 2
+        axis.annotate(name, (middle, -0.55), ha="center", fontsize=9)
+widest = int(bars["BOS"].argmax())
+axis.annotate("BOS", (0.01, widest), color="white", fontsize=8, va="center")
 axis.invert_yaxis()
 axis.set(xlim=(0, 1), xlabel="share of the attention")
 axis.grid(visible=False)
@@ -196,10 +200,13 @@ No head gives the last ten tokens more than {{near}} of its attention, where uni
 The values are as simple as the keys. Each is a linear function of what stands at its position, and the head averages them:
 
 $$
-\text{out}_h(n) \;=\; \Bigl( \sum_{i \le n} a_{n,i} \, \bigl( \text{LN}(r_i)\, W_V + b_V \bigr) \Bigr) W_O .
+\begin{gathered}
+v_i = \text{LN}(r_i)\, W_V + b_V, \\
+\text{out}_h(n) = \sum_{i \le n} a_{n,i} \, v_i \, W_O .
+\end{gathered}
 $$ (eq-ov)
 
-$W_V W_O$ is the **OV circuit**. The layer adds up its heads, and the neurons of the MLP read the sum through a LayerNorm of their own, which divides it by one number $s$. So we can say what each token of the page adds to our neuron:
+$W_V W_O$ is the **OV circuit**. The layer adds up its heads, and the neurons of the MLP read the sum through a LayerNorm of their own, which divides it by one number $s$. So if $w$ are the input weights of our neuron, the token at position $i$ adds $a_{n,i}\, v_i\, W_O\, w / s$ to it, summed over heads:
 """
 
 # %%
