@@ -19,7 +19,7 @@ r"""
 How can an average know that? Here are three pages that our model has never seen: a textbook of astronomy, a statute and a piece of Python. We cut each of them after the same number of tokens and put the same word at the end, *the*. What does the model expect next?
 """
 
-# %% tags=["hide-cell", "setup"]
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
 SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
 if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
