@@ -188,7 +188,8 @@ marks = [(f"head {worst}", misplaced[worst], at), ("weighted mean", weighted, at
 marks += [(f"head {h}", misplaced[h], study.length * 3 // 4) for h in influential]
 for name, curve, i in marks:
     axis.annotate(name, (i, curve[i]), (0, 5), textcoords="offset points", fontsize=9)
-axis.set(xlabel="position of the query", ylabel="attention in the wrong place (TV)", ylim=(0, None))
+axis.set(xlabel="position of the query", ylabel="attention in the wrong place", ylim=(0, None))
+axis.yaxis.set_major_formatter("{x:.0%}")
 cb.figures.picture(
     figure,
     "2.2",
