@@ -53,7 +53,7 @@ weights = cx.LayerWeights.of(model)
 study = cx.study(weights, TEXTS, TOKEN)
 fixed, n, heads = study.fixed, study.n, range(weights.n_heads)
 neuron = min(NEURON, weights.n_neurons - 1)
-_, unseen = cb.halves(study.texts)  # the neuron was found with the other half
+seen, unseen = cb.halves(study.texts)  # to choose on, and to judge on
 
 # %% tags=["hide-input"]
 three = [next((t for t in unseen if t.domain == d), unseen[0]) for d in DOMAINS]
@@ -232,13 +232,16 @@ Since heads add, we can also ask how much each of them matters: how much of the 
 
 ## How much does the average give away?
 
-We read {{unseen}} texts that played no part in the choice of the neuron, and note for each what the heads add to it at *the*.
+We split our texts into two halves that share no document. On one half the neuron is highest, on average, in astronomy, in physics and chemistry, and in biology and medicine: natural sciences. {{?sciences}} We judge on the other half. For each of its {{unseen}} texts, we note what the heads add to the neuron at *the*.
 """
 
 # %%
+domain_seen, domain = (np.array([text.domain for text in half]) for half in (seen, unseen))
+chosen_on = fixed.exact_summary(fixed.prepare(seen), heads)[:, neuron].numpy()
+highest = pd.Series(chosen_on).groupby(domain_seen).mean().nlargest(3).index.tolist()
+
 judged = fixed.prepare(unseen)  # text source
-domain = np.array([text.domain for text in unseen])
-science = np.isin(domain, ["astronomy", "physics-chemistry", "biology-medicine"])
+science = np.isin(domain, highest)
 
 
 def to_neuron(outputs):  # text head d -> text
@@ -420,6 +423,7 @@ cb.facts(
     auc_embedding=cb.fact(auc_embedding, ".0%"),
     auc_astronomy=cb.fact(astronomy, ".0%"),
     gives_away=auc_heads > cb.NEARLY_ALL,
+    sciences=set(highest) == {"astronomy", "physics-chemistry", "biology-medicine"},
     order=abs(auc_heads - auc_shuffled) < 0.05,
     uniform=abs(auc_heads - auc_uniform) < 0.05,
     values=auc_embedding < (auc_heads + 0.5) / 2,
