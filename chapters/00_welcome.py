@@ -250,8 +250,8 @@ Each opens with its answer.
 
 | | asks |
 | --- | --- |
-| [Chapter 1](01_first_layer) | What does a first layer see? |
-| [Chapter 2](02_keys) | Can a key be split into what and where? |
+| [Chapter 1](01_first_layer) | What does the first layer see? |
+| [Chapter 2](02_keys) | Splitting a key into content and position |
 | [Chapter 3](03_kernels) | How far back does a head look? |
 | [Chapter 4](04_denominators) | Why do denominators hold still, and what does pretending cost? |
 | [Chapter 5](05_circuit) | What do the stable heads say together? |
