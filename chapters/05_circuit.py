@@ -16,7 +16,7 @@ r"""
 
 **Together, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On {{texts}} unseen texts this average ranks texts almost exactly as the model does (median correlation {{r}}). {{?ranks}}
 
-Below is a page about the origin of the solar system. The shade of a token shows what it adds to neuron {{j}} of `{{model}}`: blue raises the neuron, orange lowers it. The strongest tokens are {{strongest}}, so this looks like a neuron for planets. {{?planets}} All shades together make {{said}}, and the model's heads add {{added}}, which is about the same. {{?close}}
+Below is a page about the origin of the solar system. The shade of a token shows what it adds to neuron {{j}} of `{{model}}`: blue raises the neuron, orange lowers it. The strongest tokens are {{strongest}}, so this looks like a neuron for planets. {{?planets}} Together the shades make {{said}}. The heads of the model add {{added}}, which is about the same. {{?close}}
 
 Yet no attention was computed for this picture. Each shade is a product of two numbers that were looked up, one for the token and one for its position. How can a table stand in for attention?
 """
@@ -92,7 +92,7 @@ hand.T.round(4).map("{:g}".format).replace("nan", "")
 r"""
 With its own denominator, $2.0$, the head adds $0.85$ to the neuron. With that of chapter 4's second text, $1.6$, it adds $1.06$. Every term has become a quarter too large, because $2.0 / 1.6 = 1.25$, and so has their sum. A wrong denominator changes how much a head writes, but not the mixture of tokens that it writes.
 
-In return, nothing but the position weight depends on the text any more. Content, value and denominator can be multiplied before we have read a single word, and *moon* has its number before there is a text: $6 \times 2 / 1.6 = 7.5$. The text only decides where its moons are. Here *moon* has the position weight $0.2$, so it adds $0.2 \times 7.5 = 1.5$.
+In return, content, value and denominator no longer depend on the text. We can multiply them before we have read a single word, and *moon* has its number before there is a text: $6 \times 2 / 1.6 = 7.5$. All that a text still decides is where its moons are. In this one *moon* has the position weight $0.2$, so it adds $0.2 \times 7.5 = 1.5$.
 
 ## The circuit in a few lines
 
@@ -100,12 +100,13 @@ In a real head the value is a vector, and it too depends on the position of its 
 
 $$
 \begin{aligned}
-\text{out}_h(n) \;&\approx\; \sum_{i \le n} \text{pos}_{h,i}\; \frac{\text{content}_h(x_i)}{\text{denom}_h}\; v_h(x_i)\, W_O^h , \\
-v_h(t) \;&=\; \text{LN}(W_E[t] + W_\text{pos}[n])\, W_V^h + b_V^h ,
+\text{out}_h \;&\approx\; \sum_{i \le n} \text{pos}_{h,i}\, \frac{\text{content}_h(x_i)}{\text{denom}_h}\, v_h(x_i)\, W_O^h , \\
+v_h(t) \;&=\; e_t\, W_V^h + b_V^h , \\
+e_t \;&=\; \text{LN}(W_E[t] + W_\text{pos}[n]) ,
 \end{aligned}
 $$ (eq-cir-output)
 
-where $\text{denom}_h$ is the constant from the calibration text. Only the kernel $\text{pos}_{h,i}$ still ties the sum to a particular head and a particular position. So the paper gives all stable heads one kernel {cite}`gibson2025decomposing`, the median of theirs (that we let it sum to one is our choice):
+where $\text{denom}_h$ is the constant from the calibration text. A token still counts differently in each head, and each head has its own kernel. The paper removes this last knot by giving all stable heads one kernel, the median of theirs {cite}`gibson2025decomposing`. (That we make it sum to one is our choice.)
 
 $$
 \text{pos}_i \;=\; \frac{\operatorname{median}_{h} \text{pos}_{h,i}}{\sum_{k \le n} \operatorname{median}_{h} \text{pos}_{h,k}} .
@@ -115,7 +116,7 @@ Now the sum over heads moves inside, and each token of the vocabulary gets one v
 
 $$
 \begin{aligned}
-\sum_{h} \text{out}_h(n) \;&\approx\; \sum_{i \le n} \text{pos}_i\; \text{ext}(x_i) , \\
+\sum_{h} \text{out}_h \;&\approx\; \sum_{i \le n} \text{pos}_i\; \text{ext}(x_i) , \\
 \text{ext}(t) \;&=\; \sum_{h} \frac{\text{content}_h(t)}{\text{denom}_h}\; v_h(t)\, W_O^h .
 \end{aligned}
 $$ (eq-cir-ext)
@@ -129,7 +130,7 @@ $$ (eq-cir-contribution)
 The average of these numbers over a text, weighted by the kernel, is the circuit's **summary** of the text:
 
 $$
-\text{summary}_j(x) \;=\; \sum_{i \le n} \text{pos}_i\; \text{contribution}[x_i, j] .
+\text{summary}_j(x) = \sum_{i \le n} \text{pos}_i\, \text{contribution}[x_i, j]
 $$ (eq-cir-summary)
 """
 
@@ -145,7 +146,8 @@ def ext(t):
     content = cx.content_scores(weights, n, TOKEN, t)[heads].exp()  # head token
     resid = cx.layer_norm(weights.embeddings()[t] + weights.W_pos[n], weights.eps)
     v = resid @ weights.W_V[heads] + weights.b_V[heads][:, None]  # head token d_head
-    return ((content / denom[:, None])[..., None] * v @ weights.W_O[heads]).sum(0)
+    factors = content / denom[:, None], v, weights.W_O[heads]
+    return einops.einsum(*factors, "head token, head token d, head d d_model -> token d_model")
 
 
 def summary(x):
@@ -274,9 +276,9 @@ axis.plot(p[~own_kind], q[~own_kind], ".", ms=4, alpha=0.5)
 axis.plot(p[own_kind], q[own_kind], "^", ms=4)
 axis.axline((0, 0), slope=1, color=cb.figures.INK, lw=1, ls="--")
 axis.plot(ends, line, color="C2", lw=1.5)
-axis.annotate("equal", (ends[1], ends[1]), (-4, 0), textcoords="offset points", ha="right")
-axis.annotate("slope and offset from half A", (ends[1], line[1]), (-2, -12), textcoords="offset points", ha="right", color="C2")  # fmt: skip
-axis.annotate(study.example.domain, (p[own_kind].median(), q[own_kind].median()), (14, -16), textcoords="offset points", color="C1")  # fmt: skip
+axis.text(0.36, 0.06, "equality", transform=axis.transAxes)
+axis.text(0.64, 0.4, "slope and offset\nfitted on half A", color="C2", transform=axis.transAxes)
+axis.text(0.86, 0.66, study.example.domain, color="C1", transform=axis.transAxes)
 axis.set(xlabel="predicted by the circuit", ylabel="added by the model's heads")
 cb.figures.picture(
     figure,
@@ -291,11 +293,11 @@ The marks lie on a line, but it is not the line of equality. So we give each neu
 
 ## What can go wrong
 
-**The calibration text sets the scale.** Our page of prose has small denominators: in heads {{off}}, {{too_small}} of the texts have larger ones, so these heads come out too strong. {{?small_page}} Other pages err otherwise. With each of {{pages}} passages the circuit ranks texts well (a correlation of at least {{least_r}}), but its summaries vary between {{narrow}} and {{wide}} times as much as the truth. {{?scale_of_page}} The offsets come from elsewhere, namely from reading every value at position $n$. {{?offsets}} And the heads that matter most are the least suited to a constant denominator: heads {{top}} make {{top_share}} of the variance across texts, and theirs vary most. {{?least_stable}}
+The scale of the circuit is that of its calibration text. Our page of prose has small denominators: in heads {{off}}, {{too_small}} of the texts have larger ones, so these heads come out too strong. {{?small_page}} Other pages err in other ways. Calibrated on each of {{pages}} passages in turn, the circuit always ranks texts well (the correlation is at least {{least_r}}), but its summaries vary between {{narrow}} and {{wide}} times as much as the truth. {{?scale_of_page}} The offset has another source: we read every value as if its token were at position $n$. {{?offsets}} And the two heads that matter most, {{top}}, which make {{top_share}} of the variance across texts, are those whose denominators vary most. {{?least_stable}} Calibration errs most where most is at stake.
 
-**The heads are not the whole neuron.** It also sees the current token directly. When each text keeps its own token at $n$, the summary alone correlates {{r_bag}} with the neuron's input. Adding what the weights say about the current token gives {{r_both}}. {{?current_token}}
+Nor are the heads the whole story of a neuron, which also sees the current token directly. When each text keeps its own token at $n$, the summary alone correlates {{r_bag}} with the neuron's input. Once we add what the weights say about the current token, the correlation is {{r_both}}. {{?current_token}}
 
-**Other models can be less kind.** In Qwen the circuit's correlation is {{r_qwen}}, and that of the uniform average {{even_qwen}}. In SmolLM2 it is the other way round, {{r_smol}} for the circuit and {{even_smol}} for the uniform average. {{?other_models}} [Chapter 8](08_real_model) finds out why.
+Finally, `{{model}}` is a small model that we trained ourselves. In Qwen, a model with {{= 1.5 =}} billion parameters, the circuit reaches {{r_qwen}} and the uniform average {{even_qwen}}. In SmolLM2 the uniform average wins, with {{even_smol}} against {{r_smol}}. {{?other_models}} [Chapter 8](08_real_model) finds out why.
 
 ## Where this leaves us
 
@@ -321,11 +323,13 @@ found["this page"] = six.summary(x)[found.index]  # of any text, and no model is
 
 # %% tags=["hide-input", "nbval-check-output"]
 tokens = found["top tokens"].str[:6].map(lambda row: ", ".join(t.strip() for t in row))
-found[["this page"]].map("{:+.1f}".format).assign(**{"tokens that add most": tokens})
+found[["this page"]].map(lambda v: cb.in_prose(v, "+.1f")).assign(
+    **{"tokens that add most": tokens}
+)
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} Nobody searched a single text for them. Below you can choose any other neuron and see its summary of every labelled passage, and of one of them token by token. Which neurons can do without head {{head}}?
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} We found them without searching a single text. Below you can choose any other neuron and see its summary of every labelled passage, and of one of them token by token. Which neurons can do without head {{head}}?
 """
 
 # %% tags=["hide-input"]
