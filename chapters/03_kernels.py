@@ -235,7 +235,7 @@ counts.rename_axis("first layer of").rename_axis(None, axis=1)
 
 # %% [markdown]
 r"""
-All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. {{?evenly}} So where does `{{model}}` look at the last few words? It does so one layer later. When we run the model, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} The first layer takes stock of the text, and the second looks at neighbours. (GPT-2 small does both in its first layer. We have not tested why training led to that difference.)
+All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. {{?evenly}} Yet the model does look at the last few words, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} The first layer takes stock of the text, and the second looks at neighbours. (GPT-2 small does both in its first layer. We have not tested why training led to that difference.)
 
 Below you can read every kernel at any distance, for other query tokens and positions. Try head 5 in the middle of the context and then near its end.
 """
@@ -259,7 +259,7 @@ cv.Kernels(weights, n=n, picture=picture)
 r"""
 ## How much does a kernel tell us?
 
-How well do you know a head when you know its kernel? We guess the rows of {{several}} held-out texts in four ways: uniform attention, the kernel alone, content alone, and both. The error of a guess is the share of the attention that it puts in the wrong place, the total variation distance of {eq}`eq-tv`.
+To see how well one knows a head by its kernel, we guess the rows of {{several}} held-out texts in four ways: uniform attention, the kernel alone, content alone, and both. The error of a guess is the share of the attention that it puts in the wrong place, the total variation distance of {eq}`eq-tv`.
 """
 
 # %%
@@ -675,7 +675,7 @@ cb.facts(
         for guess, tv in guesses_of_two.items()
         for k, h in enumerate(top, start=1)
     },
-    words_decide=bool((placed[top] > 2 * product[top]).all()),
+    words_decide=head == top[0] and bool((placed[top] > 2 * product[top]).all()),
     content_helps_more=bool(
         (chosen[top] < placed[top]).all() and (placed[top] < even_row[top]).all()
     ),

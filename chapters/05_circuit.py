@@ -16,7 +16,7 @@ r"""
 
 **Together, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On {{texts}} unseen texts this average ranks texts almost exactly as the model does (median correlation {{r}}). {{?ranks}}
 
-Below is a page about the origin of the solar system. The shade of a token shows what it adds to neuron {{j}} of `{{model}}`: blue raises the neuron, orange lowers it. The strongest tokens are {{strongest}}, so this looks like a neuron for planets. {{?planets}} Together the shades make {{said}}. The heads of the model add {{added}}, which is about the same. {{?close}}
+Below is a page about the origin of the solar system. The shade of a token shows what it adds to neuron {{j}} of `{{model}}`: blue raises the neuron, orange lowers it. The strongest tokens are {{strongest}}, so this looks like a neuron for planets. {{?planets}} Together the shades come to {{said}}, and the heads of the model add {{added}}, which is about the same. {{?close}}
 
 Yet no attention was computed for this picture. Each shade is a product of two numbers that were looked up, one for the token and one for its position. How can a table stand in for attention?
 """
@@ -209,11 +209,11 @@ Every peak is where it should be, but the peaks are too high. Altogether the hea
 
 ## How well does it work?
 
-One page proves little. So we predict what the stable heads add to {{neurons}} neurons on {{texts}} texts that had no part in the calibration, and compare with what they really add. We chose the neurons by their weights alone ([chapter 6](06_neurons)).
+One page proves little. So we predict what the stable heads add to {{neurons}} neurons on {{texts}} texts that had no part in the calibration, and compare with what they really add. They are the neurons that single tokens can move farthest, chosen by their weights alone ([chapter 6](06_neurons)).
 
 Two measures judge a prediction. The **correlation** $r$ asks whether texts are ranked as the model ranks them; we give the median over neurons, and also the correlation *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well. It is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
 
-Is the circuit worth its complexity? We compare it with four simpler predictors. The first drops the kernel, the second drops the content, and the third drops both, which leaves a uniform average of the tokens' values. The fourth does not read the text at all: it gives the average of the other texts of the same domain.
+To see whether the circuit is worth its complexity, we compare it with four simpler predictors. The first drops the kernel, the second drops the content, and the third drops both, which leaves a uniform average of the tokens' values. The fourth does not read the text at all: it gives the average of the other texts of the same domain.
 """
 
 # %%
@@ -293,7 +293,7 @@ The marks lie on a line, but it is not the line of equality. So we give each neu
 
 ## What can go wrong
 
-The scale of the circuit is that of its calibration text. Our page of prose has small denominators: in heads {{off}}, {{too_small}} of the texts have larger ones, so these heads come out too strong. {{?small_page}} Other pages err in other ways. Calibrated on each of {{pages}} passages in turn, the circuit always ranks texts well (the correlation is at least {{least_r}}), but its summaries vary between {{narrow}} and {{wide}} times as much as the truth. {{?scale_of_page}} The offset has another source: we read every value as if its token were at position $n$. {{?offsets}} And the two heads that matter most, {{top}}, which make {{top_share}} of the variance across texts, are those whose denominators vary most. {{?least_stable}} Calibration errs most where most is at stake.
+The scale of the circuit is that of its calibration text. Our page of prose has small denominators: in heads {{off}}, {{too_small}} of the texts have larger ones, so these heads come out too strong. {{?small_page}} Other pages err in other ways. Calibrated on each of {{pages}} passages in turn, the circuit always ranks texts well (the correlation is at least {{least_r}}), but its summaries vary between {{narrow}} and {{wide}} times as much as the truth. {{?scale_of_page}} The offset has another source: we read every value as if its token were at position $n$. {{?offsets}} And the two heads that matter most, {{top}}, which make {{top_share}} of the variance across texts, are those whose denominators vary most. {{?least_stable}} So calibration errs most in the heads that matter most.
 
 Nor are the heads the whole story of a neuron, which also sees the current token directly. When each text keeps its own token at $n$, the summary alone correlates {{r_bag}} with the neuron's input. Once we add what the weights say about the current token, the correlation is {{r_both}}. {{?current_token}}
 
@@ -329,7 +329,7 @@ found[["this page"]].map(lambda v: cb.in_prose(v, "+.1f")).assign(
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} We found them without searching a single text. Below you can choose any other neuron and see its summary of every labelled passage, and of one of them token by token. Which neurons can do without head {{head}}?
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} We found them without searching a single text. Below you can choose any other neuron and see its summary of every labelled passage, and of one of them token by token. Turn head {{head}} off and see which neurons change.
 """
 
 # %% tags=["hide-input"]
@@ -351,7 +351,7 @@ cv.NeuronExplorer(weights, picture=picture, heads=list(heads), neuron=j)
 
 # %% [markdown]
 r"""
-A list of tokens is easy to name, and names are easy to believe. Does a neuron whose list says *planets* really respond to texts about planets, and would any random direction do as well? [Chapter 6](06_neurons) tests this.
+It is tempting to call {{j}} a planet neuron because its list says so. But does it respond to texts about planets in general, and would a random direction not do just as well? [Chapter 6](06_neurons) tests this.
 
 ## Exercises
 
@@ -482,7 +482,7 @@ by_page[["r", "fvu", "spread"]].describe().loc[["min", "50%", "max"]].round(2)
 
 # %% [markdown]
 r"""
-**What else does the circuit assume?** First, that a token's extended embedding is the same wherever the query is. Between positions {{early}} and {{late}} its cosine with that at $n$ is {{ext_cosine}} or more, averaged over the tokens of the texts, once the mean over tokens is subtracted. That mean does depend on the position (without subtracting it the cosine falls to {{ext_cosine_raw}}), but it is the same for all texts. {{?ext_stable}} Second, that a small shift does not matter. If we move a text back by {{shift}} tokens, what the heads add changes by {{shifted}} of its standard deviation across texts, and the summary by {{shifted_summary}} of its own. {{?shift_small}} Third, that the query's subject does not matter. With the token at $n$ that is most typical of the text itself ({{typical}}, for example), the correlation is {{own_subject_r}}. {{?own_subject}} Fourth, that the neurons are not about position. {{Positional}} of all {{all_neurons}} neurons are: more than half of the variance of their input over texts and positions is explained by the position. None of them is among the {{neurons}} judged here, whose largest share is {{most_positional}}. {{?not_positional}}
+**What else does the circuit assume?** First, that a token's extended embedding is the same wherever the query is. Between positions {{early}} and {{late}} its cosine with that at $n$ is {{ext_cosine}} or more, averaged over the tokens of the texts, once the mean over tokens is subtracted. That mean does depend on the position (without subtracting it the cosine falls to {{ext_cosine_raw}}), but it is the same for all texts. {{?ext_stable}} Second, that a small shift does not matter. If we move a text back by {{shift}} tokens, what the heads add changes by {{shifted}} of its standard deviation across texts, and the summary by {{shifted_summary}} of its own. {{?shift_small}} Third, that the query's subject does not matter. With the token at $n$ that is most typical of the text itself ({{typical}}, for example), the correlation is {{own_subject_r}}. {{?own_subject}} Fourth, that the neurons are not about position. Of all {{all_neurons}} neurons, {{positional}} are: the position explains more than half of the variance of their input over texts and positions. None of them is among the {{neurons}} judged here, whose largest share is {{most_positional}}. {{?not_positional}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Four assumptions, tested"}
