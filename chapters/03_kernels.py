@@ -14,10 +14,11 @@
 r"""
 # How far back does a head look?
 
-**By position alone, {{uniform}} of the {{all}} heads of `{{model}}` could look anywhere in the text, almost evenly, and {{decaying}} favours the nearer part. Where they do look depends on the words.** {{?evenly}}
-In the two most influential heads, {{top}}, a guess from positions alone puts {{kernel_1}} and {{kernel_2}} of the attention in the wrong place. Once we also ask which words stand there, that falls to {{product_1}} and {{product_2}}. {{?words_decide}}
+**By position alone, {{uniform}} of the {{all}} heads in the first layer of `{{model}}` could look anywhere in the text, almost evenly. Where they do look is decided by the words.** {{?evenly}} In head {{head}}, a guess from positions alone puts {{kernel_1}} of the attention in the wrong place. Once we also ask which words are there, that falls to {{product_1}}. {{?words_decide}}
 
-We look from the query token *the* in the middle of a text. One shape is borderline: with {{renamed}} of {{queries}} other common tokens as the query, our rule calls the kernel of head {{least}} uniform as well. {{?borderline}}
+A language model has to know which words came just before. So you might expect a first layer to be full of short-sighted heads, which look at the last few tokens and no further. In Qwen, a model with {{= 1.5 =}} billion parameters, {{local_in_qwen}} of {{heads_of_qwen}} heads are like that. In `{{model}}` there is not one. {{?no_local}}
+
+We did not have to read a text to find out. From the weights alone one can compute how much a head favours each position, whatever token is there. This page does so for five models, and then asks how well we know a head when we know these numbers.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -25,13 +26,13 @@ SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
 if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
-# %% tags=["parameters"]
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
-TOKEN = " the"  # the token x_n at the destination; it must be a single token of the model
+TOKEN = " the"  # the query token x_n; it must be a single token of the model
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, texts and the model"}
 import numpy as np
 import pandas as pd
 import torch
@@ -44,22 +45,16 @@ pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
 study = cx.study(weights, TEXTS, TOKEN)
-n = study.n
-heads = np.arange(weights.n_heads)
-who = study.head_variance_share  # each head's share of what differs between texts (chapter 1)
-speak = sorted(who.nlargest(2).index)
+n, heads, who = study.n, np.arange(weights.n_heads), study.head_variance_share
+texts = study.fixed.prepare(study.texts)  # text source
+x = study.fixed.prepare([study.example])[0]  # the example: its first n tokens, then TOKEN
 print(study)
-
-# %% tags=["hide-input"]
-cb.figures.path(
-    ["kernel", "content", "row"], "The two factors of a row that this chapter names, and the row."
-)
 
 # %% [markdown]
 r"""
-## Three tokens
+## Three tokens by hand
 
-Suppose the query is the word *the*, and the head can look at three tokens: BOS, *moon*, and *the* itself. Give each position a weight that depends on the position only, and let the nearest weigh most (*pos*). Give each token a weight that depends on the token only (*content*): this head weighs *moon* six times as much as the others. Multiply, and divide by the sum. That is an attention row.
+Suppose the query is the word *the*, and a head can look at three tokens: BOS, *moon*, and *the* itself. Give each position a weight that depends on the position only, more for what is near; we call it *pos*. Give each token a weight that depends on the token only, its *content*: this head cares six times as much for *moon* as for the others. Multiply the two, and divide by the sum. Which token do you expect to win?
 """
 
 # %%
@@ -73,36 +68,34 @@ worked
 
 # %% [markdown]
 r"""
-By position alone, *the* would win; in the row, *moon* does. This is the form of Bayes' rule: the first line is a prior over positions, from before any token has been read, the second line reweighs it, and the denominator makes the sum one. The table comes back in the next two chapters, with one more line.
+By position alone *the* would win, but in the row it is *moon*, with $0.6$ of the attention. You may recognise Bayes' rule. The first line is a prior over positions, held before any token has been looked at. The second line reweighs it by what is there, and the **denominator**, here $2.0$, makes the result sum to one. We shall meet this table again: chapter 4 changes a word in it, and chapter 5 adds a line.
 
 ## From a key to a row
 
-Why should the row of a real head be such a product? [Chapter 2](02_keys) split the key at a source $i$, as seen from the destination $n$, into one term for the token and one for the place: $\text{key}_i \approx E[n, x_i] + P[n, i]$, equation {eq}`eq-split`. A softmax exponentiates $q_n \cdot \text{key}_i / \sqrt{d_\text{head}}$, and $e^{a + b} = e^a e^b$:
+Why should the attention of a real head be such a product? [Chapter 2](02_keys) split the key of a source $i$, seen from the query at $n$, into one part for the token and one for the position: $\text{key}_i \approx E[n, x_i] + P[n, i]$ (equation {eq}`eq-split`). The score is a dot product with the query $q_n$, so it is a sum of two parts as well. The softmax exponentiates it, and $e^{a + b} = e^a\, e^b$.
 
-$$
-\hat a_{n,i} \;=\; \frac{e^{\,q_n \cdot E[n,\,x_i] / \sqrt{d_\text{head}}} \;\, e^{\,q_n \cdot P[n,\,i] / \sqrt{d_\text{head}}}}
-{\sum_{k \le n} e^{\,q_n \cdot E[n,\,x_k] / \sqrt{d_\text{head}}} \;\, e^{\,q_n \cdot P[n,\,k] / \sqrt{d_\text{head}}}}
-$$ (eq-kernel-product)
-
-For one destination and one token there, $q_n$ is given. Then one factor knows only the place of the source. Normalised over the places, it is the **positional kernel**; an earlier post calls it a positional pattern {cite}`gibson2025contextual`:
+For a given query, then, one factor depends on the position of the source alone. Normalised over the positions, it is the head's **positional kernel**:
 
 $$
 \text{pos}_{n,i} \;=\; \mathop{\text{softmax}}_{i \le n} \left( \frac{q_n \cdot P[n,i]}{\sqrt{d_\text{head}}} \right)
 $$ (eq-kernel-pos)
 
-The other knows only the token $t$ at the source. It is its **content**:
+The other depends on the token $t$ alone. It is the **content** of the token:
 
 $$
 \text{content}_n(t) \;=\; \exp\left( \frac{q_n \cdot E[n,t]}{\sqrt{d_\text{head}}} \right)
 $$ (eq-kernel-content)
 
-Together they are the row, and the **denominator** is a mean of content under the kernel:
+Together they give the row, as in the table:
 
 $$
-\hat a_{n,i} \;=\; \frac{\text{pos}_{n,i}\;\text{content}_n(x_i)}{\text{denom}_n}, \qquad \text{denom}_n = \sum_{k \le n} \text{pos}_{n,k}\;\text{content}_n(x_k) .
+\begin{aligned}
+\hat a_{n,i} \;&=\; \frac{\text{pos}_{n,i}\;\text{content}_n(x_i)}{\text{denom}_n} , \\
+\text{denom}_n \;&=\; \sum_{k \le n} \text{pos}_{n,k}\;\text{content}_n(x_k) .
+\end{aligned}
 $$ (eq-kernel-row)
 
-Multiply all contents by three, and the denominator takes it out again. So content has no unit; here that of BOS is one, as in the table. In code, where $C$ is the typical length of a token ([chapter 2](02_keys)), with a last line that compares the row with the one that chapter 2 rebuilt:
+If all contents are multiplied by three, the denominator takes the three out again. So content has no unit, and we let that of BOS be one. In code, with $C$ the typical length of a token from chapter 2:
 """
 
 # %% tags=["nbval-check-output"]
@@ -121,15 +114,14 @@ def factors(x, n, head):
 
 
 head = study.heads[0]
-x = study.fixed.prepare([study.example])[0]  # the first n tokens, then TOKEN
 kernel, content, row = factors(x, n, head)
-torch.allclose(row, cx.approx_rows(weights, x, n)[head], atol=1e-4)
+torch.allclose(row, cx.approx_rows(weights, x, n)[head], atol=1e-4)  # as chapter 2 rebuilt it
 
 # %% [markdown]
 r"""
-## One head, one text
+## One head on a real page
 
-The text of this book's examples is the first page of a held-out section of a textbook, *Formation of the Solar System*. Below is what head 0 does with it, when *the* stands at the destination, in the middle of the model's context.
+Our example is the first page of a section on the formation of the solar system, held out from training. This is what head {{head}} does with it when *the* is the query, in the middle of the context. Keep an eye on *planets* and *solar*: [chapter 5](05_circuit) will show that they are what raises neuron {{circuit.j}}, the one that we follow through this book. {{?circuit.planets}}
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -145,110 +137,35 @@ for mark in axes[2].texts:
     mark.xyann = (0, 7)  # above the dots
 axes[2].set_ylim(0, 1.5 * max(float(row.max()), float(true[head].max())))
 loud = row.argsort(descending=True)[:10]
-apart = float(cx.total_variation(row, true[head]))
+tv_here = float(cx.total_variation(row, true[head]))
 cb.figures.picture(
     figure,
     "3.1",
-    f"Head {head} of {MODEL} on '{study.example.subject}', asked by '{TOKEN}' at n = {n}. The denominator is {float((kernel * content).sum()):.1f}. Dots: the true row.",
+    f"What head {head} does with “{study.example.subject}” when the query is <em>{TOKEN.strip()}</em> at position {n}. Top: the kernel, one weight per position. Middle: the content, one per token. Bottom: their product over its sum, {float((kernel * content).sum()):.1f}; dots are the attention in the model.",
     f"Three panels over the sources 0 to {n}. The kernel is {kernel[0]:.4f} at BOS and rises from {kernel[1:51].mean():.4f} (mean of the first fifty places) to {kernel[-50:].mean():.4f} (last fifty). Content is highest at "
-    f"{', '.join(repr(names[i]) for i in content.argsort(descending=True)[:3])}, up to {content.max():.0f}. The row is highest at {names[loud[0]]!r}, {row.max():.2f}; TV to the true row {apart:.2f}.",
+    f"{', '.join(repr(names[i]) for i in content.argsort(descending=True)[:3])}, up to {content.max():.0f}. The row is highest at {names[loud[0]]!r}, {row.max():.2f}; TV to the true row {tv_here:.2f}.",
 )
 
 # %% [markdown]
 r"""
-The ten largest of the {{sources}} sources receive {{ten}} of the attention in this row, and the kernel alone would give their positions {{ten_by_kernel}}. {{?few_sources}}
+The kernel is a slope with a spike at BOS, and it would be the same for any other text. The content is a barcode: shuffle the words, and its bars move along with them. The row is the product, so a word needs high content *and* a near position. The first *planets* has as much content as the last, but receives next to no attention.
 
-The kernel is a slope with a spike at BOS, and would be the same for any other text. The content looks like a barcode: shuffle the words, and its bars move along with them. The product is the row, so a word counts if its content is high *and* it is near. The first *planets* has as much content as the last, but next to no weight.
+Few tokens are picked. The ten largest entries of the row, of {{sources}}, hold {{ten}} of the attention, while the kernel alone would give their positions {{ten_by_kernel}}. {{?few_sources}} Head {{head}} picks them by subject: names of subjects have high content in it, and function words have almost none (Evidence lists the highest of the vocabulary). {{?three_tastes}}
 
-Content can be computed for the whole vocabulary, without a text. Here are the ten tokens of highest content, in units of BOS, for the heads with more than {{= 1% =}} of the variance between texts and for the one with the least. A token marked ° occurs in none of the texts. *Rare to common* is the mean content over the occurrences of all tokens in the texts but the hundred commonest, divided by that of those hundred.
-"""
+## How far does a kernel reach?
 
-# %%
-scores = cx.content_scores(weights, n, TOKEN)  # head token, in nats
-bos = int(x[0])
-content = (scores - scores[:, [bos]]).exp()  # BOS = 1
-
-texts = study.fixed.prepare(study.texts)  # text source
-count = torch.bincount(texts[:, 1:-1].flatten(), minlength=content.shape[1])
-common = torch.zeros(len(count), dtype=torch.bool).index_fill(
-    0, count.topk(min(100, len(count) // 2)).indices, True
-)
-
-
-def average(kind):
-    """Mean content over the occurrences of tokens of a kind: `head`."""
-    return (content * count)[:, kind].sum(-1) / count[kind].sum()
-
-
-rare_to_common = average(~common) / average(common)
-
-
-# %% tags=["hide-input", "nbval-check-output"]
-def shown(t, c):
-    """A token, its mark and its content."""
-    spelling = repr(cx.texts.decode_tokens(weights, [t])[0])
-    spelling = spelling if len(spelling) < 18 else f"{spelling[:4]}…' ({len(spelling) - 2} long)"
-    return f"BOS {c:.1f}" if t == bos else f"{spelling}{'°' * (not count[t])} {c:.1f}"
-
-
-top = [zip(*(v.tolist() for v in c.topk(10)), strict=True) for c in content]
-pd.DataFrame(
-    {
-        "variance share": [f"{v:.0%}" for v in who],
-        "rare to common": [f"{v:.1f}" for v in rare_to_common],
-        "ten tokens of highest content": [", ".join(shown(t, c) for c, t in ten) for ten in top],
-    },
-    index=pd.Index(heads, name="head"),
-).loc[sorted({*who.index[who > 0.01], int(who.argmin())})]
-
-# %% tags=["hide-input", "nbval-check-output"]
-choosy = np.flatnonzero(rare_to_common > 2)
-rest = rare_to_common[rare_to_common <= 2]
-
-# %% [markdown]
-r"""
-{{Choosing}} of the heads choose by word. In heads {{choosy}}, rarer tokens have {{rare_to_common}} times the content of the hundred commonest; in the others they have at most {{rest}} times as much.
-
-Head 0 ignores function words and attends to the names of subjects. Head 5 does the same more gently, and favours what opens a section or a list. Head 7 picks out what is not English prose: words of other languages, marks of code. {{?three_tastes}} These three are also the most influential heads. {{?influential}}
-
-## How far a kernel reaches
-
-Two numbers tell how far. **Half of the mass within** $d$ tokens is the smallest $d$ for which the last $d + 1$ places, the destination included, hold half of the kernel. The **effective tokens** are
+One number for the reach of a kernel is how many tokens back one has to go to collect half of its weight. The book mostly uses another one, the number of **effective tokens**:
 
 $$
 \text{eff} \;=\; \frac{1}{\sum_{i \le n} \text{pos}_{n,i}^2} .
 $$ (eq-kernel-effective)
 
-Why the sum of squares? A kernel that is even over $m$ tokens has $m / m^2 = 1/m$ there, and so exactly $m$ effective tokens. And if every source carries a number $u_i$, drawn independently with variance $\sigma^2$, the kernel's average of these numbers has variance
+A kernel that is uniform over $m$ tokens has $m$ effective ones, because $m$ times $1/m^2$ is $1/m$. If the weights are unequal, there are fewer. In our table, $1 / (0.1^2 + 0.2^2 + 0.7^2) \approx 1.9$ of the three tokens are effective.
 
-$$
-\operatorname{Var} \sum_{i \le n} \text{pos}_{n,i}\, u_i \;=\; \sigma^2 \sum_{i \le n} \text{pos}_{n,i}^2 \;=\; \frac{\sigma^2}{\text{eff}} ,
-$$ (eq-kernel-variance)
-
-that of a plain mean of $\text{eff}$ numbers. (One large weight, such as BOS can have, makes them few, however even the rest is.) The denominator in {eq}`eq-kernel-row` is such an average, with content in the place of $u_i$: the next chapter needs this.
-
-A rule names a kernel's family, the same for every model. The first line that fits decides:
+We sort kernels into families. A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if moving less than {{even_below}} of its weight would make it exactly uniform. We call most of the others *slowly decaying*: they favour the near part of the text without being confined to it. Here are five models. `{{model}}` and GPT-2 small have position embeddings, as above; [chapter 8](08_real_model) introduces the others, and [chapter 13](13_families) explains what a kernel is for them.
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
-rule = cx.heads
-pd.DataFrame(
-    [
-        ("local", f"its kernel has fewer than {rule.LOCAL:.0f} effective tokens"),
-        ("duplicate-token", f"a copy of x_n has more than {np.exp(rule.COPIES):.0f} times the content of another token"),
-        ("uniform", f"its TV from an even row is less than {rule.EVEN:.0%}"),
-        ("remote", "half of its mass lies beyond n/2 tokens"),
-        ("slowly decaying", "none of these fits"),
-    ],
-    columns=["family", "a head is called so when"],
-).set_index("family")  # fmt: skip
-
-# %% [markdown]
-r"""
-Here are the kernels of five first layers. Those of GPT-2 small ship with this book, those of Qwen, SmolLM2 and MiniLM are in their stored layers ([chapter 8](08_real_model) introduces these models, and [chapter 13](13_families) says what a kernel is where positions turn queries and keys).
-"""
-
-# %%
+# %% tags=["hide-input"]
 kernels = cx.positional_kernels(weights, n, TOKEN)  # head source
 with np.load(cb.DATA / "gpt2-kernels.npz", allow_pickle=False) as stored:
     gpt2 = torch.from_numpy(stored["kernels"].astype(np.float32))  # head source, at n = 500
@@ -293,7 +210,7 @@ for axis, (name, (of_model, families)) in zip(axes.flat, layers.items(), strict=
     axis.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
     axis.set(yscale="log", ylim=(1e-3, 500), xlim=(before - 1, 0), title=name)
 for axis in axes[:, 0]:
-    axis.set_ylabel("weight / even")
+    axis.set_ylabel("weight / uniform")
 for axis in axes[-1]:
     axis.set_xlabel("tokens back, n − i")
 axes[0, 2].set_xlabel("")
@@ -304,7 +221,7 @@ for k, (family, color) in enumerate(colours.items()):
 cb.figures.picture(
     figure,
     "3.2",
-    f"The kernels of five first layers, in units of an even row (dotted), averaged over windows that widen with the distance; position 0 is left out. A line per head: n is {n} for {MODEL}, {gpt2.shape[-1] - 1} for GPT-2 small, {real['Qwen'].n} for Qwen and SmolLM2, {real['MiniLM'].n} for MiniLM, of which the sources before n are drawn.",
+    f"The kernels of five first layers: a line per head, from far positions (left) to near ones (right), in units of uniform attention (dotted). Local heads rise only at the right end. Weights are averaged over windows that widen with the distance, without position 0. The query is at position {n} for {MODEL}, {gpt2.shape[-1] - 1} for GPT-2 small, {real['Qwen'].n} for Qwen and SmolLM2, {real['MiniLM'].n} for MiniLM, of which the sources before n are drawn.",
     ". ".join(f"{name}: {in_words(families)}" for name, (_, families) in layers.items()),
 )
 
@@ -314,43 +231,43 @@ counts = counts.reindex(columns=list(colours)).fillna(0).astype(int)
 least = int(table["effective tokens"].argmin())
 decays, even = (heads[table["family"] == name].tolist() for name in ("slowly decaying", "uniform"))
 most_uneven = cb.over(table["TV to uniform"], heads != least, np.max)
-counts.rename_axis("heads of each family")
+counts.rename_axis("first layer of").rename_axis(None, axis=1)
 
 # %% [markdown]
 r"""
-Head {{least}} of `{{model}}` has half of its kernel within {{half_mass}} of {{n}} tokens, and {{uneven}} of its weight would have to move to make it even. For the other kernels that is at most {{others_uneven}}. {{?evenly}} None of them is local, while {{local_in_qwen}} of Qwen's {{heads_of_qwen}} kernels are. {{?no_local}}
+All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. {{?evenly}} Yet the model does look at the last few words, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} The first layer takes stock of the text, and the second looks at neighbours. (GPT-2 small does both in its first layer. We have not tested why training led to that difference.)
 
-A language model has to know which words came just before. If `{{model}}` does not look at them in its first layer, where does it?
+Below you can read every kernel at any distance, for other query tokens and positions. Try head 5 in the middle of the context and then near its end.
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
-LAST, MOST_OF_IT, step = 8, 0.8, max(1, len(study.texts) // 8)
-read = torch.stack([text.tokens[: study.length] for text in study.texts[::step][:8]])
-rows = [f"blocks.{layer}.attn.hook_pattern" for layer in range(min(2, model.cfg.n_layers))]
-with torch.no_grad():
-    _, cache = model.run_with_cache(read, names_filter=rows, stop_at_layer=len(rows))
-dest = torch.arange(study.length // 2, study.length)[:, None]
-nearest = dest - torch.arange(LAST)  # the last eight sources of each destination
-shares = [cache[row][:, :, dest, nearest].sum(-1).mean((0, 2)).cpu() for row in rows]
-neighbours = int((shares[-1] > MOST_OF_IT).sum())
+# %% tags=["hide-input"]
+figure, ((axis,),) = cb.figures.panels(height=2.8, width=7.5)
+for h in heads:
+    axis.plot(*smooth(kernels[h]), lw=1.3, label=h, **cb.figures.head_style(h))
+axis.axhline(1 / (n + 1), color=cb.figures.INK, lw=1, ls=":")
+axis.set(yscale="log", xlim=(n, 0), xlabel="tokens back, n − i", ylabel="weight in the kernel")
+axis.legend(fontsize=7, ncols=2, title="head", loc="upper left")
+picture = cb.figures.picture(
+    figure,
+    "3.3",
+    f"All kernels of {MODEL} for the query <em>{TOKEN.strip()}</em> at position {n}: far positions left, near ones right. Dotted: uniform attention.",
+    f"A curve a head. {in_words(table)}.",
+)
+cv.Kernels(weights, n=n, picture=picture)
 
 # %% [markdown]
 r"""
-It does so one layer later. When we run the model, {{neighbours}} heads of its second layer give the last {{last}} tokens more than {{most_of_it}} of their attention, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} So the first layer of `{{model}}` takes stock of the text, and the second looks at neighbours. (GPT-2 small has local heads in its first layer. We have not tested why training led to that difference.)
+## How much does a kernel tell us?
 
-## A kernel is not a row
-
-How much of a head do you know when you know its kernel? Guess the rows of real texts four times: with even weights, with the kernel alone, with content alone, with both. The distance from the true row is a TV {eq}`eq-tv`: the share of the attention that is in the wrong places.
+To see how well one knows a head by its kernel, we guess the rows of {{several}} held-out texts in four ways: uniform attention, the kernel alone, content alone, and both. The error of a guess is the share of the attention that it puts in the wrong place, the total variation distance of {eq}`eq-tv`.
 """
 
 # %%
-several = texts[
-    : max(100, int(1000 * 256 * 256 / (n * weights.d_model)))
-]  # fewer where rows are long
+several = texts[: max(100, int(1000 * 256 * 256 / (n * weights.d_model)))]  # fewer if rows are long
 true_rows = cx.attention_rows(weights, several, n)  # text head source
-by_content = content[:, several].transpose(0, 1)  # text head source
+by_content = cx.content_scores(weights, n, TOKEN)[:, several].exp().transpose(0, 1)
 guesses = {
-    "even row": torch.ones_like(true_rows),
+    "uniform attention": torch.ones_like(true_rows),
     "kernel alone": kernels.expand_as(true_rows),
     "content alone": by_content,
     "kernel × content": kernels * by_content,
@@ -366,28 +283,26 @@ figure, ((axis,),) = cb.figures.panels(height=2.7, width=7.5)
 for k, (name, tv) in enumerate(misplaced.items()):
     fixed, color = heads + (k - 1.5) * 0.17, cb.figures.COLORS[k]
     axis.vlines(fixed, *tv.quantile(torch.tensor([0.05, 0.95]), dim=0), color=color, lw=1.2)
-    axis.plot(fixed, middle[name], "os^D"[k], ms=5, color=color, label=name)
-axis.set(xlabel="head, and its variance share", ylabel="misplaced (TV)", ylim=(0, None))
+    axis.plot(fixed, middle[name], "os^D"[k], ms=5, color=color)
+    axis.text(0.5, 0.9 - 0.11 * k, name, color=color, transform=axis.transAxes)
+axis.set(
+    xlabel="head, and its variance share", ylabel="attention in the wrong place", ylim=(0, None)
+)
 axis.set_xticks(heads, [f"{h}\n{who[h]:.0%}" for h in heads])
-axis.legend(fontsize=8, ncols=2)
 alone = misplaced["kernel alone"][:, head].numpy()
 low, high = cb.by_document(lambda drawn: np.median(alone[drawn]), study.texts[: len(alone)])
 cb.figures.picture(
     figure,
-    "3.3",
-    f"How much of a true row lies elsewhere than in four guesses: median over {len(several)} held-out texts, and the range of nine texts in ten. The kernel alone, head {head}: {middle['kernel alone'][head]:.2f} [{low:.2f}, {high:.2f}], 95% over documents.",
+    "3.4",
+    f"The share of the attention that four guesses put in the wrong place, for each head: a mark is the median over {len(several)} held-out texts, a line holds nine texts in ten. Lower is better. For the kernel alone, head {head}: {middle['kernel alone'][head]:.2f} [{low:.2f}, {high:.2f}], 95% over documents.",
     "Four marks a head. "
     + "; ".join(f"{k}: {v[head]:.2f} in head {head}, over all heads {v.min():.2f} to {v.max():.2f}" for k, v in middle.items())
     + ".",
 )  # fmt: skip
 
-# %% tags=["hide-input", "nbval-check-output"]
-even_row, placed, chosen, product = middle.values()
-better_by_kernel = np.flatnonzero((chosen >= placed).numpy())
-
 # %% [markdown]
 r"""
-In the two most influential heads, the share of the attention in the wrong place is, for a typical text:
+In the two heads that account for most of the variance across texts, the typical error is:
 
 | guess | head {{top_1}} | head {{top_2}} |
 | --- | --- | --- |
@@ -396,14 +311,167 @@ In the two most influential heads, the share of the attention in the wrong place
 | content alone | {{content_1}} | {{content_2}} |
 | kernel times content | {{product_1}} | {{product_2}} |
 
-The kernel alone is better than uniform attention, but not by much. {{?kernel_helps}} Of the two factors, content alone is the better guess in all heads but head {{better_by_kernel}}. {{?content_helps_more}} Only the product comes close to the true row. {{?words_decide}} So the kernel says where a head *may* look, and the words say which of these positions it takes.
+In these heads the kernel alone is better than uniform attention, and content alone is better still. {{?content_helps_more}} But only the product comes close. {{?words_decide}} In nineteen texts of twenty it puts at most {{worst}} of the attention in the wrong place, whichever the head. So the kernel says where a head *may* look, and the words say which of these positions it takes.
 
-## What breaks it
+## What can go wrong
 
-Three things could change a kernel: another query, a longer text, and another constant. We try the first two.
+The query could change the kernel, which we computed for *the* at one position. But a query is a sum of a part for its token, a part for its position and a constant, and only the first changes with the token. It matters little: with another common token as the query, a kernel moves {{moved_by_token}} of its weight in the head that is affected most, and with another position of the query {{moved_by_position}}. {{?hardly_moves}} The names of families are more delicate. Head {{least}} is so near a threshold that {{renamed}} of {{queries}} other query tokens would make us call it uniform. {{?borderline}} And over a longer text uniform kernels become less even: near the end of the context, head {{renamed_at_end}} counts as slowly decaying. {{?less_even_at_end}}
+
+The kernel also inherits the faults of the split. It contains the constant $C$, which is a choice (Exercise 3). And where a key is not the sum of its two parts, equation {eq}`eq-kernel-row` is not the row, and the kernel describes a head that does not exist.
+
+## Where this leaves us
+
+An attention row is position times content over a denominator. Position and content can be looked up, each in a table of the head's own. Only the denominator needs the text, and it needs all of it: through the denominator, the weight of each token depends on every other. What if it were nearly the same for all texts? [Chapter 4](04_denominators) finds out.
+
+## Exercises
+
+1. *Predict, then run.* Does a head prefer the words that belong before the query token, as in a *known bigram* such as *amount of*? The post hopes to find such pairs in local heads, among the largest contents over all pairs of query token and source {cite}`gibson2025contextual`. By what factor do known pairs gain in `mini`, and how much of log content depends on the source alone?
 """
 
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The answer"}
+count = torch.bincount(texts[:, 1:-1].flatten(), minlength=weights.d_vocab)
+KNOWN, SEEN = 20.0, 10  # a pair is known: so many times as frequent as chance, seen so often
+asking = count.topk(min(128, len(count))).indices
+frequency, of_asking = count / count.sum(), count[asking] / count[asking].sum()
+number = torch.full((len(count),), -1).index_put((asking,), torch.arange(len(asking)))
+first, second = texts[:, 1:-2].flatten(), number[texts[:, 2:-1].flatten()]
+pairs, times = torch.stack([second, first])[:, second >= 0].unique(dim=1, return_counts=True)
+by_chance = of_asking[pairs[0]] * frequency[pairs[1]] * times.sum()
+known = pairs[:, (times >= SEEN) & (times > KNOWN * by_chance)]
+residual = cx.layer_norm(weights.W_E[asking] + weights.W_pos[n], weights.eps)
+queries = cx.decompose.queries_of(weights, residual).unbind(1)  # each: asking d_head
+own, gain = [], []
+for q, K in zip(queries, cx.decompose.content_keys(weights, n), strict=True):
+    score = q @ K.T / weights.attn_scale  # asking source
+    score = score - (score @ frequency)[:, None]
+    alone = of_asking @ score  # what a source has whoever asks
+    own.append(float(alone.square() @ frequency / (of_asking @ score.square() @ frequency)))
+    gain.append(float((score - alone)[known[0], known[1]].mean().exp()))  # NaN: none is known
+cb.facts(
+    "kernels",
+    own_least=cb.fact(min(own), ".0%"),
+    own_most=cb.fact(max(own), ".0%"),
+    gain=cb.fact(max(gain), ".2f"),
+    query_hardly_matters=min(own) > cb.NEARLY_ALL and max(gain) < 1 + cb.ABOUT,
+)
+
+# %% [markdown]
+r"""
+2. *Prove, and fill in.* Let $\text{pos}_{n,\,n-d} \propto r^d$ with $0 < r < 1$, and $n$ so large that $r^n$ can be neglected. Show that there are $(1 + r)/(1 - r)$ effective tokens. Solve for $r$ and complete the function; the second cell checks it.
+"""
+
+
+# %%
+def fall(eff):
+    """The r of an exponential kernel with so many effective tokens."""
+    return ...  # your turn
+
+
 # %% tags=["hide-input", "nbval-check-output"]
+wanted, r, said = 50, fall(50), "not yet"
+if r is not ...:
+    kernel = torch.tensor(float(r)) ** torch.arange(4000).flip(0)
+    eff = float(cx.effective_tokens(kernel / kernel.sum()))
+    wrong = f"this has {eff:.1f} effective tokens, not {wanted}"
+    said = "right" if abs(eff - wanted) < 0.1 else wrong
+print(said)
+
+# %% [markdown]
+r"""
+3. *Break this.* $C$ is a choice. Give `cx.positional_kernels(weights, n, TOKEN, C)` an ever smaller one. Can you make head 0 local by it? What are the rows of `cx.approx_rows(weights, x, n, C)` worth then?
+
+```{admonition} Solutions
+:class: dropdown
+
+1. Hardly. Between {{own_least}} and {{own_most}} of the variance of log content over these pairs belongs to the source alone, and in no head do known pairs gain more than a factor of {{gain}} on average. {{?query_hardly_matters}} These heads look for kinds of words, whatever the query is. Heads that join the pieces of a word are local, and `mini` has them one layer later.
+2. The weights are $(1 - r)\, r^d$, and $\sum_d (1-r)^2 r^{2d} = (1-r)^2 / (1 - r^2) = (1 - r)/(1 + r)$; the effective tokens are the inverse. So `return (eff - 1) / (eff + 1)`. With $r = e^{-1/\tau}$ there are $\coth(1/(2\tau)) \approx 2\tau$ effective tokens: half of them are the time constant, as the ledger has it.
+3. No. Kernels get steeper as $C$ falls, but not without limit: $\sqrt{\lvert W_\text{pos}[i] \rvert^2 + C^2}$ cannot be less than $\lvert W_\text{pos}[i] \rvert$. And the rows are wrong long before.
+```
+
+## Evidence
+
+**Which words does a head prefer?** The table has the ten tokens of highest content, in units of BOS, for the heads with more than {{= 1% =}} of the variance across texts and for the one with the least. A token marked ° occurs in none of the texts. *Rare to common* is the mean content of all tokens in the texts but the hundred commonest, divided by that of those hundred. Heads {{choosy}} are the ones that choose by word, and they are also the most influential: head 0 attends to the names of subjects, head 5 more gently to what opens a section or a list, and head 7 to what is not English prose, such as words of other languages and marks of code. {{?three_tastes}}
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The tokens of highest content"}
+scores = cx.content_scores(weights, n, TOKEN)  # head token, in nats
+bos = int(x[0])
+content = (scores - scores[:, [bos]]).exp()  # BOS = 1
+common = torch.zeros(len(count), dtype=torch.bool).index_fill(
+    0, count.topk(min(100, len(count) // 2)).indices, True
+)
+
+
+def average(kind):
+    """Mean content over the occurrences of tokens of a kind: `head`."""
+    return (content * count)[:, kind].sum(-1) / count[kind].sum()
+
+
+rare_to_common = average(~common) / average(common)
+choosy = np.flatnonzero(rare_to_common > 2)
+
+
+def shown(t, c):
+    """A token, its mark and its content."""
+    spelling = repr(cx.texts.decode_tokens(weights, [t])[0])
+    spelling = spelling if len(spelling) < 18 else f"{spelling[:4]}…' ({len(spelling) - 2} long)"
+    return f"BOS {c:.1f}" if t == bos else f"{spelling}{'°' * (not count[t])} {c:.1f}"
+
+
+top = [zip(*(v.tolist() for v in c.topk(10)), strict=True) for c in content]
+pd.DataFrame(
+    {
+        "variance share": [f"{v:.0%}" for v in who],
+        "rare to common": [f"{v:.1f}" for v in rare_to_common],
+        "ten tokens of highest content": [", ".join(shown(t, c) for c, t in ten) for ten in top],
+    },
+    index=pd.Index(heads, name="head"),
+).loc[sorted({*who.index[who > 0.01], int(who.argmin())})]
+
+# %% [markdown]
+r"""
+**The families, in full.** The same rule holds for every model, and the first line that fits decides.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The rule"}
+rule = cx.heads
+pd.DataFrame(
+    [
+        ("local", f"its kernel has fewer than {rule.LOCAL:.0f} effective tokens"),
+        ("duplicate-token", f"a copy of x_n has more than {np.exp(rule.COPIES):.0f} times the content of another token"),
+        ("uniform", f"its TV from uniform attention is less than {rule.EVEN:.0%}"),
+        ("remote", "half of its mass lies beyond n/2 tokens"),
+        ("slowly decaying", "none of these fits"),
+    ],
+    columns=["family", "a head is called so when"],
+).set_index("family")  # fmt: skip
+
+# %% [markdown]
+r"""
+**Where does the model look at the last words?** The share of their attention that the heads of the first two layers give to the last {{last}} tokens, averaged over eight texts and over queries in their second halves.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Attention to the last tokens"}
+LAST, MOST_OF_IT, step = 8, 0.8, max(1, len(study.texts) // 8)
+read = torch.stack([text.tokens[: study.length] for text in study.texts[::step][:8]])
+rows = [f"blocks.{layer}.attn.hook_pattern" for layer in range(min(2, model.cfg.n_layers))]
+with torch.no_grad():
+    _, cache = model.run_with_cache(read, names_filter=rows, stop_at_layer=len(rows))
+dest = torch.arange(study.length // 2, study.length)[:, None]
+nearest = dest - torch.arange(LAST)  # the last eight sources of each destination
+shares = [cache[row][:, :, dest, nearest].sum(-1).mean((0, 2)).cpu() for row in rows]
+neighbours = int((shares[-1] > MOST_OF_IT).sum())
+by_layer = pd.DataFrame(
+    [share.numpy() for share in shares], ["first layer", "second layer"][: len(shares)]
+)
+by_layer.map("{:.0%}".format)
+
+# %% [markdown]
+r"""
+**How stable is a kernel?** The table has, for each head, the total variation distance of its kernel to that of another common query token (median of {{queries}}) and to that of a query between {{late}} and {{n}} (mean, over the distances that both have); then its distance to uniform attention and its family, at {{n}} and near the end of the context.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Other query tokens, other positions"}
 often = count.index_fill(0, torch.tensor(weights.token_id(TOKEN)), -1)  # any token but this one
 askers = often.topk(min(24, len(often) - 1)).indices.tolist()
 others = torch.stack([cx.positional_kernels(weights, n, t) for t in askers])  # token head source
@@ -423,52 +491,28 @@ other = asks.median(0).values  # head
 kept = np.array([cx.heads.family_table(k)["family"] == table["family"] for k in others])
 renamed_by = np.array(askers)[~kept[:, least]].tolist()
 words_only = sum(str(w).strip().isalnum() for w in cx.texts.decode_tokens(weights, renamed_by))
-# %% tags=["hide-input", "nbval-check-output"]
+
 end = max(n, weights.n_ctx - 26)  # near the end of the context, not at it
 there = cx.heads.family_table(cx.positional_kernels(weights, end, TOKEN))
 renamed = heads[there["family"] != table["family"]].tolist()
-uneven = there["TV to uniform"]
-lowest, highest = (cb.over(uneven, heads != least, f) for f in (np.min, np.max))
+pd.DataFrame(
+    {
+        "other token": other.numpy().round(2),
+        "other position": shifted.numpy().round(2),
+        f"to uniform at {n}": table["TV to uniform"].round(2),
+        f"to uniform at {end}": there["TV to uniform"].round(2),
+        f"family at {n}": table["family"],
+        f"family at {end}": there["family"],
+    }
+).rename_axis("head")
 
 # %% [markdown]
 r"""
-- **Another query token, another position.** The query is a sum of a part from the token, a part from the position, and a bias, and the last two are the same for all tokens, up to one scale. So kernels should hardly depend on the token. They hardly do: with another common token at the destination a kernel moves by {{moved_by_token}} (total variation distance, median of {{queries}} tokens, in the head where it moves most). With the destination between {{late}} and {{n}} it moves by {{moved_by_position}}, over the distances that both have. {{?hardly_moves}}
-
-- **A longer text.** So far "the whole text" was half of a context. Near the end of the context, at position {{end}}, the {{uniform}} uniform heads are less even, {{lowest}} to {{highest}} away from uniform attention, and the rule calls head {{renamed_at_end}} slowly decaying. {{?less_even_at_end}}
-
-- **The constant.** $C$ divides the scores of all kernels: a smaller one makes each steeper (Exercise 3).
-
-- **The split.** Where it fails ([chapter 2](02_keys)), a row is not {eq}`eq-kernel-row`, and the kernel describes a head that does not exist.
-
-## Turn it
-
-Choose heads, a destination and a query token, and read every kernel at any distance. Try head 5 in the middle of the context and then near its end.
-"""
-
-# %% tags=["hide-input"]
-figure, ((axis,),) = cb.figures.panels(height=2.8, width=7.5)
-for h in heads:
-    axis.plot(*smooth(kernels[h]), lw=1.3, label=h, **cb.figures.head_style(h))
-axis.axhline(1 / (n + 1), color=cb.figures.INK, lw=1, ls=":")
-axis.set(yscale="log", xlim=(n, 0), xlabel="tokens back, n − i", ylabel="weight in the kernel")
-axis.legend(fontsize=7, ncols=2, title="head", loc="upper left")
-picture = cb.figures.picture(
-    figure,
-    "3.4",
-    f"All kernels at n = {n}, asked by '{TOKEN}'. Dotted: an even row.",
-    f"A curve a head. {in_words(table)}.",
-)
-cv.Kernels(weights, n=n, picture=picture)
-
-# %% [markdown]
-r"""
-## Claims
-
-The published shapes are those of GPT-2 small {cite}`radford2019language`: local, slowly decaying, uniform {cite}`gibson2025decomposing`. Its kernels at $n = 500$ can be judged here:
+**Are GPT-2's kernels as published?** The published shapes are those of GPT-2 small {cite}`radford2019language`: local, slowly decaying, uniform {cite}`gibson2025decomposing`. Its kernels at $n = 500$ come with this book, so we can compare. From kernels alone, the rule finds the three local heads and the six slowly decaying ones, as published. Two more heads are said to look for copies; it calls head 1 slowly decaying and head 5 uniform. {{?as_published}} The post calls the six kernels exponential, but each differs by {{misfit_least}} or more (total variation distance) from the exponential with as many effective tokens: their tails are longer. {{?not_exponential}}
 """
 
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "GPT-2 small, head by head"}
 def to_exponential(kernels):
     """TV of each kernel to the exponential with as many effective tokens (Exercise 2)."""
     eff = cx.effective_tokens(kernels)[:, None]
@@ -493,31 +537,23 @@ pd.DataFrame(
     }
 )
 
-# %% tags=["hide-input", "nbval-check-output"]
-by_rule = {name: set(of.index) for name, of in gpt2_table.groupby("family")}
-FAR, of_six = 200, gpt2_table.loc[six]
-eff, misfit = of_six["effective tokens"], of_six["TV to an exponential"]
-beyond = float(gpt2[six, : -FAR - 1].sum(-1).mean())
-of_exponentials = float((((eff - 1) / (eff + 1)) ** FAR).mean())
-
 # %% [markdown]
 r"""
-From kernels alone, the rule finds the three local heads of GPT-2 small and the six slowly decaying ones, as published. Two more heads are said to look for copies; it calls head 1 slowly decaying and head 5 uniform. {{?as_published}}
-
-The post calls the six kernels exponential. They are not quite: each differs by {{misfit_least}} to {{misfit_most}} (total variation distance) from the exponential with as many effective tokens. Their tails are longer. Beyond {{far}} tokens they keep {{beyond}} of their weight, and the exponentials {{of_exponentials}}. {{?not_exponential}}
-
 ```{admonition} What the stored kernels are, and are not
 :class: dropdown
 
-They were computed from the position embeddings and attention weights of the first layer alone. For want of token embeddings the query is read from the position: in place of $\text{LN}(W_E[x_n] + W_\text{pos}[n])$ stands $\sqrt{d_\text{model}}\, W_\text{pos}[n] / \sqrt{\lvert W_\text{pos}[n] \rvert^2 + C^2}$, as if the token were a vector of length $C$ at right angles to everything. With a real token the far part may come out otherwise. Nothing is known here of their content.
+They were computed from the position embeddings and attention weights of the first layer alone. Without token embeddings, the query had to be read from the position alone: $\sqrt{d_\text{model}}\, W_\text{pos}[n] / \sqrt{\lvert W_\text{pos}[n] \rvert^2 + C^2}$ takes the place of $\text{LN}(W_E[x_n] + W_\text{pos}[n])$, as if the token were a vector of length $C$ at right angles to everything. With a real token the far part may differ. Nothing is known here of their content.
 
-The names of heads 1 and 5 do not contradict the post: one of the two finds near copies and the other finds them anywhere; one of the two kernels decays, and the other is nearly even. Head 11, the post says, behaves like the six. Most of its kernel lies more than {{= 7 =}} tokens back, but half of it in the far half of the text, and half of each of theirs within a few dozen tokens. Head 5 is called uniform, with so few effective tokens, since it leaves much on position 0: a kernel that is even but for a share $\beta$ there has fewer than $1/\beta^2$ of them, however long the text.
+The names of heads 1 and 5 do not contradict the post: one of the two finds near copies and the other finds them anywhere; one of the two kernels decays, and the other is nearly uniform. Head 11, the post says, behaves like the six. Most of its kernel lies more than {{= 7 =}} tokens back, but half of it in the far half of the text, and half of each of theirs within a few dozen tokens. Head 5 is called uniform, with so few effective tokens, since it leaves much on position 0: a kernel that is uniform but for a share $\beta$ there has fewer than $1/\beta^2$ of them, however long the text.
 ```
 
-Where a source uses words such as *slightly* or *mostly*, the bound is our reading of them. Two lines fail on `mini`: it has no local head {{?no_local}}, and head {{least}} is so near a threshold of the rule that another query token can change its name {{?borderline}}. The line on exponentials fails on GPT-2 itself. {{?not_exponential}}
+**The ledger.** Where a source uses words such as *slightly* or *mostly*, the bound is our reading of them. Two lines fail on `mini`: it has no local head {{?no_local}}, and head {{least}} is so near a threshold of the rule that another query token can change its name {{?borderline}}. The line on exponentials fails on GPT-2 itself. {{?not_exponential}}
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger"}
+by_rule = {name: set(of.index) for name, of in gpt2_table.groupby("family")}
+of_six = gpt2_table.loc[six]
+eff, misfit = of_six["effective tokens"], of_six["TV to an exponential"]
 broad, local = table["effective tokens"] > rule.BROAD, table["family"] == "local"
 finds = study.head_table["family"] == "duplicate-token"
 on_copies = torch.full((len(heads),), torch.nan)
@@ -621,156 +657,70 @@ cb.ledger(
 )
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+even_row, placed, chosen, product = (tv.numpy() for tv in middle.values())  # each: head
 guesses_of_two = {"even": even_row, "kernel": placed, "content": chosen, "product": product}
+top = sorted(who.nlargest(2).index)
 cb.facts(
     "kernels",
     model=MODEL.rpartition("/")[2],
+    head=head,
     all=cb.fact(len(heads), "words"),
     uniform=cb.fact(len(even), "words"),
     decaying=cb.fact(len(decays), "words"),
     evenly=decays == [least] and len(even) == len(heads) - 1 and most_uneven < 0.2,
-    top=cb.listed(speak),
-    top_1=speak[0],
-    top_2=speak[1],
+    top_1=top[0],
+    top_2=top[1],
     **{
-        f"{guess}_{k}": cb.fact(tv[head], ".0%")
+        f"{guess}_{k}": cb.fact(tv[h], ".0%")
         for guess, tv in guesses_of_two.items()
-        for k, head in enumerate(speak, start=1)
+        for k, h in enumerate(top, start=1)
     },
-    words_decide=(placed[speak] > 2 * product[speak]).all(),
-    kernel_helps=(even_row[speak] > placed[speak]).all(),
-    content_helps_more=bool((chosen[speak] < placed[speak]).all())
-    and 0 < len(better_by_kernel) < 3,
-    better_by_kernel=cb.listed(better_by_kernel),
+    words_decide=head == top[0] and bool((placed[top] > 2 * product[top]).all()),
+    content_helps_more=bool(
+        (chosen[top] < placed[top]).all() and (placed[top] < even_row[top]).all()
+    ),
+    worst=cb.fact(misplaced["kernel × content"].quantile(0.95, dim=0).max(), ".0%"),
+    several=len(several),
     n=n,
     sources=n + 1,
     ten=cb.fact(row[loud].sum(), ".0%"),
     ten_by_kernel=cb.fact(kernel[loud].sum(), ".0%"),
     few_sources=row[loud].sum() > 2 * kernel[loud].sum(),
-    choosing=cb.fact(len(choosy), "words"),
-    choosy=cb.fact(
-        cb.listed(choosy),
-        holds=len(choosy) == 3 and len(rest) == 5 and bool((rest < 1.2).all()),
-    ),
-    rare_to_common=cb.listed(f"{v:.1f}" for v in rare_to_common[choosy]),
-    rest=cb.fact(max(rest.tolist(), default=np.nan), ".1f"),
-    three_tastes=choosy.tolist() == [0, 5, 7],
-    influential=set(who.nlargest(3).index) == set(choosy.tolist()),
+    choosy=cb.listed(choosy),
+    three_tastes=choosy.tolist() == [0, 5, 7] == sorted(who.nlargest(3).index),
+    local_below=cb.fact(rule.LOCAL, ".0f"),
+    even_below=cb.fact(rule.EVEN, ".0%"),
+    three_families=(counts > 0).any().all(),
     least=least,
     half_mass=table["half-mass distance"][least],
-    uneven=cb.fact(table["TV to uniform"][least], ".0%"),
-    others_uneven=cb.fact(most_uneven, ".0%"),
     local_in_qwen=cb.fact(counts.loc["Qwen", "local"], "words"),
     heads_of_qwen=cb.fact(real["Qwen"].n_heads, "words"),
-    no_local=counts.loc[MODEL, "local"] == 0 and counts.loc["Qwen", "local"] > 6,
+    no_local=counts.loc[MODEL, "local"] == 0
+    and counts.loc["Qwen", "local"] > cb.MOST * real["Qwen"].n_heads,
     last=cb.fact(LAST, "words"),
     most_of_it=cb.fact(MOST_OF_IT, ".0%"),
     neighbours=cb.fact(neighbours, "words"),
     first_layer=cb.fact(shares[0].max(), ".0%"),
     second_layer=shares[0].max() < 0.2 and neighbours > 1,
     queries=len(askers),
-    renamed=len(renamed_by),
-    borderline=kept[:, heads != least].all() and 2 * words_only < len(renamed_by),
-    moved_by_token=cb.fact(other.max(), ".2f"),
-    moved_by_position=cb.fact(shifted.max(), ".2f"),
+    renamed=cb.fact(len(renamed_by), "words"),
+    borderline=kept[:, heads != least].all() and len(renamed_by) > 0,
+    moved_by_token=cb.fact(other.max(), ".0%"),
+    moved_by_position=cb.fact(shifted.max(), ".0%"),
     hardly_moves=max(other.max(), shifted.max()) < 1 - cb.NEARLY_ALL,
     late=late[0],
-    end=end,
-    lowest=cb.fact(lowest, ".0%"),
-    highest=cb.fact(highest, ".0%"),
     renamed_at_end=cb.listed(renamed),
-    less_even_at_end=(uneven > table["TV to uniform"]).all()
+    less_even_at_end=bool((there["TV to uniform"] > table["TV to uniform"]).all())
     and there["family"][renamed].tolist() == ["slowly decaying"],
     as_published=by_rule
     == {"local": {3, 4, 7}, "slowly decaying": {0, 1, 2, 6, 8, 9, 10}, "uniform": {5, 11}},
     misfit_least=cb.fact(misfit.min(), ".2f"),
-    misfit_most=cb.fact(misfit.max(), ".2f"),
     not_exponential=misfit.min() > 0.1,
-    far=FAR,
-    beyond=cb.fact(beyond, ".0%"),
-    of_exponentials=cb.fact(of_exponentials, ".0%"),
-)
-
-# %% [markdown]
-"""
-## What you may now assume
-"""
-
-# %% tags=["hide-input", "nbval-check-output"]
-worst = misplaced["kernel × content"].quantile(0.95, dim=0)
-assumed = {
-    "a row of attention is kernel times content over their sum": f"{product[speak[0]]:.1%} and {product[speak[1]]:.1%} of a row misplaced in heads {cb.listed(speak)}; in nineteen texts of twenty at most {worst.max():.1%} in any",
-    "at one n, one kernel a head serves all texts and most askers": f"none for another text; TV {other.max():.2f} for another common token, {asks.max():.2f} at most",
-}
-pd.DataFrame(assumed.items(), columns=["you may assume", "and the error is"], index=range(1, 3))
-
-# %% [markdown]
-r"""
-## Exercises
-
-1. *Predict, then run.* Does a head prefer the words that belong before the token at the destination, a *known bigram* such as *amount of*? The post hopes to find such pairs in local heads, among the largest contents over all pairs of destination token and source {cite}`gibson2025contextual`. By what factor do known pairs gain in `mini`, and how much of log content is a matter of the source alone?
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"]
-KNOWN, SEEN = 20.0, 10  # a pair is known: so many times as frequent as chance, seen so often
-asking = count.topk(min(128, len(count))).indices
-frequency, of_asking = count / count.sum(), count[asking] / count[asking].sum()
-number = torch.full((len(count),), -1).index_put((asking,), torch.arange(len(asking)))
-first, second = texts[:, 1:-2].flatten(), number[texts[:, 2:-1].flatten()]
-pairs, times = torch.stack([second, first])[:, second >= 0].unique(dim=1, return_counts=True)
-by_chance = of_asking[pairs[0]] * frequency[pairs[1]] * times.sum()
-known = pairs[:, (times >= SEEN) & (times > KNOWN * by_chance)]
-residual = cx.layer_norm(weights.W_E[asking] + weights.W_pos[n], weights.eps)
-queries = cx.decompose.queries_of(weights, residual).unbind(1)  # each: asking d_head
-own, gain = [], []
-for q, K in zip(queries, cx.decompose.content_keys(weights, n), strict=True):
-    score = q @ K.T / weights.attn_scale  # asking source
-    score = score - (score @ frequency)[:, None]
-    alone = of_asking @ score  # what a source has whoever asks
-    own.append(float(alone.square() @ frequency / (of_asking @ score.square() @ frequency)))
-    gain.append(float((score - alone)[known[0], known[1]].mean().exp()))  # NaN: none is known
-cb.facts(
-    "kernels",
-    own_least=cb.fact(min(own), ".0%"),
-    own_most=cb.fact(max(own), ".0%"),
-    gain=cb.fact(max(gain), ".2f"),
-    query_hardly_matters=min(own) > cb.NEARLY_ALL and max(gain) < 1 + cb.ABOUT,
 )
 
 # %% [markdown]
 r"""
-2. *Prove, and fill in.* Let $\text{pos}_{n,\,n-d} \propto r^d$ with $0 < r < 1$, and $n$ so large that $r^n$ can be neglected. Show that there are $(1 + r)/(1 - r)$ effective tokens. Solve for $r$ and complete the function; the second cell checks it.
-"""
-
-
-# %%
-def fall(eff):
-    """The r of an exponential kernel with so many effective tokens."""
-    return ...  # your turn
-
-
-# %% tags=["hide-input", "nbval-check-output"]
-wanted, r, said = 50, fall(50), "not yet"
-if r is not ...:
-    kernel = torch.tensor(float(r)) ** torch.arange(4000).flip(0)
-    eff = float(cx.effective_tokens(kernel / kernel.sum()))
-    wrong = f"this has {eff:.1f} effective tokens, not {wanted}"
-    said = "right" if abs(eff - wanted) < 0.1 else wrong
-print(said)
-
-# %% [markdown]
-r"""
-3. *Break this.* $C$ is a choice. Give `cx.positional_kernels(weights, n, TOKEN, C)` an ever smaller one. Can you make head 0 local by it? What are the rows of `cx.approx_rows(weights, x, n, C)` worth then?
-
-```{admonition} Solutions
-:class: dropdown
-
-1. Next to nothing. Between {{own_least}} and {{own_most}} of the variance of log content over these pairs belongs to the source alone, and in no head do known pairs gain more than a factor of {{gain}} on average. {{?query_hardly_matters}} These heads look for kinds of words, whatever the query is. Heads that join the pieces of a word are local, and `mini` has them one layer later.
-2. The weights are $(1 - r)\, r^d$, and $\sum_d (1-r)^2 r^{2d} = (1-r)^2 / (1 - r^2) = (1 - r)/(1 + r)$; the effective tokens are the inverse. So `return (eff - 1) / (eff + 1)`. With $r = e^{-1/\tau}$ there are $\coth(1/(2\tau)) \approx 2\tau$ effective tokens: half of them are the time constant, as the claims have it.
-3. No. Kernels get steeper as $C$ falls, but not without limit: $\sqrt{\lvert W_\text{pos}[i] \rvert^2 + C^2}$ cannot be less than $\lvert W_\text{pos}[i] \rvert$. And the rows are wrong long before.
-```
-
 ## Where this comes from
 
-The kernel, under the name of positional pattern, the groups of the heads of GPT-2 small, the remarks on head 11, on the asking token, on known bigrams and on translation invariance are from {cite:t}`gibson2025contextual`; the split on which the kernel rests and the three families from {cite:t}`gibson2025decomposing`. Attention as a product of queries and keys read from the residual stream follows {cite:t}`elhage2021framework`. The rule, its thresholds, the measurements on `mini` and the worked table are this book's.
+The kernel, under the name of positional pattern, the groups of the heads of GPT-2 small, the remarks on head 11, on the query token, on known bigrams and on translation invariance are from {cite:t}`gibson2025contextual`; the split on which the kernel rests and the three families from {cite:t}`gibson2025decomposing`. Attention as a product of queries and keys read from the residual stream follows {cite:t}`elhage2021framework`. The rule, its thresholds, the measurements on `mini` and the worked table are this book's.
 """
