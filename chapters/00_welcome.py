@@ -254,7 +254,7 @@ Each opens with its answer.
 | [Chapter 2](02_keys) | Splitting a key into content and position |
 | [Chapter 3](03_kernels) | How far back does a head look? |
 | [Chapter 4](04_denominators) | Why do denominators hold still, and what does pretending cost? |
-| [Chapter 5](05_circuit) | What do the stable heads say together? |
+| [Chapter 5](05_circuit) | One number per token: the contextual circuit |
 | [Chapter 6](06_neurons) | Which neurons know the context? |
 | [Chapter 7](07_hundred_lines) | The whole method in a hundred lines |
 | [Chapter 8](08_real_model) | One minute with a real model |

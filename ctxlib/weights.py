@@ -210,7 +210,8 @@ class LayerWeights:
         )
         rows = (scores / self.attn_scale + self.position_bias(n, n + 1)).softmax(-1)
         by_token, rest = self.resid_without_heads(n)
-        resid = by_token[probe[n]] + rest + self.head_outputs(rows, probe).sum(0)
+        added = einsum(rows, self.values(probe), self.W_O, "head pos, head pos d, head d m -> m")
+        resid = by_token[probe[n]] + rest + added
         ours, own = self.pre_activations(resid), held[0].cpu()
         if not (ours - own).abs().max() <= AGREES * own.abs().max():
             raise ValueError(
@@ -537,18 +538,6 @@ class LayerWeights:
         torch.Size([32])
         """
         return project(self.normalized_resid(tokens), self.W_V, self.b_V)
-
-    def head_outputs(
-        self, rows: Float[Tensor, "head pos"], tokens: Int[Tensor, " pos"]
-    ) -> Float[Tensor, "head d_model"]:
-        """Return the output of each head for its attention row: `sum_i a_i v_i W_O`.
-
-        >>> rows = cx.attention_rows(weights, tokens, n=99)
-        >>> weights.head_outputs(rows, tokens[:100]).shape
-        torch.Size([8, 256])
-        """
-        z = einsum(rows, self.values(tokens), "head pos, head pos d_head -> head d_head")
-        return einsum(z, self.W_O, "head d_head, head d_head d_model -> head d_model")
 
     def mlp_input(self) -> tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]:
         """Return W_in and b_in; raise ValueError if these weights came without them.

@@ -42,7 +42,8 @@ def test_rows_and_patterns_are_the_loops(make_weights, case):
     ):
         same(scores - far, torch.einsum("he,hse->hs", q, k) / case.divisor)
     rows = torch.tensor(exact[1], dtype=torch.float64)
-    same(w.head_outputs(rows, one), by_hand.head_outputs(w, one.tolist(), n))
+    outputs = torch.einsum("hi,hik,hkm->hm", rows, w.values(one), w.W_O)
+    same(outputs, by_hand.head_outputs(w, one.tolist(), n))
     for pattern, rows in (
         (cx.decompose.attention_pattern(w, texts[1]), exact),
         (cx.decompose.approx_pattern(w, texts[1], case.C), rebuilt),
