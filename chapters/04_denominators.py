@@ -105,7 +105,7 @@ $$
 \text{denom} \;=\; \sum_{i \le n} \text{pos}_i\;\text{content}(x_i) .
 $$ (eq-denom)
 
-The content of *moon* is {{= 50% =}} larger than that of *tide*, but one denominator is only {{= 25% =}} larger than the other, because the rest of the average has not changed.
+The content of *moon* is {{= 50% =}} larger than that of *tide*, but one denominator is only {{= 25% =}} larger than the other, because the rest of the average is the same.
 
 Now suppose that we had seen only the second text, and divided the first by its {{= 1.6 =}}. Every weight of that row would come out {{= 1.25 =}} times as large as it should. The head's output, a sum with these weights, would point in the right direction and be {{= 25% =}} too long. We call
 
@@ -273,7 +273,7 @@ cb.figures.picture(
 r"""
 In {{kept}} of the {{all}} heads, at least {{= 95% =}} of the texts lie where Chebyshev's inequality puts them. {{?kept_but_one}} Head {{failing}} is the exception. Its guaranteed width is {{failing_guaranteed}} of the mean, and only {{failing_inside}} of the texts lie inside; we have to go to {{failing_measured}} to find {{= 95% =}} of them. {{?one_fails}} Hoeffding's inequality holds in every head, but says less, because it must allow for tokens that jump between the extremes of the vocabulary. {{?hoeffding_holds}} In head {{first}} one token has {{outlier}} times the mean content, and the guaranteed width is more than the mean itself. {{?hoeffding_empty}}
 
-Chebyshev's inequality is a theorem. If a head breaks it, an assumption is wrong, and the one to doubt is that tokens are independent. The {{kept}} heads that pass do not speak for it, because the inequality is generous: for {{= 95% =}} it allows $1 / \sqrt{0.05} \approx 4.5$ standard deviations, where a bell curve needs two. So compare the standard deviations. Equation {eq}`eq-iid` gives head {{failing}} a coefficient of variation of {{failing_independent}}, and on half B it is {{failing_spread}}. Every other head varies more than it should, too, by a factor of {{least_ratio}} at least. {{?topic_matters}} So the tokens of a text are not independent.
+Chebyshev's inequality is a theorem. If a head breaks it, an assumption is wrong, and the one to doubt is that tokens are independent. The {{kept}} heads that pass do not speak for independence, because the inequality is generous: for {{= 95% =}} it allows $1 / \sqrt{0.05} \approx 4.5$ standard deviations, where a bell curve needs two. So compare the standard deviations. Equation {eq}`eq-iid` gives head {{failing}} a coefficient of variation of {{failing_independent}}, and on half B it is {{failing_spread}}. Every other head varies more than it should, too, by a factor of {{least_ratio}} at least. {{?topic_matters}} So the tokens of a text are not independent.
 
 ## What a topic does
 
@@ -363,7 +363,7 @@ r"""
 | the most typical text of half A | {{typical}} |
 | the best there are, found with half B in hand | {{floor}} |
 
-A blind draw is as far from the typical text as the text that is read is, and two independent deviations add up to $\sqrt 2 \approx 1.41$ times one. The table agrees: a blind draw has {{blind_over_floor}} times the error of the best constants. {{?root_two}} The most typical text is as good as any constants, to within a tenth. {{?not_much_closer}} The page of prose does worse than a blind draw, because its error has a sign. With it, heads {{two}} write {{signed}} too much on the average text. {{?too_long}}
+A text drawn blindly is as far from the typical one as the text that is read, and two independent deviations add up to $\sqrt 2 \approx 1.41$ times one. The table agrees: a blind draw has {{blind_over_floor}} times the error of the best constants. {{?root_two}} The most typical text is as good as any constants, to within a tenth. {{?not_much_closer}} The page of prose does worse than a blind draw, because its error has a sign. With it, heads {{two}} write {{signed}} too much, averaged over texts. {{?too_long}}
 """
 
 # %% tags=["hide-input"]
@@ -699,17 +699,22 @@ if weights.n_heads == 12:  # the sources name heads of GPT-2 small
     keyword, stop = ((contents * m).sum((1, 2)) / m.sum() for m in (~is_stop, is_stop))
     lift = (keyword / stop)[SIX]
     along = runs.std(1)[:, SIX].quantile(0.5, dim=0)
-    astray = {  # heads of one kind here or in the source, not in both
-        "stable_heads": ("heads that are stable", {*heads[is_stable].tolist()} ^ {*SIX}),
-        "keyword_head": ("of the six, heads that emphasise keywords most", {SIX[int(lift.argmax())]} ^ {6}),
-        "stop_word_head": ("of the six, heads that emphasise stop words most", {SIX[int(lift.argmin())]} ^ {8}),
-    }  # fmt: skip
-    gpt2 = [
-        cb.Claim(id, f"{what}, here or in the source, not in both", float(len(which)), digits=0)
-        for id, (what, which) in astray.items()
-    ]
+    once = "here or in the source, not in both"
+    stable, keen, dull = (
+        float(len({*here} ^ {*there}))
+        for here, there in (
+            (heads[is_stable].tolist(), SIX),
+            ([SIX[int(lift.argmax())]], [6]),
+            ([SIX[int(lift.argmin())]], [8]),
+        )
+    )
     most = "coefficient of variation of denom at the middle position, largest of the six heads"
-    gpt2.insert(1, cb.Claim("spread_along", most, float(along.max())))
+    gpt2 = [
+        cb.Claim("stable_heads", f"heads that are stable {once}", stable, digits=0),
+        cb.Claim("spread_along", most, float(along.max())),
+        cb.Claim("keyword_head", f"of the six, heads that emphasise keywords most, {once}", keen, digits=0),
+        cb.Claim("stop_word_head", "the same with stop words", dull, digits=0),
+    ]  # fmt: skip
 cb.ledger(
     model,
     cb.Claim("share_stable", "stable heads among all of the layer", float(is_stable.mean())),
