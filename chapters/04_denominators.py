@@ -170,23 +170,23 @@ r"""
 Why do lines settle? Suppose that tokens are drawn independently, each from the same distribution. (BOS and the query never change, so from here on sums run over the tokens between them.) In the example, let the middle token be *moon* or *tide* with equal chances. Its content has mean {{= 5 =}} and variance $\sigma^2 = 1$, and its weight is {{= 0.2 =}}. So the denominator has mean {{= 1.8 =}} and variance $0.2^2 \times 1 = 0.04$. With many tokens, the variances add, each times its squared weight:
 
 $$
-\operatorname{Var}\,\text{denom} \;=\; \sigma^2 \sum_i \text{pos}_i^2 \;\approx\; \frac{\sigma^2}{\text{effective tokens}} .
+\operatorname{Var}\,\text{denom} \;=\; \sigma^2 \sum_i \text{pos}_i^2 \;\approx\; \frac{\sigma^2}{\text{eff}} .
 $$ (eq-iid)
 
-Head {{second}} covers {{effective_second}} effective tokens. Its denominator should vary $\sqrt{\text{effective tokens}} \approx$ {{root}} times less than the content of a single token. This is what *concentration* means, and a broad kernel makes a long average.
+Head {{second}} covers $\text{eff} =$ {{effective_second}} effective tokens. Its denominator should vary $\sqrt{\text{eff}} \approx$ {{root}} times less than the content of a single token. This is what *concentration* means, and a broad kernel makes a long average.
 
 Two inequalities say how often a single text may still lie far from the mean.
 
 **Chebyshev** uses the variance. Suppose that a share $p$ of all texts is off by at least $\varepsilon$. These texts alone contribute $p\,\varepsilon^2$ to the variance, so $p \le \operatorname{Var}\,\text{denom} / \varepsilon^2$. Allow $p = 5\%$, and solve for $\varepsilon$: on at least {{= 95% =}} of texts, the denominator lies within
 
 $$
-\varepsilon_\text{Chebyshev} \;=\; \sqrt{\frac{\sigma^2 \sum_i \text{pos}_i^2}{0.05}}
+\varepsilon_\text{C} \;=\; \sqrt{\frac{\sigma^2 \sum_i \text{pos}_i^2}{0.05}}
 $$ (eq-chebyshev-width)
 
 of its mean. **Hoeffding** uses the range. If content lies between $a$ and $b$, then $p \le 2 \exp\bigl(-2\varepsilon^2 / ((b-a)^2 \sum_i \text{pos}_i^2)\bigr)$, and the same step gives
 
 $$
-\varepsilon_\text{Hoeffding} \;=\; (b - a) \sqrt{\frac{\ln(2 / 0.05)}{2} \sum_i \text{pos}_i^2} .
+\varepsilon_\text{H} \;=\; (b - a) \sqrt{\frac{\ln(2 / 0.05)}{2} \sum_i \text{pos}_i^2} .
 $$ (eq-hoeffding-width)
 
 Its $a$ and $b$, the least and the largest content in the vocabulary, are in the weights. Only Chebyshev's variance needs to know how often each token occurs.
@@ -197,7 +197,10 @@ Its $a$ and $b$, the least and the largest content in the vocabulary, are in the
 Write $M$ for the mean of the denominator, $X_i$ for the content of token $i$ and $\mu$ for its mean. Chebyshev's argument works with any growing function in place of the square. Take $e^{\lambda(\text{denom} - M)}$ with some $\lambda > 0$; tokens are independent, so its mean is a product:
 
 $$
-P(\text{denom} - M \ge \varepsilon) \;\le\; e^{-\lambda \varepsilon} \prod_i \mathbb{E}\, e^{\lambda\, \text{pos}_i (X_i - \mu)} .
+\begin{aligned}
+&P(\text{denom} - M \ge \varepsilon) \\
+&\quad \le\; e^{-\lambda \varepsilon} \prod_i \mathbb{E}\, e^{\lambda\, \text{pos}_i (X_i - \mu)} .
+\end{aligned}
 $$
 
 A variable with mean zero in an interval of width $w$ has $\mathbb{E}\,e^{\lambda x} \le e^{\lambda^2 w^2 / 8}$ {cite}`hoeffding1963`, and here $w = \text{pos}_i (b - a)$. So the exponent is at most $-\lambda\varepsilon + \lambda^2 (b-a)^2 \sum_i \text{pos}_i^2 / 8$. It is least at $\lambda = 4 \varepsilon / ((b - a)^2 \sum_i \text{pos}_i^2)$, where it is $-2\varepsilon^2 / ((b - a)^2 \sum_i \text{pos}_i^2)$. Texts below the mean double the bound.
@@ -283,13 +286,12 @@ Real texts lie in between. Let $\tau^2$ be the covariance that any two tokens of
 
 $$
 \begin{aligned}
-\operatorname{Var}\,\text{denom} \;=\;& (\sigma^2 - \tau^2) \sum_i \text{pos}_i^2 && \text{tokens} \\
-&+ \tau^2 \Bigl(\sum_i \text{pos}_i\Bigr)^2 && \text{topic} \\
-&+ \text{the rest} && \text{neighbours}
+\operatorname{Var}\,\text{denom} \;=\;& \underbrace{(\sigma^2 - \tau^2) \textstyle\sum_i \text{pos}_i^2}_{\text{tokens}} \\
+&+ \underbrace{\tau^2 \bigl(\textstyle\sum_i \text{pos}_i\bigr)^2}_{\text{topic}} \;+\; \text{rest}
 \end{aligned}
 $$ (eq-account)
 
-where the rest is what tokens close to each other share beyond the topic. We measure $\tau^2$ as the covariance, over texts, of the mean contents of a text's two halves, which have hardly any neighbours in common.
+where the rest is what neighbours, tokens close to each other, share beyond the topic. We measure $\tau^2$ as the covariance, over texts, of the mean contents of a text's two halves, which have hardly any neighbours in common.
 """
 
 
