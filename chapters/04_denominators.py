@@ -18,7 +18,7 @@ r"""
 
 [Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one. Everything above the fraction bar can be looked up: one table has an entry for each position, another an entry for each token. The denominator is the exception. Through it, the weight of every token depends on all the others.
 
-So what if the denominator were nearly the same for every text? Then we could measure it once, on one page, and never compute it again. Before you look at the figure, make a guess. Head {{first}} averages over the equivalent of {{effective_first}} tokens. By how many per cent will its denominator change from one text to the next?
+Suppose that the denominator were nearly the same for every text. Then we could measure it once, on one page, and never compute it again. Before you look at the figure, make a guess. Head {{first}} averages over the equivalent of {{effective_first}} tokens. By how many per cent will its denominator change from one text to the next?
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -53,19 +53,19 @@ study = cx.study(weights, TEXTS, TOKEN, or_all=True)
 texts, n, heads = study.texts, study.n, np.arange(weights.n_heads)
 who = study.head_variance_share  # of what all heads add to the neurons
 share = torch.tensor((who / who.sum()).to_numpy())  # head
-speak = sorted(who.nlargest(2).index)  # the two most influential heads
+influential = sorted(who.nlargest(2).index)  # the two most influential heads
 print(study)
 
 # %% tags=["hide-input"]
 ends = np.unique(np.linspace(4, study.length - 1, 64).astype(int))  # positions of the query
-queries = (cx.fix_query(weights, n=m, token=TOKEN) for m in ends.tolist())
-runs = torch.stack([cx.softmax_denominators(q, texts) for q in queries])  # end text head
+at_ends = (cx.fix_query(weights, n=m, token=TOKEN) for m in ends.tolist())
+runs = torch.stack([cx.softmax_denominators(q, texts) for q in at_ends])  # end text head
 runs = runs / runs.mean(1, keepdim=True)
-by_size = runs[np.searchsorted(ends, n), :, speak[0]].argsort()
+by_size = runs[np.searchsorted(ends, n), :, influential[0]].argsort()
 three = by_size[[len(texts) // 20, len(texts) // 2, -len(texts) // 20]].tolist()
 
 figure, axes = cb.figures.panels(1, 2, height=2.7, width=8.6, sharey=True)
-for axis, h in zip(axes[0], speak, strict=True):
+for axis, h in zip(axes[0], influential, strict=True):
     band = runs[..., h].quantile(torch.tensor([0.05, 0.95]), dim=1)
     axis.fill_between(ends, *band, color="C7", alpha=0.2, lw=0)
     axis.axhline(1, color=cb.figures.INK, lw=0.8, ls=":")
@@ -75,12 +75,12 @@ for axis, h in zip(axes[0], speak, strict=True):
 axes[0, 0].set_ylabel("denominator / mean over texts")
 for k, text in enumerate(three):
     axes[0, 0].text(0.97, 0.93 - 0.1 * (2 - k), texts[text].domain, color=f"C{k}", ha="right", va="top", transform=axes[0, 0].transAxes)  # fmt: skip
-last = ", ".join(f"{texts[t].domain} {runs[-1, t, speak[0]]:.2f}" for t in three)
+last = ", ".join(f"{texts[t].domain} {runs[-1, t, influential[0]]:.2f}" for t in three)
 cb.figures.picture(
     figure,
     "4.1",
     f"Read each panel from left to right. Each line is one text: its denominator with the query at position n, divided by the mean over {len(texts):,} texts at the same n. Shaded: where nine texts in ten lie.",
-    f"Two panels, heads {cb.listed(speak)}. Three lines swing at first and then settle, in head {speak[0]} at: {last}. The shaded band narrows quickly at first.",
+    f"Two panels, heads {cb.listed(influential)}. Three lines swing at first and then settle, in head {influential[0]} at: {last}. The shaded band narrows quickly at first.",
 )
 
 # %% [markdown]
@@ -144,7 +144,7 @@ Choose a head, and see where single texts fall:
 """
 
 # %% tags=["hide-input"]
-shown = speak[-1]
+shown = influential[-1]
 alone = float((content[shown][x[:, 1:-1]].var() * pos[shown, 1:-1].square().sum()).sqrt())
 alone = alone / float(denom[:, shown].mean())  # the spread of independent tokens
 figure, ((axis,),) = cb.figures.panels(height=2.4, width=7.5)
@@ -167,7 +167,7 @@ cv.Denominators(study.fixed, texts, labeled, picture=picture, head=shown)
 r"""
 ## How far can an average move?
 
-Why do lines settle? Suppose that tokens are drawn independently, each from the same distribution. (BOS and the query never change, so from here on sums run over the tokens between them.) In the example, let the middle token be *moon* or *tide* with equal chances. Its content has mean {{= 5 =}} and variance $\sigma^2 = 1$, and its weight is {{= 0.2 =}}. So the denominator has mean {{= 1.8 =}} and variance $0.2^2 \times 1 = 0.04$. With many tokens, the variances add, each times its squared weight:
+First, why lines settle. Suppose that tokens are drawn independently, each from the same distribution. (BOS and the query never change, so from here on sums run over the tokens between them.) In the example, let the middle token be *moon* or *tide* with equal chances. Its content has mean {{= 5 =}} and variance $\sigma^2 = 1$, and its weight is {{= 0.2 =}}. So the denominator has mean {{= 1.8 =}} and variance $0.2^2 \times 1 = 0.04$. With many tokens, the variances add, each times its squared weight:
 
 $$
 \operatorname{Var}\,\text{denom} \;=\; \sigma^2 \sum_i \text{pos}_i^2 \;\approx\; \frac{\sigma^2}{\text{eff}} .
@@ -242,7 +242,10 @@ counts = x[in_A][:, 1:-1].flatten().bincount(minlength=weights.d_vocab).double()
 inner, same = pos[:, 1:-1], x[0, [0, -1]]  # BOS and the query add the same to every text
 fixed_part = (pos[:, [0, -1]] * content[:, same]).sum(-1)
 expected = fixed_part + inner.sum(-1) * (content @ (counts / counts.sum()))  # head
-guaranteed = {f.__name__: f(inner, content, counts) / expected for f in (chebyshev, hoeffding)}
+guaranteed = {
+    "Chebyshev": chebyshev(inner, content, counts) / expected,
+    "Hoeffding": hoeffding(inner, content, counts) / expected,
+}  # each: head
 
 off = (B / expected - 1).abs()  # text head
 measured = off.quantile(0.95, dim=0)  # head
@@ -258,8 +261,8 @@ axis.set_yticks(heads, [f"head {h}" for h in heads])
 axis.set_ylim(len(heads) - 0.5, -1.4)
 axis.grid(visible=False, axis="y")
 axis.text(float(measured[0]) * 0.5, -0.6, "measured", color="C0", ha="right")
-axis.text(float(guaranteed["chebyshev"][0]), -0.6, "Chebyshev", color="C1", ha="center")
-axis.text(float(guaranteed["hoeffding"][0]), -0.6, "Hoeffding", color="C2", ha="center")
+axis.text(float(guaranteed["Chebyshev"][0]), -0.6, "Chebyshev", color="C1", ha="center")
+axis.text(float(guaranteed["Hoeffding"][0]), -0.6, "Hoeffding", color="C2", ha="center")
 cb.figures.picture(
     figure,
     "4.3",
@@ -370,9 +373,11 @@ A text drawn blindly is as far from the typical one as the text that is read, an
 
 # %% tags=["hide-input"]
 error, domain = B / page - 1, np.array([text.domain for text in texts])[in_B]
-names = sorted(set(domain.tolist()), key=lambda d: float(error[domain == d][:, speak[-1]].median()))
+names = sorted(
+    set(domain.tolist()), key=lambda d: float(error[domain == d][:, influential[-1]].median())
+)
 figure, axes = cb.figures.panels(1, 2, height=0.8 + 0.19 * len(names), width=8, sharey=True)
-for axis, h in zip(axes[0], speak, strict=True):
+for axis, h in zip(axes[0], influential, strict=True):
     away = torch.stack([error[domain == d][:, h].quantile(torch.tensor([0.05, 0.5, 0.95]).double()) for d in names])  # fmt: skip
     axis.axvline(0, color=cb.figures.INK, lw=1, ls=":")
     axis.hlines(range(len(names)), away[:, 0], away[:, 2], color="C0", lw=3, alpha=0.4)
@@ -386,7 +391,7 @@ cb.figures.picture(
     "4.5",
     "The signed error of the page of prose, by the domain of the text that is read. Dot: the median text; bar: nine texts in ten. To the right of zero, the head writes too much.",
     "Two panels with a row a domain. Median errors in the two heads: "
-    + "; ".join(f"{d} {cb.listed(f'{v:+.0%}' for v in error[domain == d][:, speak].quantile(0.5, dim=0))}" for d in names)
+    + "; ".join(f"{d} {cb.listed(f'{v:+.0%}' for v in error[domain == d][:, influential].quantile(0.5, dim=0))}" for d in names)
     + ".",
 )  # fmt: skip
 
@@ -402,14 +407,16 @@ x_B, W_in = x[in_B], study.fixed.readout.W_in
 written = study.fixed.approx_head_outputs(x_B)  # text head d_model, by each text's own denominators
 ratios = (B / page).to(written)[..., None]
 scale = study.fixed.scale(x_B, written)
-own, borrowed = (v.sum(1) @ W_in / scale for v in (written, written * ratios))  # text neuron
+own, by_page = (v.sum(1) @ W_in / scale for v in (written, written * ratios))  # text neuron
 read, offsets = {}, {}
 for name in ("python", "bible-kjv", "fiction-british"):
-    a, b = own[domain == name], borrowed[domain == name]
+    a, b = own[domain == name], by_page[domain == name]
     offset = ((b - a).mean(0) / own.std(0)).abs().quantile(0.5)
     a, b = a - a.mean(0), b - b.mean(0)
     factor = ((a * b).sum(0) / a.square().sum(0)).quantile(0.5)
-    by_head = {f"error in head {h}": f"{error[domain == name][:, h].mean():+.0%}" for h in speak}
+    by_head = {
+        f"error in head {h}": f"{error[domain == name][:, h].mean():+.0%}" for h in influential
+    }
     read[name] = by_head | {"differences times": f"{factor:.2f}", "shift": f"{offset:.2f} sd"}
     offsets[name] = float(offset)
 pd.DataFrame(read).T.rename_axis("domain read")
@@ -424,7 +431,7 @@ So take the most typical of many pages. This book keeps its page of prose, as th
 
 A broad head need not be stable. In SmolLM2, a model that people use, head {{loose}} covers {{loose_effective}} effective tokens, and its denominator still varies by {{loose_cv}}, just too much. {{?loose_head}} Head {{trivial}} of the same model varies little, but for a trivial reason: {{trivial_share}} of its denominator comes from BOS and the query, which we put there ourselves. {{?trivial_head}} This is why stability asks for both, a small variation and a broad kernel.
 
-Another query token has other kernels and contents. In `{{model}}` every head stays stable with {{askers}} other common tokens as the query. {{?askers_stable}} Another position matters more. In head {{second}} the denominator varies by {{middle}} in the middle of the context and by {{at_end}} at its end (Exercise 1). {{?position_matters}}
+Another query token has other kernels and contents. In `{{model}}` every head stays stable with {{queries}} other common tokens as the query. {{?queries_stable}} Another position matters more. In head {{second}} the denominator varies by {{middle}} in the middle of the context and by {{at_end}} at its end (Exercise 1). {{?position_matters}}
 
 A wrong denominator changes only the length of one head's output, but it mixes several heads in the wrong proportions. In one of the models of [chapter 8](08_real_model) this ruins the prediction.
 
@@ -533,7 +540,7 @@ r"""
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The widths of Figure 4.3"}
-inside = (off <= guaranteed["chebyshev"]).double().mean(0)  # head
+inside = (off <= guaranteed["Chebyshev"]).double().mean(0)  # head
 alone_spread = chebyshev(inner, content, counts, p=1) / expected  # the width at p = 1 is the sd
 ratio = B.std(0) / B.mean(0) / alone_spread  # head
 rows = {f"guaranteed, {name}": v for name, v in guaranteed.items()} | {
@@ -574,7 +581,7 @@ by_head.map("{:.1%}".format).T
 each = ((B[None] / A[:, None] - 1).abs() * share).sum(-1)  # calibrated on (A), read (B)
 of_passages = cx.softmax_denominators(study.fixed, study.prose).double()  # text head
 of_prose = ((B[None] / of_passages[:, None] - 1).abs() * share).sum(-1)
-low = (of_passages[:, speak] / B[:, speak].mean(0)).mean(1)  # passage
+low = (of_passages[:, influential] / B[:, influential].mean(0)).mean(1)  # passage
 domain_A = np.array([text.domain for text in texts])[in_A]
 both = sorted(set(domain_A) & set(domain))
 from_domain = np.stack([each[domain_A == d].mean(0).numpy() for d in both])  # domain, text of B
@@ -636,22 +643,22 @@ cb.on_real("heads stable", "effective tokens", "spread", "error of one page")
 
 # %% [markdown]
 r"""
-**Other query tokens, and exact keys.** With {{askers}} other common tokens as the query, the largest coefficient of variation of any head is {{askers_most}}. {{?askers_stable}} And all denominators of this page come from the split of [chapter 2](02_keys). Those of the model's true keys vary by {{exact_least}} to {{exact_most}}, and their logarithms correlate with ours by {{exact_r}} or more in every head. {{?exact_alike}}
+**Other query tokens, and exact keys.** With {{queries}} other common tokens as the query, the largest coefficient of variation of any head is {{queries_most}}. {{?queries_stable}} And all denominators of this page come from the split of [chapter 2](02_keys). Those of the model's true keys vary by {{exact_least}} to {{exact_most}}, and their logarithms correlate with ours by {{exact_r}} or more in every head. {{?exact_alike}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much do denominators vary with other query tokens?"}
-asking = [token for token in common[:16].tolist() if token != study.fixed.token][:12]
-asked = torch.stack(
-    [cx.softmax_denominators(cx.fix_query(weights, n=n, token=t), texts[::4]) for t in asking]
+others = [token for token in common[:16].tolist() if token != study.fixed.token][:12]
+denoms = torch.stack(
+    [cx.softmax_denominators(cx.fix_query(weights, n=n, token=t), texts[::4]) for t in others]
 )  # token text head
-by_asker = asked.std(1) / asked.mean(1)  # token head
+by_query = denoms.std(1) / denoms.mean(1)  # token head
 exact = cx.decompose.exact_scores(weights, x[:200], n).logsumexp(-1)  # text head
 exact = (exact - exact.mean(0)).exp()
 agree = [np.corrcoef(exact[:, h].log(), denom[: len(exact), h].log())[0, 1] for h in heads]
 true_spread = exact.std(0) / exact.mean(0)
 pd.DataFrame(
-    [[f"{v:.1%}" for v in row] for row in by_asker],
-    index=cx.texts.decode_tokens(weights, asking),
+    [[f"{v:.1%}" for v in row] for row in by_query],
+    index=cx.texts.decode_tokens(weights, others),
     columns=pd.Index(heads, name="head"),
 )
 
@@ -665,7 +672,7 @@ is_broad, denom_np = (effective > cx.heads.BROAD).numpy(), denom.numpy()
 is_stable = is_broad & (spread.numpy() < study.max_cv)
 
 
-def spoken(values):
+def over_broad(values):
     """Mean over the broad heads, weighted by share of the variance."""
     weight = who.to_numpy() * is_broad
     return float((np.asarray(values) * weight).sum() / weight.sum()) if is_broad.any() else np.nan
@@ -678,14 +685,14 @@ def judged(statistic, of=texts):
 
 def left_over(drawn):
     """Of the two most influential heads, that of the one that is farther from 1."""
-    of_drawn, _ = account(contents[speak][:, drawn], inner[speak])
+    of_drawn, _ = account(contents[influential][:, drawn], inner[influential])
     left = of_drawn["tokens"] / (of_drawn["tokens"] + of_drawn["neighbours"])
     return float(left[left.log().abs().argmax()])
 
 
 def tau(drawn):
     topic = account(contents[:, drawn], inner)[0]["topic"].numpy().clip(min=0)
-    return spoken(np.sqrt(topic) / denom_np[drawn].mean(0))
+    return over_broad(np.sqrt(topic) / denom_np[drawn].mean(0))
 
 
 def matched_over_unmatched(drawn):
@@ -723,7 +730,7 @@ cb.ledger(
     cb.Claim(
         "spread_at_half",
         "coefficient of variation of denom, weighted by variance share",
-        *judged(lambda d: spoken(denom_np[d].std(0, ddof=1) / denom_np[d].mean(0))),
+        *judged(lambda d: over_broad(denom_np[d].std(0, ddof=1) / denom_np[d].mean(0))),
     ),
     cb.Claim(
         "iid_within_context",
@@ -748,19 +755,19 @@ cb.ledger(
     cb.Claim(
         "other_tokens_steady",
         f"coefficient of variation with other tokens than {TOKEN!r}, weighted by variance share, median token",
-        float(np.median([spoken(row) for row in by_asker])),
+        float(np.median([over_broad(row) for row in by_query])),
     ),
     *gpt2,
 )
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-one, two = speak
-fails = np.flatnonzero(measured > guaranteed["chebyshev"]).tolist()
+one, two = influential
+fails = np.flatnonzero(measured > guaranteed["Chebyshev"]).tolist()
 fail = fails[0] if fails else two
 soon, half, late = np.searchsorted(ends, [n / 16, n, 0.9 * study.length])
-calmer = (runs[soon].std(0) / runs[half].std(0))[speak]
-edges = runs[late].quantile(torch.tensor([0.05, 0.95]), dim=0)[:, speak]  # edge head
-signed = error.mean(0)[speak]
+calmer = (runs[soon].std(0) / runs[half].std(0))[influential]
+edges = runs[late].quantile(torch.tensor([0.05, 0.95]), dim=0)[:, influential]  # edge head
+signed = error.mean(0)[influential]
 of_domain = torch.stack([error[domain == d].mean(0) for d in domain])  # text head
 parts_of_error = torch.stack([error.mean(0).square(), (of_domain - error.mean(0)).square().mean(0)])
 everywhere, by_domain = (parts_of_error @ share) / (error.square().mean(0) @ share)
@@ -775,7 +782,7 @@ cb.facts(
     topic_matters=ratio.min() > 1 + cb.ABOUT and (parts["topic"] > cb.MOST).all(),
     first=one,
     second=two,
-    two=cb.listed(speak),
+    two=cb.listed(influential),
     effective_first=cb.fact(effective[one], ".0f"),
     effective_second=cb.fact(effective[two], ".0f"),
     settles=calmer.min() > 1.5,
@@ -789,20 +796,20 @@ cb.facts(
     broad=cb.fact(cx.heads.BROAD, ".0f"),
     all=cb.fact(len(heads), "words"),
     spread_first=cb.fact(spread[one], ".0%"),
-    all_stable=is_stable.all() and spread[speak].min() > np.delete(spread, speak).max(),
+    all_stable=is_stable.all() and spread[influential].min() > np.delete(spread, influential).max(),
     root=cb.fact(effective[two].sqrt(), ".0f"),
     kept=cb.fact(len(heads) - len(fails), "words"),
     kept_but_one=len(fails) == 1,
     failing=fail,
-    failing_guaranteed=cb.fact(guaranteed["chebyshev"][fail], ".0%"),
+    failing_guaranteed=cb.fact(guaranteed["Chebyshev"][fail], ".0%"),
     failing_inside=cb.fact(inside[fail], ".0%"),
     failing_measured=cb.fact(measured[fail], ".0%"),
-    one_fails=measured[fail] > guaranteed["chebyshev"][fail],
+    one_fails=measured[fail] > guaranteed["Chebyshev"][fail],
     failing_independent=cb.fact(alone_spread[fail], ".0%"),
     failing_spread=cb.fact((B.std(0) / B.mean(0))[fail], ".0%"),
-    hoeffding_holds=(measured <= guaranteed["hoeffding"]).all(),
+    hoeffding_holds=(measured <= guaranteed["Hoeffding"]).all(),
     outlier=cb.fact((content.amax(-1) / (content @ (counts / counts.sum())))[one], ".0f"),
-    hoeffding_empty=guaranteed["hoeffding"][one] > 1,
+    hoeffding_empty=guaranteed["Hoeffding"][one] > 1,
     correlation=cb.fact(correlation[two], ".2f"),
     crossing=cb.fact(1 / correlation[two] - 1, ".0f"),
     beyond_crossing=effective[two] > 1 / correlation[two] - 1,
@@ -835,18 +842,18 @@ cb.facts(
     and narrow["BOS and query"].min() > cb.MOST
     and narrow["coefficient of variation"].max() < study.max_cv,
     model=MODEL.rpartition("/")[2],
-    askers=cb.fact(len(asking), "words"),
-    askers_stable=by_asker.max() < study.max_cv,
-    askers_most=cb.fact(by_asker.max(), ".0%"),
+    queries=cb.fact(len(others), "words"),
+    queries_stable=by_query.max() < study.max_cv,
+    queries_most=cb.fact(by_query.max(), ".0%"),
     middle=cb.fact(spread[two], ".0%"),
     at_end=cb.fact(later[two], ".0%"),
     position_matters=later[two] < (1 - cb.ABOUT) * spread[two],
     shuffles=len(shuffled),
     shuffled_first=cb.fact(usual[one], ".0%"),
     shuffled_second=cb.fact(usual[two], ".0%"),
-    shuffled_less=(usual[speak] < spread[speak]).all(),
-    within_a_third=(within[speak].log().abs() < np.log(1.5)).all(),
-    third_step_fails=moved[speak].min() > moved.drop(speak).max(),
+    shuffled_less=(usual[influential] < spread[influential]).all(),
+    within_a_third=(within[influential].log().abs() < np.log(1.5)).all(),
+    third_step_fails=moved[influential].min() > moved.drop(influential).max(),
     passages=len(of_prose),
     passage_least=cb.fact(of_prose.mean(1).min(), ".0%"),
     passage_most=cb.fact(of_prose.mean(1).max(), ".0%"),
