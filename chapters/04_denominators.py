@@ -14,7 +14,7 @@
 r"""
 # Concentration: why one page can stand for all
 
-**The number that a head divides by is an average over a hundred tokens or more, so it comes out roughly the same for every text, and one page can supply it for all.** {{?much_the_same}} In `{{model}}`, our small model, we take it from the most typical of {{pages}} pages. What a head writes is then too long or too short by {{typical}}, averaged over texts, with each head weighted by its share of the variance. It cannot come much closer, because a text has a topic: real denominators vary {{least_ratio}} to {{most_ratio}} times as much as those of independently drawn tokens would. {{?not_much_closer}} {{?topic_matters}}
+**The number that a head divides by is an average over a hundred tokens or more, so it comes out roughly the same for every text, and one page can supply it for all.** {{?much_the_same}} In `{{model}}`, our small model, the most typical of {{pages}} pages makes what a head writes too long or too short by {{typical}}, averaged over texts, with heads weighted by their share of the variance; a page of plain prose, as the paper advises, by {{page}}. No page can do much better than the first, because a text has a topic: real denominators vary {{least_ratio}} to {{most_ratio}} times as much as those of independently drawn tokens would. {{?not_much_closer}} {{?topic_matters}}
 
 [Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one. Everything above the fraction bar can be looked up: one table has an entry for each position, another an entry for each token. The denominator is the exception. Through it, the weight of every token depends on all the others.
 
@@ -231,7 +231,7 @@ So Chebyshev's width is half of the mean, {{= 1.8 =}}, and Hoeffding's is {{= 30
 
 ## Guaranteed and measured
 
-Now the real heads. We count tokens in half A of the texts, and measure denominators in half B, which shares no document with it.
+For the real heads, we count tokens in half A of the texts and measure denominators in half B, which shares no document with it.
 """
 
 # %%
@@ -425,7 +425,7 @@ pd.DataFrame(read).T.rename_axis("domain read")
 r"""
 (One sd is the standard deviation, over all texts, of what the heads add to that neuron.) Of the three, code is shifted most, and fiction, which is most like the page, hardly at all. {{?code_is_shifted}}
 
-So take the most typical of many pages. This book keeps its page of prose, as the paper advises, since no held-out text and no result took part in choosing it.
+So take the most typical of many pages. This book keeps its page of prose, since no held-out text and no result took part in choosing it.
 
 ## What can go wrong
 
