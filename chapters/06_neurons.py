@@ -14,7 +14,7 @@
 r"""
 # Finding context-sensitive neurons
 
-**To see what a neuron responds to, sort its column: the tokens at the two ends of the list hint at its subject, and no labelled text is needed.** {{?ends_hint}} In our small model `{{model}}`, {{found}} of {{all}} neurons can be pushed much farther than the rest. Labels that we choose on half of our texts hold on the other half: for {{sure}} of all neurons, a text with the label outranks another text at least four times in five. {{?labels_hold}} But random mixtures of neurons do nearly as well {{?mixtures_too}}, so what is special about neurons is smaller than it looks: of those that single tokens can push far and that texts do move far, {{both_share}} beat nearly all mixtures with the same label. {{?special}}
+**To see what a neuron responds to, sort its column: the tokens at the two ends of the list hint at its subject, and no labelled text is needed.** {{?ends_hint}} In our small model `{{model}}`, single tokens can push {{found}} of {{all}} neurons much farther than the rest. Labels that we choose on half of our texts hold on the other half: for {{sure}} of all neurons, a text with the label outranks another text at least four times in five. {{?labels_hold}} But random mixtures of neurons do nearly as well, so what is special about neurons is smaller than it looks. {{?mixtures_too}} Of those that single tokens can push far and that texts do move far, {{both_share}} beat nearly all mixtures with the same label. {{?special}}
 
 Here are four neurons, each with the tokens that raise it most and those that lower it most. (Some tokens are pieces of words, such as *volcan* and *slic*.) What is each neuron about?
 
@@ -178,9 +178,9 @@ cb.facts(
 
 # %% [markdown]
 r"""
-At the upper end of neuron {{example}} are *planets*, *astronomers* and *solar*, but also *volcan* (as in *volcano*), *Natural*, *scientists* and *reaction*. At the lower end are *Constitution*, *Bureau*, *Army* and *Digital*. This is not a neuron of planets. Its two ends read like nature against institutions.
+At the upper end of neuron {{example}} are *planets*, *astronomers* and *solar*, but also *volcan* (as in *volcano*), *Natural*, *scientists* and *reaction*. At the lower end are *Constitution*, *Bureau*, *Army* and *Digital*. So this is more than a neuron of planets. Its two ends read like nature against institutions.
 
-That is a guess from the weights, and texts can test it. If it is right, the neuron should respond to physics and to biology as well, where nobody speaks of planets. It does: of the {{n_domains}} domains in our collection, its three highest are astronomy, physics and chemistry, and biology and medicine. {{?natural}} The other side holds a surprise. The lowest domains are German, French and Python code, which no token at the lower end announces. {{?lowest}} The ends of a column show the strongest tokens, and these need not be the commonest.
+That is a guess from the weights, and texts can test it. If it is right, the neuron should respond to physics and to biology as well, which have little to do with planets. It does: of the {{n_domains}} domains in our collection, its three highest are astronomy, physics and chemistry, and biology and medicine. {{?natural}} The other side holds a surprise. The lowest domains are German, French and Python code, which no token at the lower end announces. {{?lowest}} The ends of a column show the strongest tokens, and these need not be the commonest.
 
 ## Turn it
 
@@ -234,7 +234,7 @@ chosen = found.index.tolist()
 
 # %% [markdown]
 r"""
-In `{{model}}` this finds {{found}} of {{all}} neurons. In Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, it finds {{qwen_found}} of {{qwen_all}}: hundreds, as was published for GPT-2 small. {{?hundreds}}
+In `{{model}}` this finds {{found}} of {{all}} neurons. In Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, it finds {{qwen_found}} of {{qwen_all}}: hundreds of neurons. {{?hundreds}}
 
 ## Do the labels hold?
 
@@ -413,7 +413,7 @@ counts
 r"""
 In two of the four models, Qwen among them, random mixtures pass the neurons' own threshold more often than neurons do. {{?counts_decide_little}} So *hundreds of neurons* says little by itself.
 
-Do such neurons also sort texts better? We say that a neuron *stands out* if its AUC is higher than that of {{= 95% =}} of the mixtures with the same label, so one in twenty stands out by chance. Then we sort the neurons by two questions. Can single tokens push it far, so that it was found? And do texts move it far, so that it is among the {{found}} with the largest standard deviation over half A?
+Do such neurons also sort texts better? We say that a neuron *stands out* if its AUC is higher than that of {{= 95% =}} of the mixtures with the same label, so one in twenty stands out by chance. Then we ask two questions of every neuron. Can single tokens push it far, so that it was found? And do texts move it far, so that it is among the {{found}} with the largest standard deviation over half A?
 """
 
 
@@ -451,7 +451,7 @@ pd.DataFrame(
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-beyond_all = int((tops > of_model[MODEL][1].max()).sum())
+beyond = {name: int((t > mixed.max()).sum()) for name, (t, mixed) in of_model.items()}
 p_both = stats.binomtest(int(groups["pushed far, and moved far"].sum()), len(groups["pushed far, and moved far"]), 0.05, "greater").pvalue  # fmt: skip
 both, only_found, only_wide, neither, of_mixtures = groups.values()
 one = np.concatenate([only_found, only_wide])
@@ -459,9 +459,15 @@ sure = [float((table["auc"] > 0.8).mean()) for table in populations.values()]
 same = [float(table["again"].mean()) for table in populations.values()]
 
 
-def no_more(beyond):
+def no_more(group):
     """No more stand out than chance gives."""
-    return beyond.sum() <= stats.binom.ppf(0.95, len(beyond), 0.05)
+    return group.sum() <= stats.binom.ppf(0.95, len(group), 0.05)
+
+
+def by_luck(name):
+    """How often so many neurons would lie beyond all mixtures, were they drawn alike."""
+    neurons, mixtures = map(len, of_model[name])
+    return (neurons / (neurons + mixtures)) ** beyond[name]
 
 
 cb.facts(
@@ -490,10 +496,8 @@ cb.facts(
     of_real=OF_REAL,
     sample_agrees=max(again) < 0.01,
     of_mini=len(of_model[MODEL][1]),
-    beyond_all=cb.fact(
-        beyond_all,
-        holds=stats.binom.sf(beyond_all - 1, len(tops), 1 / (1 + len(of_model[MODEL][1]))) < 0.001,
-    ),
+    beyond_all=cb.fact(beyond[MODEL], holds=by_luck(MODEL) < 0.001),
+    qwen_no_farther=by_luck("Qwen") > 0.05,
     gallery=cb.fact(len(shown), "words"),
     mixed=str(shown[min(3, len(shown) - 1)]),
     label_example=str(neurons["label"][example]),
@@ -578,7 +582,7 @@ r"""
 
 The conditions under *What was fixed in advance* were written down before any null was drawn. Everything else was observed.
 
-**How were directions counted?** For each real model {{of_real}} mixtures were drawn. The tops of its neurons are kept from the model itself (`make evidence CHAPTER=08_real_model` makes them again), and a sample of them, computed here from the stored layer, agrees to within a hundredth of the largest top. {{?sample_agrees}} In `{{model}}` the extremes say more than the count does: {{beyond_all}} neurons can be pushed farther than all {{of_mini}} mixtures. {{?beyond_all}} (In Qwen as many lie beyond the farthest of {{of_real}} mixtures as chance would put there.)
+**How were directions counted?** For each real model {{of_real}} mixtures were drawn. The tops of its neurons are kept from the model itself (`make evidence CHAPTER=08_real_model` makes them again), and a sample of them, computed here from the stored layer, agrees to within a hundredth of the largest top. {{?sample_agrees}} In `{{model}}` the extremes say more than the count does: {{beyond_all}} neurons can be pushed farther than all {{of_mini}} mixtures. {{?beyond_all}} In Qwen no more of them lie beyond all {{of_real}} mixtures than chance would put there. {{?qwen_no_farther}}
 
 **Does the choice hang on one head?** The table counts how many of the found neurons are found again from fewer heads, from another calibration text, or with another $K$. Chance would find {{by_luck}}.
 """
