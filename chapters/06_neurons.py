@@ -798,11 +798,11 @@ r"""
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+sign = np.array([1, -1, 1])  # of standing out, of AUC lost, of best single neurons
 p_any, p_like = (
     [cb.nulls.p_value(*pair) for pair in zip(of_found * sign, (of * sign).T, strict=True)]
-    for sign in ([np.array([1, -1, 1])])
     for of in (any_ones, like)
-)  # of standing out, of AUC lost, of best single neurons
+)
 by_size, by_varying = (stats.spearmanr(tops, v).statistic for v in (lengths, text_sd))
 into = circuit.weighted_values[counted] - circuit.weighted_values[counted].mean(0)
 written = torch.einsum("thk,hkd->htd", into, study.fixed.readout.W_O[list(heads)])
