@@ -253,9 +253,9 @@ Each opens with its answer.
 | [Chapter 1](01_first_layer) | What does the first layer see? |
 | [Chapter 2](02_keys) | Splitting a key into content and position |
 | [Chapter 3](03_kernels) | How far back does a head look? |
-| [Chapter 4](04_denominators) | Why do denominators hold still, and what does pretending cost? |
+| [Chapter 4](04_denominators) | Concentration: why one page can stand for all |
 | [Chapter 5](05_circuit) | One number per token: the contextual circuit |
-| [Chapter 6](06_neurons) | Which neurons know the context? |
+| [Chapter 6](06_neurons) | Finding context-sensitive neurons |
 | [Chapter 7](07_hundred_lines) | The whole method in a hundred lines |
 | [Chapter 8](08_real_model) | One minute with a real model |
 | [Chapter 9](09_british) | Is there a British neuron? |
