@@ -14,7 +14,7 @@
 r"""
 # Concentration: why one page can stand for all
 
-**The number that a head divides by is an average over a hundred tokens or more, so it comes out roughly the same for every text, and one page can supply it for all.** {{?much_the_same}} In `{{model}}`, our small model, the most typical of {{pages}} pages makes what a head writes too long or too short by {{typical}}, averaged over texts, with heads weighted by their share of the variance; a page of plain prose, as the paper advises, by {{page}}. No page can do much better than the first, because a text has a topic: real denominators vary {{least_ratio}} to {{most_ratio}} times as much as those of independently drawn tokens would. {{?not_much_closer}} {{?topic_matters}}
+**The number that a head divides by is an average over a hundred tokens or more, so it comes out roughly the same for every text, and one page can supply it for all.** {{?much_the_same}} With the most typical of {{pages}} pages, what the heads of our small model `{{model}}` write is too long or too short by {{typical}}, averaged over texts, with heads weighted by their share of the variance. With a page of plain prose, as the paper advises, it is {{page}}. No page can do much better than the first, because a text has a topic: real denominators vary {{least_ratio}} to {{most_ratio}} times as much as those of independently drawn tokens would. {{?not_much_closer}} {{?topic_matters}}
 
 [Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one. Everything above the fraction bar can be looked up: one table has an entry for each position, another an entry for each token. The denominator is the exception. Through it, the weight of every token depends on all the others.
 
