@@ -61,9 +61,8 @@ qwen = cx.study(
 )
 circuit, heads = qwen.circuit, list(qwen.heads)
 kernels, content = (t[heads] for t in (fixed.decomposition.kernels, fixed.decomposition.content))
-adds = (circuit.fixed.decomposition.values(heads).movedim(1, 0) @ circuit.readout[..., [NEURON]])[
-    ..., 0
-]
+values = fixed.decomposition.values(heads)
+adds = torch.einsum("vhd,hd->hv", values, circuit.readout[:, :, NEURON])  # head vocab
 denominators = denominators_so_far(circuit)  # head source
 
 
@@ -106,7 +105,8 @@ def column(name, words, truth, ours, _):
 
 
 KEY = "padding-inline:.4em;margin-right:.5em"
-key = shaded("word: the model", FULL / 2, 0, KEY) + shaded("strip: our prediction", 0, FULL, KEY)
+key = shaded("word: what the model adds", FULL / 2, 0, KEY)
+key += shaded("strip: what we predict", 0, FULL, KEY)
 for v in (-FULL, -FULL / 2, FULL / 2, FULL):
     key += shaded(cb.in_prose(v, "+.2f"), v, v, KEY)
 alt = "The same paragraph in two spellings. " + "; ".join(
@@ -124,7 +124,7 @@ cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 r"""
 The two versions differ in {{differ}} of their {{words}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher: by {{more}} on average in the model, and by {{more_predicted}} in our prediction. {{?every}} (Word by word the prediction is rougher: along both texts it correlates with the model at {{r}}.) So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, it carries a summary of how everything before it was spelled.
 
-We packed this paragraph with such words. In ordinary documents they are {{rarer}} times rarer, and the effect of spelling on the whole neuron is {{smaller}} times smaller: {{document_gate}}, where in our paragraph it is {{gate}}. {{?thin}} [Page 9](09_british) follows the neuron through such documents, and asks whether the model makes any use of it.
+We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the effect of spelling on the whole neuron, all heads included, is {{smaller}} times smaller ({{document_gate}} instead of {{gate}}). {{?thin}} [Page 9](09_british) follows the neuron through such documents, and asks whether the model makes any use of it.
 
 We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights and a single page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared. (The prediction of a text that you type is computed in the same way, in your browser. Qwen itself does not run there, so from the first word that you change the words take the colour of the prediction.)
 
@@ -134,15 +134,15 @@ Attention mixes what all the words of a text bring, and how heavily it weighs ea
 
 **The first layer sees only tokens and positions.** When a word arrives there, the model has not yet read anything into it: *bank* is the same vector beside a river and beside a loan. So all that a head can do is to take a weighted average, over the words so far, of vectors that stand in a table ([page 1](01_first_layer)).
 
-**The weight of a word is nearly a product.** The score that a head gives to an earlier word is, to a good approximation, one number for its position plus one for the word itself ([page 2](02_keys)). The softmax turns the sum into a product and divides it by the sum of all these products:
+**The weight of a word is nearly a product.** The score that a head gives to an earlier word is, to a good approximation, one number for its position plus one for the word itself ([page 2](02_keys)). The softmax turns the sum into a product and divides it by the sum of all these products, so that word $i$ gets the weight
 
 $$
-\text{attention to word } i \;\approx\; \frac{\text{position}_i \times \text{content}(\text{word}_i)}{\text{denominator}} .
+\text{weight}_i \;\approx\; \frac{\text{position}_i \times \text{content}_i}{\text{denominator}} .
 $$
 
 Both factors can be looked up; [page 3](03_kernels) draws them. The text as a whole comes in only through the denominator.
 
-**In some heads the denominator hardly varies.** It is a sum over many words, and if a head looks far back, the particular words average out: from text to text, its standard deviation is at most {{spread}} of its mean in the two heads above. {{?stable}} So we measure it once, on one page of prose, and use that number for every text ([page 4](04_denominators)). Nothing is left that depends on the company a word keeps. Each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([page 5](05_circuit)).
+**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out: from text to text, its standard deviation is at most {{spread}} of its mean in the two heads above. {{?stable}} So we measure it once, on one page of prose, and use that number for every text ([page 4](04_denominators)). Nothing is left that depends on the company a word keeps. Each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([page 5](05_circuit)).
 
 Sorting all words by what they add to a neuron then shows what the neuron responds to ([page 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`. It has a limit that you should know from the start: it covers heads that look far back. In Qwen those are {{heads_words}} of the {{all_heads}} heads in the first layer, and they account for less than a tenth of what varies from text to text in the neurons' input. {{?small_share}} Most of the others look only at the last few words; [page 8](08_real_model) comes back to them. {{?most_local}}
 
@@ -171,37 +171,53 @@ for title, (model, domain) in CARDS.items():
 found["British spelling"] = "qwen", NEURON, None
 
 
-OFTEN = 3  # so many times a word of a card occurs in the texts
-
-
-def words_of(model, neuron, count=4):
-    """The words that add most to a neuron, of the texts' words that are one token."""
+def words_of(model, neuron):
+    """Words by what they add to a neuron, of the texts' words that are one token."""
     of, texts = studies[model].circuit, studies[model].texts
     counts = Counter(re.findall("[A-Za-z]{3,}", " ".join(text.source for text in texts)))
-    known = {word for word, count in counts.items() if count >= OFTEN}
     order = of.contribution_to([neuron])[0].argsort(descending=True)[:1000].tolist()
-    tokens = cx.texts.decode_tokens(of.fixed, order)
-    words = [t.strip() for t in tokens if t[0] == " " and t.strip() in known]
-    return list({word.lower(): word for word in words[::-1]}.values())[::-1][:count]
+    tokens = [t for t in cx.texts.decode_tokens(of.fixed, order) if counts[t.strip()] > 1]
+    return [t.strip() for t in tokens if t[0] == " "]
+
+
+def british_words():
+    """British forms by how much more than the American ones they add to the neuron."""
+    column = circuit.contribution_to([NEURON])[0]
+
+    def added(word):
+        return float(column[fixed.tokenizer.encode(f" {word}", add_special_tokens=False)].sum())
+
+    pairs = set(cb.spelling.pair_of().values())
+    return [b for b, a in sorted(pairs, key=lambda pair: added(pair[1]) - added(pair[0]))]
+
+
+def four_of(words):
+    """The first four words that do not begin like one before them."""
+    begins = {}
+    for word in words:
+        begins.setdefault(word.lower()[:4], word)
+    return [*begins.values()][:4]
 
 
 def card(title, model, neuron, auc):
     """A card, which is a link."""
     state = f"neuron={neuron}" if model == MODEL else f"model={model}&amp;neuron={neuron}"
     of = "Qwen" if model == "qwen" else model
-    words = " · ".join(map(escape, words_of(model, neuron)))
+    words = four_of(words_of(model, neuron) if auc else british_words())
     style = "display:block;padding:.5em .7em;border:1px solid #8888;border-radius:.4em;text-decoration:none;color:inherit"
-    return f'<a style="{style}" href="explorer.html#{state}"><b style="color:#0072B2">{title}</b><br><small>{of}, neuron {neuron}</small><br>{words}</a>'
+    return f'<a style="{style}" href="explorer.html#{state}"><b style="color:var(--pst-color-link,#0072B2)">{title}</b><br><small>{of}, neuron {neuron}</small><br>{" · ".join(map(escape, words))}</a>'
 
 
 grid = "display:grid;grid-template-columns:repeat(auto-fit,minmax(13em,1fr));gap:.7em;margin:1em 0"
 cards = "".join(card(title, *of) for title, of in found.items())
 alt = "; ".join(f"{title}: {of[0]}, neuron {of[1]}" for title, of in found.items())
-cv.picture.Picture(f'<div style="{grid}">{cards}</div>', alt)
+cv.picture.Picture(
+    f'<figure class="picture" style="margin:0"><div style="{grid}">{cards}</div></figure>', alt
+)
 
 # %% [markdown]
 r"""
-The rule of choice: for five subjects, the neuron that texts of the subject raise most above all other texts, by our prediction, in one half of {{collection}} held-out texts. (The British one was found with pairs of words, on page 9.) A card shows the words that add most to its neuron, of those that are a single token and occur at least {{often}} times in these texts. In the other half, such a neuron ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}}
+For each of five subjects we took the neuron that texts of the subject raise most above all other texts, by our prediction, in one half of {{collection}} held-out texts; the sixth was found with pairs of words, on page 9. A card shows the words that add most to its neuron, of those that are a single token and occur in these texts more than once; on the last card they are the words in which the British form adds most beyond the American one. On the other half of the texts, each of the five neurons ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}}
 
 ## How to read this book
 
@@ -242,7 +258,7 @@ Each number in the text is computed by the page that states it or read from a ke
 
 ## Evidence
 
-How the demonstration is computed. Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of British prose, as [page 5](05_circuit) has it; a text of $m$ tokens is divided by the denominators that the first $m$ tokens of that page have when they stand right before the query. The number for each word of the model is kept from one run of Qwen's own first layer (`make evidence`). For the last token of the British text, written out in loops:
+This is how the demonstration is computed. Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of British prose, as [page 5](05_circuit) has it; a text of $m$ tokens is divided by the denominators that the first $m$ tokens of that page have when they stand right before the query. The model's own numbers are kept from one run of Qwen's first layer (`make evidence`). The cell below writes the prediction for the last token of the British text out in loops.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "One prediction, term by term"}
@@ -257,7 +273,7 @@ print(f"by hand {by_hand:.3f}, in the demonstration {both[0][3][-1]:.3f}")
 
 # %% [markdown]
 """
-How far apart the two texts are, for the demonstration and two variants of it: with the denominators of the text itself, which is closer to the model along a text but cannot be known beforehand, and for all heads of the model. {{?closer}}
+This table says how far apart the two texts are, for the demonstration and for two variants of it. With the denominators of the text itself the prediction follows the model more closely, but they cannot be known before there is a text; {{?closer}} and all heads of the model together move the neuron more than the two do. {{?all_more}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "British less American, and variants"}
@@ -301,7 +317,7 @@ at_end.agg(["count", "mean", "std"]).round(2)
 
 # %% [markdown]
 """
-The cards: the model, the neuron, and how often a text of the subject is ranked above another one in the half of the collection that did not choose it.
+For each card, this table gives the model, the neuron, and how often a text of the subject is ranked above another one in the half of the collection that did not choose the neuron.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The six neurons"}
@@ -309,7 +325,7 @@ pd.DataFrame(found, index=["model", "neuron", "AUC"]).T
 
 # %% [markdown]
 """
-What is kept: one run of Qwen's first layer on both texts.
+The model's own numbers were made by this run of Qwen's first layer on both texts.
 """
 
 
@@ -355,7 +371,7 @@ if MODELS and "qwen" in MODELS:
 
 # %% [markdown]
 """
-The numbers of this page. Those of whole documents are kept with [page 9](09_british): the documents of the half that judged.
+These are the numbers in the text of this page. Those of whole documents are computed from what is kept for [page 9](09_british), over the documents of its judging half.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"]
@@ -395,9 +411,9 @@ cb.facts(
     small_share=share < 1 - cb.NEARLY_ALL,
     most_local=local > cb.MOST * (fixed.n_heads - len(heads)),
     closer=bool(apart["r along the texts"].iloc[2] > apart["r along the texts"].iloc[1]),
+    all_more=more[3] > more[0],
     no_higher=at_end.mean()["en-GB"] <= at_end.mean()["en-US"],
     collection=cb.fact(len(qwen.texts)),
-    often=cb.fact(OFTEN, "words"),
     auc=cb.fact(auc, ".0%"),
     separate=auc > cb.NEARLY_ALL,
 )

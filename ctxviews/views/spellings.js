@@ -144,7 +144,11 @@ function key(full) {
   const one = (/** @type {string} */ text, /** @type {number} */ model, predicted = model) =>
     shaded(full, { text, model, predicted }, "ctx-shade");
   const stops = [-full, -full / 2, full / 2, full].map((value) => one(signed(value), value));
-  return [one("word: the model", full / 2, 0), one("strip: our prediction", 0, full), stops];
+  return [
+    one("word: what the model adds", full / 2, 0),
+    one("strip: what we predict", 0, full),
+    stops,
+  ];
 }
 
 export default { render };
