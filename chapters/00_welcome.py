@@ -126,7 +126,7 @@ The two versions differ in {{differ}} of their {{words}} words. What makes the n
 
 We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the effect of spelling on the whole neuron, all heads included, is {{smaller}} times smaller ({{document_gate}} instead of {{gate}}). {{?thin}} [Page 9](09_british) follows the neuron through such documents, and asks whether the model makes any use of it.
 
-We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights and a single page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared. (The prediction of a text that you type is computed in the same way, in your browser. Qwen itself does not run there, so from the first word that you change the words take the colour of the prediction.)
+We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights and a single page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared. (The prediction of a text that you type is computed in the same way, in your browser. Qwen itself does not run there, so where you have changed a text, the words behind the change have the colour of the prediction.)
 
 ## How can a table know what attention will do?
 
@@ -254,7 +254,7 @@ For each of five subjects we took the neuron that texts of the subject raise mos
 | [Appendix E](E_training) | What hangs on the training? |
 | [Appendix F](F_local) | What do local heads do? |
 
-Each number in the text is computed by the page that states it or read from a kept run, and checked when the book is built. Where a test was fixed before it was run, the page says so; everything else is an observation.
+Each number in the text is computed by the page that states it, or read from a run that we keep, and checked when the book is built. Where a test was fixed before it was run, the page says so; everything else is an observation.
 
 ## Evidence
 
