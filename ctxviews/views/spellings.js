@@ -16,8 +16,7 @@ import { signed } from "../ui/words.js";
 const TRAITS = ["british", "american"];
 const LIMIT = 2000; // characters that a box keeps
 
-/** Both numbers of a word, or of several: their mean, if all are there.
- *  @param {string} name @param {Word[]} words @returns {string} */
+/** Both numbers of a word, or means of several. @param {string} name @param {Word[]} words */
 function numbers(name, words) {
   const mean = (/** @type {"model" | "predicted"} */ which) =>
     signed(words.reduce((sum, word) => sum + (word[which] ?? NaN), 0) / words.length);
@@ -61,10 +60,8 @@ function box(kept, full, onText) {
     words = now;
     const text = words.map((word) => word.text).join("");
     if (area.value !== text) area.value = text;
-    mirror.replaceChildren(
-      ...words.map((word) => shaded(full, word)),
-      "\u200b", // a last line that is empty has its height
-    );
+    // behind them what gives a last line that is empty its height
+    mirror.replaceChildren(...words.map((word) => shaded(full, word)), "\u200b");
     const read = words.filter(({ predicted }) => predicted !== undefined);
     const cut = read.length < words.length ? `; the first ${read.length} tokens are read` : "";
     whole = note ?? (text ? numbers("on average", read) + cut : "Type a text.");
@@ -125,12 +122,9 @@ async function render({ model, el }) {
     turn(model, { british: "", american: "" });
     update();
   });
+  const roots = boxes.map(({ root }) => root);
   el.replaceChildren(
-    element(
-      "div",
-      { class: "ctx-two" },
-      boxes.map(({ root }) => root),
-    ),
+    element("div", { class: "ctx-two" }, roots),
     element("p", {}, key(full)),
     element("p", {}, "Point at a word for its numbers; change any word. ", again),
   );
@@ -143,12 +137,11 @@ async function render({ model, el }) {
 function key(full) {
   const one = (/** @type {string} */ text, /** @type {number} */ model, predicted = model) =>
     shaded(full, { text, model, predicted }, "ctx-shade");
-  const stops = [-full, -full / 2, full / 2, full].map((value) => one(signed(value), value));
-  return [
+  const words = [
     one("word: what the model adds", full / 2, 0),
     one("strip: what we predict", 0, full),
-    stops,
   ];
+  return [words, [-full, -full / 2, full / 2, full].map((value) => one(signed(value), value))];
 }
 
 export default { render };
