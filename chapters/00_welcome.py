@@ -12,9 +12,9 @@
 
 # %% [markdown]
 r"""
-# A neuron that hears British English
+# A neuron that notices British spelling
 
-One paragraph in two spellings, and what two heads of the language model Qwen add at each token to one of its neurons: above the words as the model computes it, below as this book predicts it.
+**A language model notices British spelling in its first layer, and you can read that off its weights.** {{?noticed}} Here is one paragraph, spelled two ways. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to one neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*.
 """
 
 # %% tags=["setup", "remove-input", "remove-output"]
@@ -25,19 +25,24 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters", "remove-input"]
 # The model that the chapters run on: to see GPT-2 in its place, set MODEL = "gpt2".
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
+TEXTS = 250  # how many texts of the collection are read for heads, frequencies and cards
 MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=00_welcome
 
 # %% tags=["remove-input"]
 import json
+import re
+from collections import Counter
 from difflib import SequenceMatcher
 from html import escape
 
+import numpy as np
 import pandas as pd
 import torch
 
 import ctxbook as cb
 import ctxlib as cx
 import ctxviews as cv
+from ctxviews.neuronfile import denominators_so_far
 
 KEPT = cb.evidence("welcome.json")
 # Written for this page before the neuron was asked about it, with words of the table of spellings.
@@ -49,204 +54,182 @@ PARAGRAPH = (
 NEURON = 6419  # found in chapter 9
 FULL = 0.5  # has the full shade
 
-
-def spelled(side):
-    """The paragraph in British (0) or American (1) spelling."""
-    pair_of = cb.spelling.pair_of()
-    parts = cb.spelling.respelled(PARAGRAPH, lambda word: pair_of[word.group()][side])
-    return "".join(part for part, _ in parts)
-
-
-def run_on(file, sum_of):
-    """What the model itself makes of both: what its stable heads add to the neuron's gate at each
-    token, and the gate."""
-    fixed = cx.fix_query("qwen")
-    texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), 250)  # as in chapter 9
-    study = cx.study(fixed, texts, or_all=True)
-    model = cx.load("qwen", layers=1).original_model.model
-    layer = model.layers[0]
-    kept, seen = [], {}
-    layer.self_attn.o_proj.register_forward_pre_hook(lambda m, a: seen.update(z=a[0][0]))
-    layer.post_attention_layernorm.register_forward_hook(
-        lambda m, a, o: seen.update(mid=a[0][0], read=o[0])
-    )
-    begin = [int(study.passages[0].tokens[0])]
-    gain = layer.post_attention_layernorm.weight
-    into = (
-        layer.self_attn.o_proj.weight.T @ (gain * layer.mlp.gate_proj.weight[NEURON])
-    ).unflatten(0, (fixed.n_heads, -1))
-    for side in (0, 1):
-        ids = begin + fixed.tokenizer.encode(spelled(side), add_special_tokens=False)
-        with torch.no_grad():
-            model(torch.tensor([ids]))
-        scale = (seen["mid"].square().mean(-1) + fixed.readout.eps).sqrt()
-        heads = torch.einsum("thd,hd->th", seen["z"].unflatten(-1, (fixed.n_heads, -1)), into)
-        gate = seen["read"] @ layer.mlp.gate_proj.weight[NEURON]
-        added = heads[:, study.heads].sum(1) / scale
-        kept.append({"ids": ids, "model": added.tolist(), "gate": gate.tolist()})
-    facts = {"file": file, "sha256": sum_of, "neuron": NEURON, "heads": list(study.heads)}
-    return facts | {"scale": study.circuit.scale, "texts": kept}
+kept = json.loads(KEPT.read_text())  # what Qwen's own heads add, token by token
+fixed = cx.fix_query("qwen")
+qwen = cx.study(
+    fixed, cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), TEXTS), or_all=True
+)
+circuit, heads = qwen.circuit, list(qwen.heads)
+kernels, content = (t[heads] for t in (fixed.decomposition.kernels, fixed.decomposition.content))
+values = fixed.decomposition.values(heads)
+adds = torch.einsum("vhd,hd->hv", values, circuit.readout[:, :, NEURON])  # head vocab
+denominators = denominators_so_far(circuit)  # head source
 
 
-if MODELS and "qwen" in MODELS:
-    file, sum_of = next(iter(cx.models.real_models()["qwen"]["files"].items()))
-    KEPT.write_text(json.dumps(run_on(file, sum_of)) + "\n")
-kept = json.loads(KEPT.read_text())
-
-# What the weights say, of a stored layer: the same heads' rows from kernels and content, the text
-# placed right before the destination; and LayerNorm's scale from one page.
-fixed, heads = cx.fix_query("qwen"), kept["heads"]
-kernels, likes = fixed.decomposition.kernels[heads], fixed.decomposition.content[heads]
-into = (fixed.readout.W_O[heads] @ fixed.readout.W_in[:, NEURON, None]).squeeze(-1)  # head d_head
-value = torch.einsum("vhd,hd->hv", fixed.decomposition.values(heads), into) / kept["scale"]
-
-
-def told_at_end(x):
-    """What a text tells the neuron at its last token: a sum over tokens, weighted by the rows."""
-    rows = kernels[:, -len(x) :] * likes[:, x]  # head source
-    return (rows / rows.sum(1, keepdim=True) * value[:, x]).sum()
-
-
-def told(x):
-    """The same at every token, of the words so far."""
-    return torch.stack([told_at_end(x[: m + 1]) for m in range(len(x))])
+def predicted(x, divided_by=denominators):
+    """What the heads add to the neuron at each token of a text: a sum over the tokens so far, which
+    stand right before the query, each with its position's weight times its own fixed amount."""
+    amounts = content[:, x] * adds[:, x]  # head source
+    sums = [(kernels[:, -m:] * amounts[:, :m]).sum(1) for m in range(1, len(x) + 1)]
+    return (torch.stack(sums, 1) / divided_by[:, : len(x)]).sum(0)
 
 
 both = []
-for side, name in enumerate(("British", "American")):
-    ids = torch.tensor(kept["texts"][side]["ids"])
-    words = [fixed.tokenizer.decode([t]) for t in ids.tolist()[1:]]
-    truth, gate = (torch.tensor(kept["texts"][side][k])[1:] for k in ("model", "gate"))
-    both.append((name, words, truth, told(ids)[1:], gate))
+for name, text in zip(("British spelling", "American spelling"), kept["texts"], strict=True):
+    ids = torch.tensor(text["ids"])
+    words = [fixed.tokenizer.decode([t]) for t in text["ids"][1:]]
+    truth, gate = (torch.tensor(text[k])[1:] for k in ("model", "gate"))
+    both.append((name, words, truth, predicted(ids)[1:], gate))
 
 # %% tags=["remove-input"]
 INKS = [tuple(int(ink[i : i + 2], 16) for i in (1, 3, 5)) for ink in cb.figures.COLORS[:2]]
 
 
-def shade(value):
-    """Blue above zero, orange below."""
-    r, g, b = INKS[int(value < 0)]
-    return f"rgba({r},{g},{b},{min(abs(value) / FULL, 1):.2f})"
-
-
-def ribbons(name, words, truth, ours, _):
-    """A text between its two ribbons, as HTML."""
-    style = "padding:.24em 0;background:linear-gradient({} 0 .27em,transparent .27em calc(100% - .27em),{} calc(100% - .27em))"
-    spans = [
-        f'<span style="{style.format(shade(a), shade(b))}">{escape(w)}</span>'
-        for w, a, b in zip(words, truth.tolist(), ours.tolist(), strict=True)
-    ]
-    said = f"on average model (above) {truth.mean():+.2f}, prediction (below) {ours.mean():+.2f}"
-    said = said.replace("-", "−")
-    return f'<div style="flex:1 1 20em"><b>{name}</b><p style="line-height:2.2;margin:0">{"".join(spans)}</p><small>{said}</small></div>'
-
-
-scale = "".join(
-    f'<span style="padding:.1em .5em;border-bottom:.27em solid {shade(v)}">{v:+.2f}</span>'.replace(
-        "-0", "−0"
+def shaded(text, model, ours, more=""):
+    """A word on a ground for the model, over a strip for the prediction; blue above zero, orange
+    below; both numbers show under a pointer."""
+    word, strip = (
+        f"rgba{(*INKS[int(v < 0)], round(most * min(abs(v) / FULL, 1), 2))}"
+        for v, most in ((model, 0.6), (ours, 1))
     )
-    for v in (-FULL, -FULL / 2, FULL / 2, FULL)
-)
+    style = f"padding:.1em 0 .42em;background:linear-gradient({word} calc(100% - .36em),transparent 0),linear-gradient(transparent calc(100% - .28em),{strip} 0);{more}"
+    numbers = f"model {cb.in_prose(model, '+.2f')}, prediction {cb.in_prose(ours, '+.2f')}"
+    return f'<span style="{style}" title="{numbers}">{escape(text)}</span>'
+
+
+def column(name, words, truth, ours, _):
+    """A text, and its means."""
+    spans = map(shaded, words, truth.tolist(), ours.tolist())
+    means = [cb.in_prose(float(v.mean()), "+.2f") for v in (truth, ours)]
+    return f'<div style="flex:1 1 20em"><b>{name}</b><p style="line-height:2.2;margin:0">{"".join(spans)}</p><small>on average: model {means[0]}, prediction {means[1]}</small></div>'
+
+
+KEY = "padding-inline:.4em;margin-right:.5em"
+key = shaded("word: what the model adds", FULL / 2, 0, KEY)
+key += shaded("strip: what we predict", 0, FULL, KEY)
+for v in (-FULL, -FULL / 2, FULL / 2, FULL):
+    key += shaded(cb.in_prose(v, "+.2f"), v, v, KEY)
 alt = "The same paragraph in two spellings. " + "; ".join(
     f"{name}: the model adds {truth.mean():+.2f} on average, the prediction is {ours.mean():+.2f}"
     for name, _, truth, ours, _ in both
 )
 picture = cv.picture.Picture(
-    f'<figure style="margin:0"><p style="margin:0">Shades: {scale}</p>'
-    f'<div style="display:flex;flex-wrap:wrap;gap:0 1.5em">{"".join(ribbons(*side) for side in both)}</div></figure>',
+    '<figure style="margin:0"><div style="display:flex;flex-wrap:wrap;gap:0 1.5em">'
+    f'{"".join(column(*side) for side in both)}</div><p style="line-height:2">{key}</p></figure>',
     alt,
 )
-texts = [side[:4] for side in both]
-cv.Spellings(fixed, NEURON, heads, kept["scale"], texts, FULL, picture)
+cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 
-# %% tags=["remove-input", "nbval-check-output"]
-# at the tokens that both have, behind the first word that differs
-pairs = [
-    (i + k, j + k)
-    for i, j, size in SequenceMatcher(
-        None, *(side[1] for side in both), autojunk=False
-    ).get_matching_blocks()
-    for k in range(size)
-]
-pairs = [(i, j) for i, j in pairs if i > 1]
-one, other = (
-    torch.stack([side[k][[pair[n] for pair in pairs]] for k in (2, 3, 4)])
-    for n, side in enumerate(both)
-)  # model, prediction, gate; at each such token
-more = one - other
-higher = [int((row > 0).sum()) for row in more]
-r = float(
-    torch.corrcoef(torch.stack([torch.cat([side[k] for side in both]) for k in (2, 3)]))[0, 1]
-)
-differ = [a != b for a, b in zip(*(spelled(k).split() for k in (0, 1)), strict=True)]
-texts = [
-    t
-    for t in cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), 250)
-    if t.dialect[:2] == "en"
-]
-ends = torch.stack([told_at_end(x) for x in fixed.prepare(texts)])
-places = {d: torch.tensor([t.dialect == d for t in texts]) for d in ("en-GB", "en-US")}
-at_end = {d: f"{float(ends[of].mean()):.2f}".replace("-", "−") for d, of in places.items()}
-display(
-    cb.finding(
-        f"{sum(differ)} of the {len(differ)} words differ. After the first of them the two texts share {len(pairs)} tokens, which are words, punctuation and pieces of words. At {higher[0]} of these {len(pairs)} the model adds more to the neuron under British spelling, by {float(more[0].mean()):.2f} on average; the prediction agrees at {higher[1]}, with {float(more[1].mean()):.2f}.",
-        holds=min(higher[:2]) == len(pairs),
-    ),
-    cb.finding(
-        f"The neuron is number {NEURON} of the first layer, and the ribbons show what {len(heads)} of that layer's {fixed.n_heads} attention heads add to it, {cb.listed(heads)}: each takes a weighted mean over the words so far, and that can be predicted. Along both texts model and prediction correlate at {r:.2f}. All {fixed.n_heads} heads together add {float(more[2].mean()):.2f} more under British spelling.",
-        holds=r > 0.7 and float(more[2].mean()) > 0,
-    ),
-    cb.finding(
-        f"The neuron responds to subjects as well. At the end of {len(texts)} English texts the prediction has a standard deviation of {float(ends.std()):.2f}, and the mean over British texts is {at_end['en-GB']}, over American ones {at_end['en-US']}: the numbers compare two spellings of one text, and do not say where a text is from.",
-        holds=bool(ends[places["en-GB"]].mean() < ends[places["en-US"]].mean()),
-        otherwise=f"At the end of English texts the mean over British ones is {at_end['en-GB']}, over American ones {at_end['en-US']}.",
-    ),
+# %% [markdown]
+r"""
+The two versions differ in {{differ}} of their {{words}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher: by {{more}} on average in the model, and by {{more_predicted}} in our prediction. {{?every}} (Word by word the prediction is rougher: along both texts it correlates with the model at {{r}}.) So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, it carries a summary of how everything before it was spelled.
+
+We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the effect of spelling on the whole neuron, all heads included, is {{smaller}} times smaller ({{document_gate}} instead of {{gate}}). {{?thin}} [Page 9](09_british) follows the neuron through such documents, and asks whether the model makes any use of it.
+
+We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights and a single page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared. (The prediction of a text that you type is computed in the same way, in your browser. Qwen itself does not run there, so where you have changed a text, the words behind the change have the colour of the prediction.)
+
+## How can a table know what attention will do?
+
+Attention mixes what all the words of a text bring, and how heavily it weighs each word depends on all the others. It seems hopeless to know its result before there is a text. Three facts make it possible.
+
+**The first layer sees only tokens and positions.** When a word arrives there, the model has not yet read anything into it: *bank* is the same vector beside a river and beside a loan. So all that a head can do is to take a weighted average, over the words so far, of vectors that stand in a table ([page 1](01_first_layer)).
+
+**The weight of a word is nearly a product.** The score that a head gives to an earlier word is, to a good approximation, one number for its position plus one for the word itself ([page 2](02_keys)). The softmax turns the sum into a product and divides it by the sum of all these products, so that word $i$ gets the weight
+
+$$
+\text{weight}_i \;\approx\; \frac{\text{position}_i \times \text{content}_i}{\text{denominator}} .
+$$
+
+Both factors can be looked up; [page 3](03_kernels) draws them. The text as a whole comes in only through the denominator.
+
+**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out: from text to text, its standard deviation is at most {{spread}} of its mean in the two heads above. {{?stable}} So we measure it once, on one page of prose, and use that number for every text ([page 4](04_denominators)). Nothing is left that depends on the company a word keeps. Each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([page 5](05_circuit)).
+
+Sorting all words by what they add to a neuron then shows what the neuron responds to ([page 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`. It has a limit that you should know from the start: it covers heads that look far back. In Qwen those are {{heads_words}} of the {{all_heads}} heads in the first layer, and they account for less than a tenth of what varies from text to text in the neurons' input. {{?small_share}} Most of the others look only at the last few words; [page 8](08_real_model) comes back to them. {{?most_local}}
+
+## Six neurons to open
+
+Each card opens the [explorer](explorer), where you can see every word that moves the neuron, type your own, and switch heads off.
+"""
+
+# %% tags=["remove-input"]
+CARDS = {  # its title: the model, and a domain of the collection
+    "Planets": (MODEL, "astronomy"),
+    "Recipes": (MODEL, "cooking"),
+    "Courts": ("qwen", "law"),
+    "Scripture": ("qwen", "bible-kjv"),
+    "Proofs": ("qwen", "mathematics"),
+}
+studies = {MODEL: cx.study(cx.load(MODEL), TEXTS, or_all=True), "qwen": qwen}
+found = {}  # title: model, neuron, AUC on half B
+for title, (model, domain) in CARDS.items():
+    texts, of = studies[model].texts, studies[model].circuit
+    summaries, (A, B) = of.summary(of.fixed.prepare(texts)), cb.half_masks(texts)
+    there = np.array([text.domain == domain for text in texts])
+    neuron = int((summaries[A & there].mean(0) - summaries[A & ~there].mean(0)).argmax())
+    auc = cx.neurons.auc(summaries[B][:, [neuron]].numpy(), there[B])
+    found[title] = model, neuron, float(auc[0])
+found["British spelling"] = "qwen", NEURON, None
+
+
+def words_of(model, neuron):
+    """Words by what they add to a neuron, of the texts' words that are one token."""
+    of, texts = studies[model].circuit, studies[model].texts
+    counts = Counter(re.findall("[A-Za-z]{3,}", " ".join(text.source for text in texts)))
+    order = of.contribution_to([neuron])[0].argsort(descending=True)[:1000].tolist()
+    tokens = [t for t in cx.texts.decode_tokens(of.fixed, order) if counts[t.strip()] > 1]
+    return [t.strip() for t in tokens if t[0] == " "]
+
+
+def british_words():
+    """British forms by how much more than the American ones they add to the neuron."""
+    column = circuit.contribution_to([NEURON])[0]
+
+    def added(word):
+        return float(column[fixed.tokenizer.encode(f" {word}", add_special_tokens=False)].sum())
+
+    pairs = set(cb.spelling.pair_of().values())
+    return [b for b, a in sorted(pairs, key=lambda pair: added(pair[1]) - added(pair[0]))]
+
+
+def four_of(words):
+    """The first four words that do not begin like one before them."""
+    begins = {}
+    for word in words:
+        begins.setdefault(word.lower()[:4], word)
+    return [*begins.values()][:4]
+
+
+def card(title, model, neuron, auc):
+    """A card, which is a link."""
+    state = f"neuron={neuron}" if model == MODEL else f"model={model}&amp;neuron={neuron}"
+    of = "Qwen" if model == "qwen" else model
+    words = four_of(words_of(model, neuron) if auc else british_words())
+    style = "display:block;padding:.5em .7em;border:1px solid #8888;border-radius:.4em;text-decoration:none;color:inherit"
+    return f'<a style="{style}" href="explorer.html#{state}"><b style="color:var(--pst-color-link,#0072B2)">{title}</b><br><small>{of}, neuron {neuron}</small><br>{" · ".join(map(escape, words))}</a>'
+
+
+grid = "display:grid;grid-template-columns:repeat(auto-fit,minmax(13em,1fr));gap:.7em;margin:1em 0"
+cards = "".join(card(title, *of) for title, of in found.items())
+alt = "; ".join(f"{title}: {of[0]}, neuron {of[1]}" for title, of in found.items())
+cv.picture.Picture(
+    f'<figure class="picture" style="margin:0"><div style="{grid}">{cards}</div></figure>', alt
 )
 
 # %% [markdown]
 r"""
-[Chapter 9](09_british) puts this neuron to tests that were set before they were run, and asks whether Qwen makes use of it.
+For each of five subjects we took the neuron that texts of the subject raise most above all other texts, by our prediction, in one half of {{collection}} held-out texts; the sixth was found with pairs of words, on page 9. A card shows the words that add most to its neuron, of those that are a single token and occur in these texts more than once; on the last card they are the words in which the British form adds most beyond the American one. On the other half of the texts, each of the five neurons ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}}
 
-The prediction for words that you type is computed on this page: from two numbers for each head and each token of Qwen's vocabulary (how much attention the token draws, and what it adds), and for each head one curve over how far back a token stands. The weights give
-all of them; one more number, the scale that LayerNorm divides by, comes from one page of other text. The model does not run here, so its ribbon ends where a text is changed.
+## How to read this book
 
-## The method in six lines
+**In ten minutes:** play with the paragraph above, open a card or two, and read the first bold sentence of each page. Every page opens with its answer.
 
-It is Alex Gibson's, and was published for GPT-2 small {cite}`gibson2025decomposing`.
+**In an afternoon:** read pages 1 to 6 in order. They build the method on a model that is small enough to look at whole, each from three tokens by hand to a real text; page 7 is the whole of it in a hundred lines of code. Then read pages 8 and 9, where it meets models that people use.
 
-1. The first layer of a transformer sees tokens and their places, and nothing else ([chapter 1](01_first_layer)).
-2. How much a head attends to a token is, nearly, a factor for where it stands, the *kernel*, times one for what it is, the *content*, divided by the sum of these products, the *denominator* ([chapter 2](02_keys)).
-3. The kernel shows how far back a head looks: some look at the last token, others over the whole text ([chapter 3](03_kernels)).
-4. In a head that looks over the whole text the denominator is an average over many tokens. It varies little from text to text, so that one page may stand for all, at a cost that can be measured ([chapter 4](04_denominators)).
-5. Then each token of the vocabulary adds a fixed amount to each neuron, and a text tells a neuron the sum of these, weighted by the kernel ([chapter 5](05_circuit)).
-6. So neurons that know a context can be found from the weights and that page: sort each neuron's tokens by what they add, and read both ends of the list ([chapter 6](06_neurons)).
+**For your research:** pages 11 to 16 and the appendices say how accurate the method is, whether the model uses what it finds, and what becomes of other architectures and deeper layers. What was checked in detail is folded away under *Evidence* at the end of a page, with a **ledger** that puts each published claim beside what we found; [one page](reproduction) collects them. You can run the method on [a model of your own](own_model) with one command.
 
-## The models
-"""
+**What you need:** linear algebra, a little probability, and to have met a transformer before. Symbols are explained on the [notation](notation) page and words in the [glossary](glossary). Nothing has to be installed to read; to run a page, open it in Colab with the rocket at its top, where `MODEL = "gpt2"` in the first cells runs it on GPT-2 itself.
 
-# %% tags=["remove-input", "nbval-check-output"]
-pd.set_option("display.max_colwidth", None)
-roles = {
-    "Qwen": "Qwen2.5-Coder-1.5B-Instruct, weights in 4 bits, trained much on code: what the method finds is shown on it",
-    "SmolLM2": "SmolLM2-135M-Instruct, weights in 4 bits: the hardest case, where one page is not enough",
-    "MiniLM": "all-MiniLM-L6-v2, an encoder tuned to compare sentences: has learned positions, as GPT-2 has",
-}
-first = {"Qwen": fixed, "SmolLM2": cx.fix_query("smollm2"), "MiniLM": cx.fix_query("minilm")}
-rows = {name: (first[name].n_heads, first[name].n_neurons, role) for name, role in roles.items()}
-own = cx.load(MODEL).cfg
-ours = "comes with the book and runs anywhere: what the chapters are taught on"
-rows[MODEL] = own.n_heads, own.d_mlp, ours
-pd.DataFrame.from_dict(
-    rows, orient="index", columns=["heads", "neurons", "what it is, and its role here"]
-).rename_axis("first layer of")
-
-# %% [markdown]
-"""
-None of them was tuned to suit the method, and none is GPT-2 small. Chapters 1 to 6 and 11 to 16 compute everything on `mini`, and say beside it what the others do.
-
-## The chapters
-
-Each opens with its answer.
+**The models:** `{{model}}` is a pocket-size GPT-2 that we trained for this book, and most pages are taught on it; Qwen2.5-Coder-1.5B is an instruction-tuned model trained largely on code; SmolLM2-135M is a small chat model, and our hardest case; MiniLM compares sentences, and keeps positions the way GPT-2 does. None of them was tuned to suit the method. Qwen and SmolLM2 are read from {{= 4 =}}-bit weights.
 
 | | asks |
 | --- | --- |
@@ -272,14 +255,173 @@ Each opens with its answer.
 | [Appendix E](E_training) | What hangs on the training? |
 | [Appendix F](F_local) | What do local heads do? |
 
-## How to read it
+Each number in the text is computed by the page that states it, or read from a run that we keep, and checked when the book is built. Where a test was fixed before it was run, the page says so; everything else is an observation.
 
-A chapter goes from an example to the equation, and runs the equation as code. Near its end, under *Claims*, stands the **ledger**: each published claim beside what this run found. Every number in a
-finding is computed, and computed again when the book is built.
+## Evidence
 
-To run a chapter, open it in Colab with the rocket at the top of its page; to run it on GPT-2 itself or on a model of yours, set `MODEL` there. What a symbol means is on the [notation](notation)
-page, what a word means in the [glossary](glossary). You need linear algebra, a little probability, and to have met a transformer before.
+This is how the demonstration is computed. Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of British prose, as [page 5](05_circuit) has it; a text of $m$ tokens is divided by the denominators that the first $m$ tokens of that page have when they stand right before the query. The model's own numbers are kept from one run of Qwen's first layer (`make evidence`). The cell below writes the prediction for the last token of the British text out in loops.
+"""
 
-The derivations of the method are those of *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. Chapters 15 and 16 follow *Interpreting Context Look-ups in
-Transformers* {cite}`neo2024interpreting`. The worked steps, the code, the model `mini` and the texts are the book's own.
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "One prediction, term by term"}
+x, page = kept["texts"][0]["ids"], circuit.calibration.tolist()
+by_hand = 0.0
+for h in range(len(heads)):
+    weights = kernels[h][-len(x) :]
+    denominator = sum(weights[i] * content[h, page[i]] for i in range(len(x)))
+    for i, token in enumerate(x):
+        by_hand += float(weights[i] * content[h, token] / denominator * adds[h, token])
+print(f"by hand {by_hand:.3f}, in the demonstration {both[0][3][-1]:.3f}")
+
+# %% [markdown]
+"""
+This table says how far apart the two texts are, for the demonstration and for two variants of it. With the denominators of the text itself the prediction follows the model more closely, but they cannot be known before there is a text; {{?closer}} and all heads of the model together move the neuron more than the two do. {{?all_more}}
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "British less American, and variants"}
+# at the tokens that both have, behind the first word that differs
+blocks = SequenceMatcher(None, *(side[1] for side in both), autojunk=False).get_matching_blocks()
+pairs = [(i + k, j + k) for i, j, size in blocks for k in range(size) if i + k > 1]
+
+
+def own(x):
+    """The prediction with the denominators of the text itself."""
+    rows = [(kernels[:, -m:] * content[:, x[:m]]).sum(1) for m in range(1, len(x) + 1)]
+    return predicted(x, torch.stack(rows, 1))
+
+
+selves = [own(torch.tensor(text["ids"]))[1:] for text in kept["texts"]]
+versions = {
+    "two heads, model": [side[2] for side in both],
+    "two heads, prediction": [side[3] for side in both],
+    "two heads, prediction with the text's own denominators": selves,
+    "all heads, model: the whole neuron before its activation": [side[4] for side in both],
+}
+rows = {}
+for name, (one, other) in versions.items():
+    more = torch.stack([one[i] - other[j] for i, j in pairs])
+    r = np.corrcoef(torch.cat([one, other]), torch.cat(versions["two heads, model"]))[0, 1]
+    rows[name] = float(more.mean()), int((more > 0).sum()), float(r)
+apart = pd.DataFrame(rows, index=["more", "higher at", "r along the texts"]).T
+print(f"{len(pairs)} shared tokens")
+apart.round(2)
+
+# %% [markdown]
+"""
+The neuron responds to subjects as well, so its value does not say where a text is from: at the end of English texts of the collection the prediction is no higher in British ones than in American ones. {{?no_higher}} Only two spellings of one text can be compared.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "English texts of the collection"}
+english = [text for text in qwen.texts if text.dialect[:2] == "en"]
+ends = torch.stack([predicted(x)[-1] for x in fixed.prepare(english)]).numpy()
+at_end = pd.Series(ends).groupby([text.dialect for text in english])
+at_end.agg(["count", "mean", "std"]).round(2)
+
+# %% [markdown]
+"""
+For each card, this table gives the model, the neuron, and how often a text of the subject is ranked above another one in the half of the collection that did not choose the neuron.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The six neurons"}
+pd.DataFrame(found, index=["model", "neuron", "AUC"]).T
+
+# %% [markdown]
+"""
+The model's own numbers were made by this run of Qwen's first layer on both texts.
+"""
+
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "How the kept run was made"}
+def spelled(side):
+    """The paragraph in British (0) or American (1) spelling."""
+    pair_of = cb.spelling.pair_of()
+    parts = cb.spelling.respelled(PARAGRAPH, lambda word: pair_of[word.group()][side])
+    return "".join(part for part, _ in parts)
+
+
+def run_on(file, sum_of):
+    """What the model itself makes of both: what its stable heads add to the neuron's gate at each
+    token, and the gate."""
+    model = cx.load("qwen", layers=1).original_model.model
+    layer = model.layers[0]
+    texts, seen = [], {}
+    layer.self_attn.o_proj.register_forward_pre_hook(lambda m, a: seen.update(z=a[0][0]))
+    layer.post_attention_layernorm.register_forward_hook(
+        lambda m, a, o: seen.update(mid=a[0][0], read=o[0])
+    )
+    begin = [int(qwen.passages[0].tokens[0])]
+    gain = layer.post_attention_layernorm.weight
+    into = (
+        layer.self_attn.o_proj.weight.T @ (gain * layer.mlp.gate_proj.weight[NEURON])
+    ).unflatten(0, (fixed.n_heads, -1))
+    for side in (0, 1):
+        ids = begin + fixed.tokenizer.encode(spelled(side), add_special_tokens=False)
+        with torch.no_grad():
+            model(torch.tensor([ids]))
+        scale = (seen["mid"].square().mean(-1) + fixed.readout.eps).sqrt()
+        by_head = torch.einsum("thd,hd->th", seen["z"].unflatten(-1, (fixed.n_heads, -1)), into)
+        gate = seen["read"] @ layer.mlp.gate_proj.weight[NEURON]
+        added = by_head[:, heads].sum(1) / scale
+        texts.append({"ids": ids, "model": added.tolist(), "gate": gate.tolist()})
+    facts = {"file": file, "sha256": sum_of, "neuron": NEURON, "heads": heads}
+    return facts | {"scale": circuit.scale, "texts": texts}
+
+
+if MODELS and "qwen" in MODELS:
+    file, sum_of = next(iter(cx.models.real_models()["qwen"]["files"].items()))
+    KEPT.write_text(json.dumps(run_on(file, sum_of)) + "\n")
+
+# %% [markdown]
+"""
+These are the numbers in the text of this page. Those of whole documents are computed from what is kept for [page 9](09_british), over the documents of its judging half.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"]
+documents = pd.DataFrame(json.loads(cb.evidence("british.json").read_text())["qwen"]["documents"])
+documents = documents[documents["half"] == "B"]
+moved = pd.Series([of[0][-1][0] - of[0][0][0] for of in documents["told"]], documents["document"])
+document_gate = float(moved.groupby(level=0).mean().mean())
+document_words, document_tokens = (float(documents[k].mean()) for k in ("words", "places"))
+differ = [a != b for a, b in zip(*(spelled(k).split() for k in (0, 1)), strict=True)]
+rarer = (sum(differ) / len(both[0][1])) / (document_words / document_tokens)
+more, higher = apart["more"].tolist(), apart["higher at"].tolist()
+spread = float(qwen.head_table.loc[heads, "coefficient of variation"].max())
+local = int((qwen.head_table.drop(heads)["family"] == "local").sum())
+share = float(qwen.head_variance_share[heads].sum())
+auc = min(auc for *_, auc in found.values() if auc is not None)
+every = min(higher[:2]) == len(pairs)
+
+cb.facts(
+    "welcome",
+    model=MODEL,
+    differ=cb.fact(sum(differ)),
+    words=cb.fact(len(differ)),
+    more=cb.fact(more[0], ".2f"),
+    more_predicted=cb.fact(more[1], ".2f"),
+    every=every,
+    r=cb.fact(apart["r along the texts"].iloc[1], ".2f"),
+    noticed=every and abs(more[1] / more[0] - 1) < cb.ABOUT and kept["heads"] == heads,
+    rarer=cb.fact(rarer, ".0f"),
+    smaller=cb.fact(more[3] / document_gate, ".0f"),
+    document_gate=cb.fact(document_gate, "+.3f"),
+    gate=cb.fact(more[3], "+.2f"),
+    thin=min(more[3], document_gate, rarer - 1) > 0,
+    spread=cb.fact(spread, ".0%"),
+    stable=spread < qwen.max_cv,
+    heads_words=cb.fact(len(heads), "words"),
+    all_heads=cb.fact(fixed.n_heads, "words"),
+    small_share=share < 1 - cb.NEARLY_ALL,
+    most_local=local > cb.MOST * (fixed.n_heads - len(heads)),
+    closer=bool(apart["r along the texts"].iloc[2] > apart["r along the texts"].iloc[1]),
+    all_more=more[3] > more[0],
+    no_higher=at_end.mean()["en-GB"] <= at_end.mean()["en-US"],
+    collection=cb.fact(len(qwen.texts)),
+    auc=cb.fact(auc, ".0%"),
+    separate=auc > cb.NEARLY_ALL,
+)
+
+# %% [markdown]
+"""
+## Where this comes from
+
+The method and its derivations are those of *Decomposing Attention To Find Context-Sensitive Neurons* {cite}`gibson2025decomposing`. Chapters 15 and 16 follow *Interpreting Context Look-ups in Transformers* {cite}`neo2024interpreting`. The worked steps, the code, the model `mini` and the texts are the book's own.
 """

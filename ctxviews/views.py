@@ -17,6 +17,7 @@ import anywidget
 import traitlets
 from traitlets import Dict, Enum, Float, Int, List, Unicode
 
+from ctxlib.circuit import ContextualCircuit
 from ctxlib.fix import fix_query
 from ctxlib.query import FixedQuery
 from ctxlib.studies import Study, study
@@ -370,12 +371,13 @@ class LiveReader(LayerView):
 
 
 class Spellings(View):
-    """Texts in two spellings, shaded for one neuron: by what the model computes, and by the
-    prediction from the weights of `heads`, which the view computes again for any words (chapter 0).
+    """Texts in two spellings, shaded for one neuron: each word by what the heads of a circuit add
+    in the model, a strip below it by the circuit's prediction, which the view computes again for
+    any words (chapter 0).
 
     `texts` are two, each with its name, its tokens and both lists of numbers, one a token; `full`
     is what has the full shade. `british` and `american` are what a reader typed in their place.
-    `scale` is that of LayerNorm 2. Raises ValueError as `packed_neuron` does.
+    Raises ValueError as `packed_neuron` does.
     """
 
     module = "spellings"
@@ -388,24 +390,24 @@ class Spellings(View):
 
     def __init__(
         self,
-        fixed: FixedQuery,
+        circuit: ContextualCircuit,
         neuron: int,
-        heads: Sequence[int],
-        scale: float,
         texts: Sequence[tuple[str, Sequence[str], Sequence[float], Sequence[float]]],
         full: float,
         picture: Picture | None = None,
         **state: Any,
     ):
-        data = packed_neuron(fixed, neuron, heads, scale)
-        self.prepared = named(data, 0, len(heads), 1, fixed.length, [])
+        data, heads = packed_neuron(circuit, neuron), len(circuit.heads)
+        self.prepared = named(data, 0, heads, 1, circuit.fixed.length, [])
         two = [
-            {"name": name, "words": list(words)}
-            | {
-                "model": [round(float(v), 3) for v in model],
-                "told": [round(float(v), 3) for v in predicted],
+            {
+                "name": name,
+                "words": [
+                    {"text": text, "model": round(float(m), 3), "predicted": round(float(p), 3)}
+                    for text, m, p in zip(*of, strict=True)
+                ],
             }
-            for name, words, model, predicted in texts
+            for name, *of in texts
         ]
         record = {"texts": two, "full": full}
         super().__init__(picture, layer=self.prepared.digest, record=record, **state)

@@ -69,11 +69,15 @@ def rewritten(source):
     return "\n## Evidence\n" in prose(source)
 
 
+#: Where the main line of a rewritten page ends; the title page has no exercises.
+END = re.compile(r"(?m)^## (?:Exercises|Evidence)$")
+
+
 def main_line(source):
-    """The code cells of a page; of a rewritten one those in front of the exercises."""
+    """The code cells of a page; of a rewritten one those in front of exercises and evidence."""
     cells = source.cells
     if rewritten(source):
-        ends = ["\n## Exercises\n" in f"\n{c.source}\n" for c in cells]
+        ends = [bool(END.search(c.source)) for c in cells]
         cells = cells[: ends.index(True)]
     return [c for c in cells if c.cell_type == "code"]
 
@@ -151,7 +155,7 @@ def test_a_chapter_keeps_to_its_budget_and_every_cell_that_prints_is_compared(ch
     """Words outside of folds, tables and formulas, figures, code cells in view, sections."""
     words, code = prose(SOURCES[chapter]), main_line(SOURCES[chapter])
     if new := rewritten(SOURCES[chapter]):
-        words = words.partition("\n## Exercises\n")[0]
+        words = END.split(words)[0]
     sections = re.findall(r"(?m)^## ", words.partition("## What breaks it")[0])
     formulas = r"(?s)\$\$.*?\$\$", r"\$[^$\n]*\$"
     for left_out in (r"(?s)```+\{.*?```+", *formulas, r"(?m)^\|.*$", filling.CONDITION):

@@ -29,35 +29,45 @@ def kept():
 
 
 @pytest.fixture(scope="module")
-def fixed():
-    return cx.fix_query("qwen")
+def study(kept):
+    return cx.study(cx.fix_query("qwen"), 1, heads=kept["heads"])
 
 
-def predicted(fixed, kept, ids):
-    """What heads add to the neuron given the words so far, in float64 and by loops."""
-    heads, J = kept["heads"], kept["neuron"]
+@pytest.fixture(scope="module")
+def fixed(study):
+    return study.fixed
+
+
+def predicted(study, kept, ids):
+    """What heads add to the neuron given the words so far, in float64 and by loops, with the
+    denominators of as many words of the calibration text.
+    """
+    fixed, heads, J = study.fixed, kept["heads"], kept["neuron"]
+    page = study.circuit.calibration
     kernels = fixed.decomposition.kernels[heads].double()
-    content = fixed.decomposition.log_content[heads][:, ids].double().exp()
+    content = fixed.decomposition.log_content[heads].double().exp()
     values = fixed.decomposition.values(heads)[ids].double()  # source head d_head
     into = fixed.readout.W_O[heads].double() @ fixed.readout.W_in[:, J].double() / kept["scale"]
     adds = einsum(values, into, "source head d, head d -> head source")
     made = []
     for m in range(2, len(ids) + 1):
-        row = kernels[:, -m:] * content[:, :m]
-        made.append(float((row / row.sum(1, keepdim=True) * adds[:, :m]).sum()))
+        denominators = (kernels[:, -m:] * content[:, page[:m]]).sum(1, keepdim=True)
+        row = kernels[:, -m:] * content[:, ids[:m]] / denominators
+        made.append(float((row * adds[:, :m]).sum()))
     return np.array(made)
 
 
 @pytest.fixture(scope="module")
-def address(address, view_folder, fixed, kept):
+def address(address, view_folder, study, kept):
     """One view, given the British text twice."""
+    assert study.circuit.scale == pytest.approx(kept["scale"], rel=1e-6)
     ids, truth = kept["texts"][0]["ids"], kept["texts"][0]["model"][1:]
-    neuron = kept["neuron"], kept["heads"], kept["scale"]
-    words, ours = [fixed.tokenizer.decode([t]) for t in ids[1:]], predicted(fixed, kept, ids)
-    two = [(name, words, truth, ours) for name in ("British", "American")]
-    place, data = view_folder / "spellings", packed_neuron(fixed, *neuron)
+    words = [study.fixed.tokenizer.decode([t]) for t in ids[1:]]
+    two = [(name, words, truth, predicted(study, kept, ids)) for name in ("British", "American")]
+    place, data = view_folder / "spellings", packed_neuron(study.circuit, kept["neuron"])
     assert len(data) < 1.5e6
-    view_page(place, ("spellings", whole(cv.Spellings(fixed, *neuron, two, 0.5))))
+    view = cv.Spellings(study.circuit, kept["neuron"], two, 0.5)
+    view_page(place, ("spellings", whole(view)))
     (place / "data").mkdir()
     (place / "data" / "neuron.bin").write_bytes(data)
     return f"{address}/spellings"
@@ -72,24 +82,24 @@ READ = """async (text) => {
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=["British", "mixed", "one", "long"])
-def test_any_words_are_read_as_in_python(visit, fixed, kept, text):
+def test_any_words_are_read_as_in_python(visit, study, fixed, kept, text):
     ids, ours = visit().evaluate(READ, text)
     expected = fixed.tokenizer.encode(text, add_special_tokens=False)
     assert ids == expected
-    truth = predicted(fixed, kept, [kept["texts"][0]["ids"][0], *expected[: fixed.length - 1]])
+    truth = predicted(study, kept, [kept["texts"][0]["ids"][0], *expected[: fixed.length - 1]])
     np.testing.assert_allclose(ours, truth, atol=0.02)
 
 
-def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, fixed, kept):
+def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, study, fixed, kept):
     page = visit(fresh=True)
     assert loads(page, ".bin") == 0, "the picture needs no data"
     box, output = page.get_by_label("British"), page.locator("output").first
     before = output.inner_text()
     box.click()
     box.fill(TEXTS[0])
-    expect(output).to_contain_text("model (above) –")  # no model runs in a page
+    expect(output).to_contain_text("on average: model –,")  # no model runs in a page
     ids = fixed.tokenizer.encode(TEXTS[0], add_special_tokens=False)
-    expected = predicted(fixed, kept, [kept["texts"][0]["ids"][0], *ids]).mean()
+    expected = predicted(study, kept, [kept["texts"][0]["ids"][0], *ids]).mean()
     assert number(output.inner_text().split()[-1]) == pytest.approx(expected, abs=0.02)
     page.wait_for_url("**british=*")
     for _ in range(2):  # whatever it was emptied of
@@ -107,9 +117,30 @@ def test_an_address_is_read_and_a_text_keeps_the_models_numbers(visit, kept):
     box.press("End")
     box.press_sequentially(" x")
     spans = page.locator(".ctx-mirror").first.locator("span")
-    empty = re.compile("--ctx-above: transparent")
-    expect(spans.last).to_have_attribute("style", empty)
-    expect(spans.first).not_to_have_attribute("style", empty)
+    for token, read in ((spans.last, False), (spans.first, True)):  # by the model itself
+        token.hover(force=True)
+        said = re.compile(r": model [+−]?0\.\d\d, " if read else ": model –, ")
+        expect(page.locator("output").first).to_have_text(said)
+
+
+def test_a_word_says_its_numbers_to_a_pointer_and_to_arrow_keys(visit, kept):
+    page = visit(fresh=True)
+    box, output = page.get_by_label("British"), page.locator("output").first
+    truth = kept["texts"][0]["model"][1:]
+    spans = page.locator(".ctx-mirror").first.locator("span")
+    place = spans.all_inner_texts().index(" theatre")
+    spans.nth(place).hover(force=True)  # the box lies on top
+    expect(output).to_contain_text("theatre: model")
+    assert number(re.findall(r"[+−]?\d\.\d+", output.inner_text())[0]) == pytest.approx(
+        truth[place], abs=0.006
+    )
+    page.mouse.move(0, 0)
+    expect(output).to_contain_text("on average")
+    box.focus()
+    box.press("Home")
+    box.press("Control+Home")
+    box.press("ArrowRight")
+    expect(output).to_contain_text("The: model")
 
 
 def test_markup_is_text_and_nothing_is_wrong_on_a_phone_or_for_a_screen_reader(visit):
@@ -117,12 +148,12 @@ def test_markup_is_text_and_nothing_is_wrong_on_a_phone_or_for_a_screen_reader(v
     box = page.get_by_label("American")
     box.click()
     box.fill("<img src=x onerror=alert(1)> " * 40)
-    expect(page.locator("output").last).to_contain_text("prediction (below) −")
+    expect(page.locator("output").last).to_contain_text(re.compile("prediction [+−]"))
     settled(page)
     assert page.locator("img").count() == 0
     assert serious(page) == []
     page.set_viewport_size(PHONE)
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     mirror = page.locator(".ctx-mirror").last
-    assert mirror.bounding_box() == box.bounding_box(), "letters lie on their ribbons"
+    assert mirror.bounding_box() == box.bounding_box(), "letters lie on their shades"
     assert box.evaluate("(a) => a.scrollHeight - a.clientHeight") <= 2

@@ -53,7 +53,8 @@ def of_edition(model: str, title: str) -> dict[str, bytes] | None:
 def welcome_neuron() -> bytes:
     """What the title page's view computes with, from a stored layer (`neuronfile.py`)."""
     kept = json.loads((cb.evidence("welcome.json")).read_text(encoding="utf-8"))
-    return packed_neuron(cx.fix_query("qwen"), kept["neuron"], kept["heads"], kept["scale"])
+    study = cx.study(cx.fix_query("qwen"), 1, heads=kept["heads"])  # calibrated on a passage
+    return packed_neuron(study.circuit, kept["neuron"])
 
 
 def of_real_model(name: str) -> dict[str, bytes]:

@@ -1,5 +1,5 @@
-/** Predicts what some heads add to one neuron on any text (`neuronfile.py`): their attention from kernels
- *  and content, with the text placed right before the query. */
+/** Predicts what some heads add to one neuron on any text (`neuronfile.py`): their attention from kernels,
+ *  content and the calibration text's denominators, with the text placed right before the query. */
 
 import { equalParts } from "./linalg.js";
 import { Tokenizer } from "./tokenizer.js";
@@ -19,6 +19,7 @@ export class NeuronPredictor {
     this.bos = bos;
     this.room = length - 1; // tokens of a text that are read
     this.kernels = equalParts(tensors.kernels, heads);
+    this.denominators = equalParts(tensors.denominators, heads);
     const value = (/** @type {string} */ name) => {
       const rows = equalParts(tensors[name], heads);
       return (/** @type {number} */ h, /** @type {number} */ id) =>
@@ -35,16 +36,11 @@ export class NeuronPredictor {
     const ids = [this.bos, ...pieces.slice(0, this.room).map(({ id }) => id)];
     const predicted = new Float64Array(ids.length - 1);
     this.kernels.forEach((kernel, h) => {
-      const weight = ids.map((id) => Math.exp(this.content(h, id)));
-      const adds = ids.map((id) => this.adds(h, id));
+      const adds = ids.map((id) => Math.exp(this.content(h, id)) * this.adds(h, id));
       for (let m = 1; m < ids.length; m++) {
-        let [sum, all] = [0, 0];
-        for (let i = 0, at = kernel.length - 1 - m; i <= m; i++, at++) {
-          const attention = kernel[at] * weight[i];
-          sum += attention * adds[i];
-          all += attention;
-        }
-        predicted[m - 1] += sum / all;
+        let sum = 0;
+        for (let i = 0, at = kernel.length - 1 - m; i <= m; i++, at++) sum += kernel[at] * adds[i];
+        predicted[m - 1] += sum / this.denominators[h][m];
       }
     });
     return { pieces, predicted };

@@ -62,7 +62,7 @@ const KINDS = {
     sizes: ["vocab_size", "heads", "length", "first_merged"],
     reals: [],
     lists: ["vocab"],
-    tensors: () => ["kernels", "content", "adds", "left"],
+    tensors: () => ["kernels", "denominators", "content", "adds", "left"],
     part: () => [],
   },
 };

@@ -7,7 +7,7 @@ import { byHand } from "./pointer.js";
 import { DOWN, UP } from "./marks.js";
 import { figure, shown, signed, tokenName } from "./words.js";
 
-const STRONGEST = 0.6; // of the shade behind a token, as in ctxbook.figures
+export const STRONGEST = 0.6; // of the shade behind a token, as in ctxbook.figures
 
 /** A background as strong as a share of one: one colour above zero, another below.
  *  @param {number} value @param {number} share @returns {string} */
