@@ -447,7 +447,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-**What does each approximation cost?** In each row only this approximation is made and everything else is exact, on every other text of half B. FVU is the sum of three parts, for a wrong offset, a wrong slope, and a wrong order of texts ($1 - r^2$); the columns are medians over neurons and need not add up. *Repaired* makes all approximations but this one. The wrong offset comes from the values and the wrong slope mostly from the denominators, while Equation 1 for the keys costs next to nothing. {{?costs}} The order of texts improves most when each head gets its own kernel or each text its own denominators. {{?order}}
+**What does each approximation do?** In each row only this approximation is made and everything else is exact, on every other text of half B. FVU is the sum of three parts, for a wrong offset, a wrong slope, and a wrong order of texts ($1 - r^2$); the columns are medians over neurons and need not add up. *Repaired* makes all approximations but this one. The wrong offset comes from the values and the wrong slope mostly from the denominators, while Equation 1 for the keys does almost no harm. {{?costs}} The order of texts improves most when each head gets its own kernel or each text its own denominators. {{?order}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The cost of each approximation"}
@@ -523,13 +523,14 @@ ext_cosines.round(2)
 
 # %% [markdown]
 r"""
-**How much of a neuron is the summary?** The pre-activation of a neuron has three parts,
+**How much of a neuron is the summary?** The pre-activation of a neuron has four parts,
 
 $$
 \begin{aligned}
-\text{pre}_j \;\approx\;\; & \underbrace{\sum_{h \in H} \text{out}_h \cdot w_j}_{\approx\; \text{summary}_j(x)}
-\;+\; \sum_{h \notin H} \text{out}_h \cdot w_j \\
-& +\; \underbrace{\bigl( W_E[x_n] + W_\text{pos}[n] + b_O \bigr) \cdot w_j + b_{\text{in},j}}_{\text{depends on } x_n \text{ only}} ,
+\text{pre}_j \;\approx\;\; & \underbrace{\textstyle\sum_{h \in H} \text{out}_h \cdot w_j}_{\approx\; \text{summary}_j(x)} \\
+& +\; \textstyle\sum_{h \notin H} \text{out}_h \cdot w_j \\
+& +\; \underbrace{( W_E[x_n] + W_\text{pos}[n] + b_O ) \cdot w_j}_{\text{depends on } x_n \text{ only}} \\
+& +\; b_{\text{in},j} ,
 \end{aligned}
 $$ (eq-cir-pre)
 

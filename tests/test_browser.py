@@ -121,6 +121,12 @@ def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, nam
         page.set_viewport_size(DESK)
         page.wait_for_function(REACHED)
         assert page.evaluate(WIDER) == []
+        if re.match(r"book/0[0-7]_", name):  # the others wait to be written anew
+            page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
+            for width in (390, 1280, 1700):
+                page.set_viewport_size(DESK | {"width": width})
+                assert page.evaluate(WIDER) == [], width
+            page.set_viewport_size(DESK)
         for opened in ("true", "false"):  # nothing that is folded away is laid out
             page.evaluate(f"document.querySelectorAll('details').forEach(e => e.open = {opened})")
             page.wait_for_function(REACHED)
