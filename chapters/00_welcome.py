@@ -122,9 +122,9 @@ cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 
 # %% [markdown]
 r"""
-The two versions differ in {{differ}} of their {{words}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher: by {{more}} on average in the model, and by {{more_predicted}} in our prediction. {{?every}} (Word by word the prediction is rougher: along both texts it correlates with the model at {{r}}.) So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, it carries a summary of how everything before it was spelled.
+The two versions differ in {{differ}} of their {{words}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher: by {{more}} on average in the model, and by {{more_predicted}} in our prediction. {{?every}} (Word by word the prediction is rougher: along both texts it correlates with the model at {{r}}.) So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
 
-We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the effect of spelling on the whole neuron, all heads included, is {{smaller}} times smaller ({{document_gate}} instead of {{gate}}). {{?thin}} [Page 9](09_british) follows the neuron through such documents, and asks whether the model makes any use of it.
+We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the effect of spelling on the whole neuron, all heads included, is about {{smaller}} times smaller ({{document_gate}} instead of {{gate}}). {{?thin}} Subjects move the neuron as well, so it cannot tell where a text comes from: over a collection of English texts, British ones do not score higher. {{?no_higher}} Only two spellings of one text can be compared. [Page 9](09_british) follows the neuron through such documents, and asks whether the model makes any use of it.
 
 We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights and a single page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared. (The prediction of a text that you type is computed in the same way, in your browser. Qwen itself does not run there, so where you have changed a text, the words behind the change have the colour of the prediction.)
 
@@ -217,7 +217,7 @@ cv.picture.Picture(
 
 # %% [markdown]
 r"""
-For each of five subjects we took the neuron that texts of the subject raise most above all other texts, by our prediction, in one half of {{collection}} held-out texts; the sixth was found with pairs of words, on page 9. A card shows the words that add most to its neuron, of those that are a single token and occur in these texts more than once; on the last card they are the words in which the British form adds most beyond the American one. On the other half of the texts, each of the five neurons ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}}
+For each of five subjects, one half of {{collection}} held-out texts chose the neuron that the subject raises most, by our prediction; page 9 finds the sixth. A card shows the words that add most to its neuron, and the last one those whose British form most outdoes the American. On the other half of the texts, each of the five neurons ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}}
 
 ## How to read this book
 
@@ -415,7 +415,7 @@ cb.facts(
     all_more=more[3] > more[0],
     no_higher=at_end.mean()["en-GB"] <= at_end.mean()["en-US"],
     collection=cb.fact(len(qwen.texts)),
-    auc=cb.fact(auc, ".0%"),
+    auc=cb.fact(np.floor(100 * auc) / 100, ".0%"),  # "at least"
     separate=auc > cb.NEARLY_ALL,
 )
 

@@ -193,7 +193,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-No head gives the last ten tokens more than {{near}} of its attention, where uniform attention would give them {{near_uniform}}. {{?broad}} So what a head brings back is an average over the page, not over the last few words.
+Averaged over texts, no head gives the last ten tokens more than {{near}} of its attention, where uniform attention would give them {{near_uniform}}. {{?broad}} So a head draws mostly on the rest of the page, though on a single page one near word can still matter a great deal.
 
 ## What it passes on: the OV circuit
 
@@ -206,7 +206,7 @@ v_i = \text{LN}(r_i)\, W_V + b_V, \\
 \end{gathered}
 $$ (eq-ov)
 
-$W_V W_O$ is the **OV circuit**. The layer adds up its heads, and the neurons of the MLP read the sum through a LayerNorm of their own, which divides it by one number $s$. So if $w$ are the input weights of our neuron, the token at position $i$ adds $a_{n,i}\, v_i\, W_O\, w / s$ to it, summed over heads:
+$W_V W_O$ is the **OV circuit**. The layer adds up its heads, and adds the sum to the stream. The neurons of the MLP read the stream through a LayerNorm of their own, which divides it by one number $s$. So if $w$ are the input weights of our neuron, the token at position $i$ adds $a_{n,i}\, v_i\, W_O\, w / s$ to it, summed over heads:
 """
 
 # %%
@@ -228,7 +228,7 @@ cb.figures.shaded_text(
 r"""
 Nothing in this picture has understood a sentence. Of the {{total}} that all tokens add together, two words add {{two_words}}: the last *planets* and the last *solar*. {{?two_words_lead}} *Science* and *chemical* raise the neuron too, while *market* and *ideas* lower it. {{?helpers}} Where a word stands also counts: the same *planets*, {{earlier}} tokens earlier, adds only {{earlier_adds}}. {{?fades}}
 
-Since heads add, we can also ask how much each of them matters: how much of the variance between texts, summed over all neurons, comes from it. Heads {{influential}} account for {{influential_share}} of it, nearly all. {{?two_heads}} We will weight averages over heads by this **variance share**, so that a head which contributes almost nothing does not count as much as one that contributes most.
+Since heads add, we can also ask how much each of them matters: how much of the variance between texts, summed over all neurons, comes from it. Heads {{influential}} account for {{influential_share}} of it, nearly all. {{?two_heads}} From here on, averages over heads are weighted by this **variance share**.
 
 ## How much does the average give away?
 

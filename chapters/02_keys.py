@@ -14,7 +14,7 @@
 r"""
 # Splitting a key into content and position
 
-**A key is nearly the sum of a part for its token and a part for its position, so attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In `mini`, the small model of these pages, the rebuilt attention has {{average}} of its weight in the wrong place, on average over the positions of a text and over heads (weighted by variance share). At no position is it more than {{most}}.
+**A key is nearly the sum of a part for its token and a part for its position, so attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In `mini`, the small model of these pages, the rebuilt attention has {{average}} of its weight in the wrong place, on average over the positions of a text and over heads (weighted by variance share). At no position is this weighted average more than {{most}}.
 
 Why only *nearly*? A token and its position are added ([chapter 1](01_first_layer)), and the key is a linear function of the sum. A linear function of a sum comes apart by itself: $(a + b)\,W = aW + bW$. So there should be nothing to do. Something must tie the two together, and there is only one suspect.
 """
@@ -210,7 +210,7 @@ Is that good? Compare it with simpler guesses, this time for one query, *the* at
 | tokens alone, the softmax of $c_i$ | {{token}} | {{token_worst}} |
 | both, Equation 1 | {{split}} | {{split_worst}} |
 
-Neither half will do alone, and together they leave less than a third of the error of the better one. {{?needs_both}} It is not a peculiarity of a model made for a book: in the first layer of MiniLM, an encoder that people use to compare sentences, positions alone put {{minilm_place}} of the attention in the wrong place, tokens alone {{minilm_token}}, and Equation 1 only {{minilm_split}}. {{?minilm}}
+Neither half will do alone, and together they leave less than a third of the error of the better one. {{?needs_both}} It is not a peculiarity of a model made for a book: in the first layer of MiniLM, an encoder that people use to compare sentences, positions alone put {{minilm_place}} of the attention in the wrong place, tokens alone {{minilm_token}}, and Equation 1 only {{minilm_split}}. {{?minilm}} Models that rotate queries and keys are harder: with the split that takes the place of Equation 1 there ([chapter 13](13_families)), {{tv_qwen}} is misplaced in Qwen and {{tv_smol}} in SmolLM2, among the heads that read a text as a whole.
 
 ## What can go wrong
 
@@ -220,7 +220,7 @@ $$
 \delta_i \;=\; c_i \left( 1 - \frac{\ell_i^n}{\ell_i} \right) \;+\; p_i \left( 1 - \frac{\bar\ell_i}{\ell_i} \right) .
 $$ (eq-error)
 
-A source gets $e^{\delta_i}$ times its weight, before the row is made to sum to one. So trouble takes two things at once: a part of the score that is large, *and* a length that is wrong. Where a head gives a token hardly any attention, a wrong length does no harm. Two kinds of sources have both.
+A source gets $e^{\delta_i}$ times its weight, before the row is made to sum to one. So a large part of the score *and* a wrong length must come together. And the head must give the source some attention in the first place. Two kinds of source have all three.
 """
 
 # %% tags=["hide-input"]
@@ -243,7 +243,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-**BOS.** Position 0 has the long vector of Figure 2.1, and Equation 1 reads BOS as if it stood at $n$, where it would be much shorter. In heads that attend to BOS, its score is therefore too large: in head {{worst}} it gets {{bos_factor}} times its weight. {{?bos}} Fortunately this error is the same in every text, because the token and its position are. Heads {{by_bos}} owe more than half of their error to it. {{?half_by_bos}} Reading BOS by its own key would reduce the share of their attention in the wrong place from {{by_bos_before}} to {{by_bos_after}}, on average over them. The book keeps Equation 1 as published.
+**BOS.** Position 0 has the long vector of Figure 2.1, and Equation 1 reads BOS as if it stood at $n$, where it would be much shorter. In heads that attend to BOS, its score is therefore too large: in head {{worst}} it gets {{bos_factor}} times its weight, before the row is made to sum to one. {{?bos}} Fortunately this error is the same in every text, because the token and its position are. Heads {{by_bos}} owe more than half of their error to it. {{?half_by_bos}} Reading BOS by its own key would reduce the share of their attention in the wrong place from {{by_bos_before}} to {{by_bos_after}}, on average over them. The book keeps Equation 1 as published.
 
 **Far tokens that are short.** In head {{first}}, distance matters a great deal. It takes {{far_given}} off the score of *{{far_token}}*, {{far_back}} tokens back, where it should take {{far_due}}, because this token is shorter than $C$. The token's own part is a little too large as well, and together they give it {{far_factor}} times its weight. {{?far}} The tokens of texts are frequent ones, and shorter than the median of the vocabulary; [appendix A](A_scale) tries other constants.
 
@@ -322,7 +322,7 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. Not position 0 alone: without BOS the error of heads {{by_bos}} falls from {{by_bos_before}} to {{without_bos}} on average, and the attention on position 0 from {{on_first}} to {{on_first_without}}. {{?token_matters}} The length at position 0 is as wrong as before, but these heads give *the* less attention.
+1. Not position 0 alone: without BOS the error of heads {{by_bos}} falls from {{by_bos_before}} to {{without_bos}} on average, and the attention on position 0 from {{on_first}} to {{on_first_without}}. {{?token_matters}} The length at position 0 is as wrong as before, but these heads give it less attention when *the* is the query.
 2. `E = LN(W_E[x[: n + 1]] + W_pos[n]) @ W_K`, and with `shared` as above `P = (W_pos[: n + 1] - W_pos[n]) / shared[:, None] @ W_K`.
 3. Each $e^{\hat s_i}$ lies within a factor $e^{\pm\delta}$ of $e^{s_i}$, and so does the denominator, so $\hat a_i / a_i$ lies between $e^{-2\delta}$ and $e^{2\delta}$ and $\lvert \hat a_i - a_i\rvert \le a_i (e^{2\delta} - 1)$. Sum over $i$ and halve. (The best constant is $\tanh(\delta/2)$, half of this for small $\delta$.)
 ```
@@ -419,6 +419,8 @@ cb.facts(
     minilm_token=cb.fact(minilm_token, ".0%"),
     minilm_split=cb.fact(minilm_split, ".0%"),
     minilm=minilm_split < min(minilm_place, minilm_token) / 3,
+    tv_qwen=cb.fact(float(cb.on_real("TV").loc["TV", "Qwen"]), ".0%"),
+    tv_smol=cb.fact(float(cb.on_real("TV").loc["TV", "SmolLM2"]), ".0%"),
     bos_factor=cb.fact(delta[worst, 0].exp(), ".1f"),
     bos=delta[worst, 0].exp() > 1.5 and at_i[0] > 1.2 * at_n[0],
     by_bos=cb.listed(by_bos),

@@ -14,7 +14,7 @@
 r"""
 # How far back does a head look?
 
-**By position alone, {{uniform}} of the {{all}} heads in the first layer of `{{model}}` could look anywhere in the text, almost evenly. Where they do look is decided by the words.** {{?evenly}} In head {{head}}, a guess from positions alone puts {{kernel_1}} of the attention in the wrong place. Once we also ask which words are there, that falls to {{product_1}}. {{?words_decide}}
+**By position alone, {{uniform}} of the {{all}} heads in the first layer of `{{model}}` could look anywhere in the text, almost evenly. Where the influential ones do look, the words decide.** {{?evenly}} In head {{head}}, a guess from positions alone puts {{kernel_1}} of the attention in the wrong place. Once we also ask which words are there, that falls to {{product_1}}. {{?words_decide}}
 
 A language model has to know which words came just before. So you might expect a first layer to be full of short-sighted heads, which look at the last few tokens and no further. In Qwen, a model with {{= 1.5 =}} billion parameters, {{local_in_qwen}} of {{heads_of_qwen}} heads are like that. In `{{model}}` there is not one. {{?no_local}}
 
@@ -33,6 +33,8 @@ TEXTS = 1000  # how many texts of the collection are read: held-out documents of
 TOKEN = " the"  # the query token x_n; it must be a single token of the model
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, texts and the model"}
+import math
+
 import numpy as np
 import pandas as pd
 import torch
@@ -317,7 +319,7 @@ In these heads the kernel alone is better than uniform attention, and content al
 
 The query could change the kernel, which we computed for *the* at one position. But a query is a sum of a part for its token, a part for its position and a constant, and only the first changes with the token. It matters little: with another common token as the query, a kernel moves {{moved_by_token}} of its weight in the head that is affected most, and with another position of the query {{moved_by_position}}. {{?hardly_moves}} The names of families are more delicate. Head {{least}} is so near a threshold that {{renamed}} of {{queries}} other query tokens would make us call it uniform. {{?borderline}} And over a longer text uniform kernels become less even: near the end of the context, head {{renamed_at_end}} counts as slowly decaying. {{?less_even_at_end}}
 
-The kernel also inherits the faults of the split. It contains the constant $C$, which is a choice (Exercise 3). And where a key is not the sum of its two parts, equation {eq}`eq-kernel-row` is not the row, and the kernel describes a head that does not exist.
+The kernel also inherits the faults of the split. It contains the constant $C$, which is a choice (Exercise 3). And where the split of a key fails, equation {eq}`eq-kernel-row` fails with it, and the kernel misdescribes the head.
 
 ## Where this leaves us
 
@@ -679,7 +681,9 @@ cb.facts(
     content_helps_more=bool(
         (chosen[top] < placed[top]).all() and (placed[top] < even_row[top]).all()
     ),
-    worst=cb.fact(misplaced["kernel × content"].quantile(0.95, dim=0).max(), ".0%"),
+    worst=cb.fact(
+        math.ceil(100 * misplaced["kernel × content"].quantile(0.95, dim=0).max()) / 100, ".0%"
+    ),  # "at most"
     several=len(several),
     n=n,
     sources=n + 1,

@@ -85,7 +85,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Each line jumps about at the beginning, where one token can move an average of few, and calms down as the text grows. {{?settles}} But the lines do not meet. At position {{late}} of the query, nine texts in ten still lie anywhere from {{low_first}} to {{high_first}} of the mean in head {{first}}, and from {{low_second}} to {{high_second}} in head {{second}}: each text seems to settle at a level of its own. {{?own_levels}} So there are two things to explain: that the lines settle, and that they do not agree.
+Each line jumps about at the beginning, where one token can move an average of few, and calms down as the text grows. {{?settles}} But the lines do not come together. At position {{late}} of the query, nine texts in ten still lie anywhere from {{low_first}} to {{high_first}} of the mean in head {{first}}, and from {{low_second}} to {{high_second}} in head {{second}}: each text seems to settle at a level of its own. {{?own_levels}} So there are two things to explain: that the lines settle, and that they do not agree.
 
 ## Two texts by hand
 
@@ -266,7 +266,7 @@ axis.text(float(guaranteed["Hoeffding"][0]), -0.6, "Hoeffding", color="C2", ha="
 cb.figures.picture(
     figure,
     "4.3",
-    f"How far from the mean are {0.95:.0%} of texts? Marks: at most so far, by two inequalities for independent tokens, from the weights and the counts of half A. Bars: so far in fact, on half B. A bar that is longer than its mark shows that tokens are not independent.",
+    f"How far from the mean are {0.95:.0%} of texts? Marks: the two bounds, which assume independent tokens and use the counts of half A. Bars: the distance that was measured on half B. A bar that is longer than its mark shows that tokens are not independent.",
     "A row a head. "
     + "; ".join(
         f"{name}: {cb.figures.by_head(v, '.0%')}"
@@ -368,7 +368,7 @@ r"""
 | the most typical text of half A | {{typical}} |
 | the best there are, found with half B in hand | {{floor}} |
 
-A text drawn blindly is as far from the typical one as the text that is read, and two independent deviations add up to $\sqrt 2 \approx 1.41$ times one. The table agrees: a blind draw has {{blind_over_floor}} times the error of the best constants. {{?root_two}} The most typical text is as good as any constants, to within a tenth. {{?not_much_closer}} The page of prose does worse than a blind draw, because its error has a sign. With it, heads {{two}} write {{signed}} too much, averaged over texts. {{?too_long}}
+A page drawn at random misses the typical denominator by about as much as the text that we read does, and two independent misses combine to $\sqrt 2 \approx 1.41$ times one. The table agrees: a blind draw has {{blind_over_floor}} times the error of the best constants. {{?root_two}} The most typical text is as good as any constants, to within a tenth. {{?not_much_closer}} The page of prose does worse than a blind draw, because its error has a sign. With it, heads {{two}} write {{signed}} too much, averaged over texts. {{?too_long}}
 """
 
 # %% tags=["hide-input"]
@@ -437,7 +437,7 @@ A wrong denominator changes only the length of one head's output, but it mixes s
 
 ## Where this leaves us
 
-Averaging makes the denominator of a broad head roughly constant, and the topic keeps it from being more so. If outputs may be wrong in length by {{typical}} to {{page}}, one page can stand for all. With the denominator fixed, the weight of a token depends on nothing but the token and its position, and what the heads add to a neuron becomes a plain sum. Does that sum still tell texts apart as the model does? [Chapter 5](05_circuit) puts it to the test.
+Averaging makes the denominator of a broad head roughly constant, and the topic keeps it from being more so. So one page can stand for all, if we accept outputs whose length is wrong by {{typical}} to {{page}}. With the denominator fixed, the weight of a token depends on nothing but the token and its position, and what the heads add to a neuron becomes a plain sum. Does that sum still tell texts apart as the model does? [Chapter 5](05_circuit) puts it to the test.
 
 ## Exercises
 

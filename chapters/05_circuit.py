@@ -16,7 +16,7 @@ r"""
 
 **Together, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On {{texts}} unseen texts this average ranks texts almost exactly as the model does (median correlation {{r}}). {{?ranks}}
 
-Below is a page about the origin of the solar system. The shade of a token shows what it adds to neuron {{j}} of `{{model}}`: blue raises the neuron, orange lowers it. The strongest tokens are {{strongest}}, so this looks like a neuron for planets. {{?planets}} Together the shades come to {{said}}, and the heads of the model add {{added}}, which is about the same. {{?close}}
+Below is a page about the origin of the solar system. The shade of a token shows what it adds to neuron {{j}} of `{{model}}`: blue raises the neuron, orange lowers it. The strongest tokens are {{strongest}}, so this looks like a neuron for planets. {{?planets}} Together the shades come to {{said}}, and the heads of the model add {{added}}, which is about the same. {{?close}} (Single tokens are predicted less well than their sum. All heads share one kernel here, which gives early words too much weight and late ones too little.)
 
 Yet no attention was computed for this picture. Each shade is a product of two numbers that were looked up, one for the token and one for its position. How can a table stand in for attention?
 """
@@ -211,7 +211,7 @@ Every peak is where it should be, but the peaks are too high. Altogether the hea
 
 One page proves little. So we predict what the stable heads add to {{neurons}} neurons on {{texts}} texts that had no part in the calibration, and compare with what they really add. They are the neurons that single tokens can move farthest, chosen by their weights alone ([chapter 6](06_neurons)).
 
-Two measures judge a prediction. The **correlation** $r$ asks whether texts are ranked as the model ranks them; we give the median over neurons, and also the correlation *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well. It is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
+Two measures judge a prediction. The **correlation** $r$ (Pearson's) asks whether the prediction rises and falls with the truth, whatever its scale; we give the median over neurons, and also the correlation *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well. It is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
 
 To see whether the circuit is worth its complexity, we compare it with four simpler predictors. The first drops the kernel, the second drops the content, and the third drops both, which leaves a uniform average of the tokens' values. The fourth does not read the text at all: it gives the average of the other texts of the same domain.
 """
@@ -283,7 +283,7 @@ axis.set(xlabel="predicted by the circuit", ylabel="added by the model's heads")
 cb.figures.picture(
     figure,
     "5.2",
-    f"What the heads add to neuron {j}: a mark per text of half B, triangles for {study.example.domain}. On the dashed line the prediction would be right. The texts lie near another line, which the texts of half A give as well.",
+    f"What the heads add to neuron {j}: a mark per text of half B, triangles for {study.example.domain}. On the dashed line the prediction would be right. The texts lie near another line, which was fitted on half A.",
     f"Scatter plot: r = {np.corrcoef(p, q)[0, 1]:.2f}; {study.example.domain} lies at the upper right.",
 )
 
@@ -355,7 +355,7 @@ It is tempting to call {{j}} a planet neuron because its list says so. But does 
 
 ## Exercises
 
-1. *Predict, then run.* Glue the first half of a statute to the second half of a recipe, and move the query along. When does the input of a neuron change: at once, or at the pace at which the kernel comes to lie on the second half, $\kappa(m) = \sum_{i = k}^{m} \text{pos}_{m,i}$ with $k$ the seam? Write down a guess, then open the cell.
+1. *Predict, then run.* Glue the first half of a statute to the second half of a recipe, and move the query along. Does the input of a neuron jump at the seam $k$, or does it follow $\kappa(m) = \sum_{i = k}^{m} \text{pos}_{m,i}$, the kernel's weight on the second half? Write down a guess, then open the cell.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"]

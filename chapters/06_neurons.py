@@ -14,7 +14,7 @@
 r"""
 # Finding context-sensitive neurons
 
-**To see what a neuron responds to, sort its column: the tokens at the two ends of the list hint at its subject, and no labelled text is needed.** {{?ends_hint}} In our small model `{{model}}`, single tokens can push {{found}} of {{all}} neurons much farther than the rest. Labels that we choose on half of our texts hold on the other half: for {{sure}} of all neurons, a text with the label outranks another text at least four times in five. {{?labels_hold}} But random mixtures of neurons do nearly as well, so what is special about neurons is smaller than it looks. {{?mixtures_too}} Of those that single tokens can push far and that texts do move far, {{both_share}} beat nearly all mixtures with the same label. {{?special}}
+**To see what a neuron responds to, sort its column: the tokens at the two ends of the list hint at its subject, and no labelled text is needed.** {{?ends_hint}} In our small model `{{model}}`, single tokens can push {{found}} of {{all}} neurons much farther than the rest. Labels that we choose on half of our texts hold on the other half: for {{sure}} of all neurons, a text with the label outranks another text at least four times in five. {{?labels_hold}} But random mixtures of neurons do just as well, so what is special about neurons is smaller than it looks. {{?mixtures_too}} Of the neurons that single tokens can push far and that real texts do move far, {{both_share}} beat nearly all mixtures with the same label. {{?special}}
 
 Here are four neurons, each with the tokens that raise it most and those that lower it most. (Some tokens are pieces of words, such as *volcan* and *slic*.) What is each neuron about?
 
@@ -79,7 +79,7 @@ print(f"{study}\ncalibrated on {calibration_text.name}")
 r"""
 ## Read both ends of a column
 
-[Chapter 5](05_circuit) ended with three tokens and what each of them is worth to a neuron: *moon* {{= 7.5 =}}, BOS {{= 0 =}} and *the* {{= −0.625 =}}. Sort them, and *moon* is at one end of the list and *the* at the other.
+[Chapter 5](05_circuit) multiplied content and value and divided by the denominator {{= 1.6 =}}. That gave *moon* the number {{= 7.5 =}}; in the same way BOS gets {{= 0 =}}, and *the*, whose value is {{= −1 =}}, gets {{= −0.625 =}}. Sort them, and *moon* is at one end of the list and *the* at the other.
 
 A real neuron has such a number for every token of the vocabulary. We call the list its **column**. A token $t$ brings its extended embedding $\text{ext}(t)$, the neuron $j$ reads it with its input weights, and a text adds these contributions up, each times the weight of its position:
 
@@ -209,7 +209,7 @@ $$
 \end{aligned}
 $$ (eq-neu-top)
 
-The unit of a top is one model's own, so the paper's threshold of {{= 5 =}}, which about {{= 100 =}} of the {{= 3,072 =}} neurons of GPT-2 small exceed, means nothing in another model. What carries over is how far a neuron lies from the median neuron, whose top is $m$, in robust standard deviations:
+Tops have different units in different models, so the paper's threshold of {{= 5 =}} (which about {{= 100 =}} of the {{= 3,072 =}} neurons of GPT-2 small exceed) does not carry over. What carries over is how far a neuron lies from the median neuron, whose top is $m$, in robust standard deviations:
 
 $$
 z_j = \frac{\text{top}[j] - m}{1.4826\, \operatorname{median}_k \lvert \text{top}[k] - m \rvert} .
@@ -387,7 +387,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The two upper histograms lie on top of each other. Mixtures have an AUC above {{= 0.8 =}} in {{sure_mixed}} of cases, neurons in {{sure}}. {{?mixtures_too}} Training does matter, for with random weights only {{sure_blank}} get as far. {{?blank_worse}} But what it has made is a *space* in which texts lie sorted by subject, and along any axis some subject lies farther out than the others ([appendix D](D_superposition) asks why).
+The histograms of neurons and mixtures lie on top of each other. Mixtures have an AUC above {{= 0.8 =}} in {{sure_mixed}} of cases, neurons in {{sure}}. {{?mixtures_too}} Training does matter, for with random weights only {{sure_blank}} get as far. {{?blank_worse}} But what it has made is a *space* in which texts lie sorted by subject, and along any axis some subject lies farther out than the others ([appendix D](D_superposition) asks why).
 
 Does counting help? Here is how many directions pass the threshold, in `{{model}}` and in three models that people use (introduced in [chapter 8](08_real_model)):
 """
@@ -510,7 +510,7 @@ Of the neurons that pass both tests, {{both_share}} stand out, where chance give
 
 ## What can go wrong
 
-**The choice hangs on one head.** We searched with all {{heads}} stable heads, but head {{restless}} contributes {{twice}} times as much as any other, and it is the least stable of them. With head {{restless}} alone, {{by_one}} of the {{found}} neurons are found again. Without it only {{left}} are, while any other head can be left out and at least {{least}} remain. {{?one_head}}
+**The choice hangs on one head.** We searched with all {{heads}} stable heads, but for the average token head {{restless}} writes a vector {{twice}} times as long as that of any other head, and it is the least stable of them. With head {{restless}} alone, {{by_one}} of the {{found}} neurons are found again. Without it only {{left}} are, while any other head can be left out and at least {{least}} remain. {{?one_head}}
 
 **The names at the ends are not the words that do the work.** Tokens at the far ends are strong but rare. In the median of the found neurons, the {{k}} highest tokens of a column carry {{by_end}} of the difference that its label makes on half B. Commoner and weaker tokens carry the rest. {{?ends_carry_little}} A *comet* may be worth twice as much as *moon*, but texts on the sky say *moon*.
 
@@ -518,7 +518,7 @@ Of the neurons that pass both tests, {{both_share}} stand out, where chance give
 
 ## Where this leaves us
 
-Sorting a neuron's column shows what it responds to. Labels chosen on half of the texts confirm it on the other half. But any axis through the space that the heads write into does nearly as well, and only a few neurons are better than a random one.
+Sorting a neuron's column shows what it responds to. Labels chosen on half of the texts confirm it on the other half. But any axis through the space that the heads write into does as well, and only a few neurons are better than a random one.
 
 We now have every piece of the method. How much code is it, if we write it down from memory? [The next chapter](07_hundred_lines) needs a hundred lines.
 """
@@ -794,7 +794,7 @@ pd.DataFrame({"half B": counted_too})
 
 # %% [markdown]
 r"""
-**What was fixed in advance.** These conditions were met: more of the found stand out than of the longest neurons and than in {{= 95% =}} of the sets of like length, which also hold fewer of the best single neurons; less AUC is lost than by {{= 95% =}} of sets of any neurons; and the median AUC is larger than in an untrained layer. {{?met}} One was not met: that more stand out than of those with the largest standard deviation. {{?not_met}} The sets left out the found at first, which was changed later; a bound set beside its result, twice the upper end of the sets of like length, is then no longer passed.
+**What was fixed in advance.** These conditions were met: more of the found stand out than of the longest neurons and than in {{= 95% =}} of the sets of like length, which also hold fewer of the best single neurons; less AUC is lost than by {{= 95% =}} of sets of any neurons; and the median AUC is larger than in an untrained layer. {{?met}} One was not met: that more stand out than of those with the largest standard deviation. {{?not_met}} At first the random sets left out the neurons that were found. Once we let them in, one more bound failed, which had been set after its result was known: twice the upper end of the sets of like length.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}

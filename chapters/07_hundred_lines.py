@@ -14,9 +14,9 @@
 r"""
 # The whole method in a hundred lines
 
-**Everything so far fits into a hundred lines of plain PyTorch, and they give the same numbers as the package.** {{?agrees}} They read a checkpoint and one page of prose, name {{found}} neurons that respond to context, and rank {{texts}} unseen texts for them with a median correlation of {{r}}.
+**Everything so far fits into a hundred lines of plain PyTorch, and they give the same numbers as the package.** {{?agrees}} They read a checkpoint and one page of prose, name {{found}} neurons that respond to context, and predict what {{texts}} unseen texts add to them with a median correlation of {{r}}.
 
-Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint, what would we write? This page is that program. It has no classes and no hidden state, and it uses neither `ctxlib` nor TransformerLens. Copy it, change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
+Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -46,7 +46,7 @@ checkpoint = {
 
 # %% [markdown]
 r"""
-The folded cell above is the only place where the package helps: it finds the checkpoint's files and turns texts into token ids. `pages` are the pages of plain prose, and `half_A` and `half_B` are two halves of a collection of texts that share no document. Each has a row of ids per text, with the query token at the last position, $n$.
+The folded cells above find the checkpoint's files and turn texts into token ids. `pages` are the pages of plain prose, and `half_A` and `half_B` are two halves of a collection of texts that share no document. Each has a row of ids per text, with the query token at the last position, $n$.
 
 ## Read the weights
 
@@ -127,9 +127,9 @@ def denominators(x):
     return einsum(pos, content[:, x], "head source, head text source -> text head")
 
 
-spread = 1 / pos.square().sum(-1)  # head: effective tokens
+effective_tokens = 1 / pos.square().sum(-1)  # head
 denoms = denominators(half_A)
-heads = ((spread > BROAD) & (denoms.std(0) / denoms.mean(0) < MAX_CV)).nonzero()[:, 0]
+heads = ((effective_tokens > BROAD) & (denoms.std(0) / denoms.mean(0) < MAX_CV)).nonzero()[:, 0]
 assert len(heads), "no head of this checkpoint is stable"
 
 # %% [markdown]
@@ -176,7 +176,7 @@ contribution = ext @ W_in / s  # vocab neuron
 r"""
 ## Find the neurons
 
-A neuron is context-sensitive if some tokens move it much farther than others do ([chapter 6](06_neurons)). We compare the mean of its largest contributions with the mean over the vocabulary, and keep the neurons that lie two robust standard deviations above the median neuron. Tokens that no training text contained are left out: their embeddings lie where those of impossible bytes lie.
+A neuron is context-sensitive if some tokens move it much farther than others do ([chapter 6](06_neurons)). We compare the mean of its largest contributions with the mean over the vocabulary, and keep the neurons that lie two robust standard deviations above the median neuron. We leave out tokens that training never showed. Some bytes cannot occur in UTF-8 text, so their embeddings were never trained; a token whose embedding lies among theirs was not trained either.
 """
 
 # %%
@@ -239,7 +239,7 @@ axis.set(xlabel="what the heads add, in the model", ylabel="predicted from the t
 cb.figures.picture(
     figure,
     "7.1",
-    f"Neuron {shown} on the texts of half B, one dot a text. The dots rise together, so the order of texts is right; they leave the line, so the amounts are not.",
+    f"Neuron {shown} on the texts of half B, one dot a text. The dots rise together, so prediction and truth agree but for the scale; they leave the line, so the amounts are wrong.",
     f"A cloud of {len(kinds)} dots along a rising curve; those labelled {label} lie at its upper end.",
 )
 
@@ -267,7 +267,7 @@ cb.facts(
 
 # %% [markdown]
 r"""
-Read a row from right to left. The tokens of neuron {{first}} were read off the weights. Its FVU and its correlation were measured on texts that the method had not seen: it puts them in almost exactly the order in which the model puts them, and it gets the amounts wrong. {{?ranks}} The same is true of the others. Nine in ten of the neurons have a correlation above {{low_r}}, while in the median neuron {{fvu}} of the variance stays unexplained. {{?low_r}} {{?fvu}} [Chapter 11](11_evaluation) finds out where the amounts go wrong, and repairs them with two more lines.
+Take neuron {{first}}. Its tokens were read off the weights; its correlation and its FVU were measured on texts that the method had not seen. The prediction rises and falls almost exactly with the truth, and it gets the amounts wrong. {{?ranks}} The same is true of the others. Nine in ten of the neurons have a correlation above {{low_r}}, while in the median neuron {{fvu}} of the variance stays unexplained. {{?low_r}} {{?fvu}} Most of this error is one wrong length per head, as Exercise 1 shows; [chapter 11](11_evaluation) takes the rest apart.
 
 ## What the program leaves out
 
