@@ -208,7 +208,7 @@ def card(title, model, neuron, auc):
     return f'<a style="{style}" href="explorer.html#{state}"><b style="color:var(--pst-color-link,#0072B2)">{title}</b><br><small>{of}, neuron {neuron}</small><br>{" · ".join(map(escape, words))}</a>'
 
 
-grid = "display:grid;grid-template-columns:repeat(auto-fit,minmax(13em,1fr));gap:.7em;margin:1em 0"
+grid = "overflow-x:auto;display:grid;grid-template-columns:repeat(auto-fit,minmax(13em,1fr));gap:.7em;margin:1em 0"
 cards = "".join(card(title, *of) for title, of in found.items())
 alt = "; ".join(f"{title}: {of[0]}, neuron {of[1]}" for title, of in found.items())
 cv.picture.Picture(

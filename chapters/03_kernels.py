@@ -239,7 +239,7 @@ counts.rename_axis("first layer of").rename_axis(None, axis=1)
 r"""
 All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. {{?evenly}} Yet the model does look at the last few words, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} The first layer takes stock of the text, and the second looks at neighbours. (GPT-2 small does both in its first layer. We have not tested why training led to that difference.)
 
-Below you can read every kernel at any distance, for other query tokens and positions. Try head 5 in the middle of the context and then near its end.
+<span id="turn-it"></span>Below you can read every kernel at any distance, for other query tokens and positions. Try head 5 in the middle of the context and then near its end.
 """
 
 # %% tags=["hide-input"]

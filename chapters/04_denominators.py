@@ -140,7 +140,7 @@ Later chapters return to this table of heads. A head's share of the variance is 
 
 We call a head **stable** if its coefficient of variation is below {{max_cv}} and it covers more than {{broad}} effective tokens. Both numbers are conventions. All {{all}} heads are stable, but not equally so: the two most influential ones, heads {{two}}, vary most. {{?all_stable}} Head {{first}}, about which you guessed, varies by {{spread_first}}.
 
-Choose a head, and see where single texts fall:
+<span id="turn-it"></span>Choose a head, and see where single texts fall:
 """
 
 # %% tags=["hide-input"]
@@ -199,7 +199,8 @@ Write $M$ for the mean of the denominator, $X_i$ for the content of token $i$ an
 $$
 \begin{aligned}
 &P(\text{denom} - M \ge \varepsilon) \\
-&\quad \le\; e^{-\lambda \varepsilon} \prod_i \mathbb{E}\, e^{\lambda\, \text{pos}_i (X_i - \mu)} .
+&\;\; \le\; e^{-\lambda \varepsilon} \\
+&\quad \times \textstyle\prod_i \mathbb{E}\, e^{\lambda \text{pos}_i (X_i - \mu)} .
 \end{aligned}
 $$
 

@@ -329,7 +329,7 @@ found[["this page"]].map(lambda v: cb.in_prose(v, "+.1f")).assign(
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} We found them without searching a single text. Below you can choose any other neuron and see its summary of every labelled passage, and of one of them token by token. Turn head {{head}} off and see which neurons change.
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} We found them without searching a single text. <span id="turn-it"></span>Below you can choose any other neuron and see its summary of every labelled passage, and of one of them token by token. Turn head {{head}} off and see which neurons change.
 """
 
 # %% tags=["hide-input"]

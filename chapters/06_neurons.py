@@ -229,7 +229,7 @@ def top_of(columns, count=K):
 
 tops = top_of(contribution[counted])  # neuron
 z = cx.neurons.robust_z(tops)
-found = cx.find_neurons(replace(circuit), THETA, at_least=GALLERY)  # all with z > 2, and tokens
+found = cx.find_neurons(replace(circuit), THETA, GALLERY)  # all with z > 2, and tokens
 chosen = found.index.tolist()
 
 # %% [markdown]

@@ -40,9 +40,7 @@ model = cx.load(MODEL, layers=1)  # for its tokenizer, and to compare with at th
 study = cx.study(model, TEXTS, TOKEN, or_all=True)
 as_ids = study.fixed.prepare  # ids of texts up to position n, with the query token there
 pages, half_A, half_B = map(as_ids, (study.prose, *cb.halves(study.texts)))
-checkpoint = {
-    file.name: file for file in cx.models.receipt.files_of(cx.models.places.locate(MODEL))
-}
+checkpoint = {file.name: file for file in model.receipt.files}
 
 # %% [markdown]
 r"""

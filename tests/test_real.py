@@ -198,13 +198,14 @@ def test_what_chapter_2_keeps_of_rows_is_what_the_model_does():
     kept = kept_of("minilm", "keys")
     assert kept["n"] == N
     model = loaded("minilm")
-    text = cx.texts.collection(cx.texts.Reader.of(model, 2 * N), 1, half="B")
+    texts = cx.texts.collection(cx.texts.Reader.of(model, 2 * N), kept["texts"])
     fixed = cx.fix_query(model, n=N)
-    x = fixed.prepare(text)
-    rows = {"true": computed("minilm", x)[0][0], "rebuilt": fixed.decomposition.rows(x)[0]}
-    for which, row in rows.items():
-        ours = torch.tensor(kept[which])
-        torch.testing.assert_close(row[kept["heads"]], ours, atol=1e-4, rtol=1e-2)
+    apart = [
+        cx.total_variation(computed("minilm", x)[0], fixed.decomposition.rows(x))
+        for x in fixed.prepare(texts).split(25)
+    ]
+    medians = torch.cat(apart).quantile(0.5, dim=0).float()
+    torch.testing.assert_close(medians, torch.tensor(kept["TV"][3]), atol=1e-3, rtol=1e-2)
 
 
 @pytest.mark.parametrize("name", ["qwen", "smollm2", "minilm"])
