@@ -136,7 +136,7 @@ table.assign(stable=table["stable"].map({True: "yes", False: "no"}))
 
 # %% [markdown]
 r"""
-Later chapters return to this table of heads. A head's share of the variance is its share of what changes from text to text in all that the heads add to the neurons. [Chapter 3](03_kernels) defined effective tokens, half-mass distance and family. The **coefficient of variation** is the standard deviation of the denominator over texts, divided by its mean. (Content has an arbitrary unit in each head, so only ratios of denominators mean anything.)
+A head's share of the variance is its share of what changes from text to text in all that the heads add to the neurons. [Chapter 3](03_kernels) defined effective tokens, half-mass distance and family. The **coefficient of variation** is the standard deviation of the denominator over texts, divided by its mean. (Content has an arbitrary unit in each head, so only ratios of denominators mean anything.)
 
 We call a head **stable** if its coefficient of variation is below {{max_cv}} and it covers more than {{broad}} effective tokens. Both numbers are conventions. All {{all}} heads are stable, but not equally so: the two most influential ones, heads {{two}}, vary most. {{?all_stable}} Head {{first}}, about which you guessed, varies by {{spread_first}}.
 

@@ -181,7 +181,7 @@ REACHED = """() => [...document.querySelectorAll(
 
 #: Equations that begin left of their place, where nothing can bring them back.
 WIDER = """() => [...document.querySelectorAll('div.math > .katex-display')]
-    .filter((e) => e.getBoundingClientRect().width > e.parentElement.clientWidth)
+    .filter((e) => e.getBoundingClientRect().width > e.parentElement.clientWidth + 1)
     .map((e) => e.querySelector('annotation').textContent)"""
 
 
