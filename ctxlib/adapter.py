@@ -73,14 +73,13 @@ def norm_before_mlp(
     return gain, y.mean(0) - gain * x.mean(0)
 
 
-def is_normalized(model: Any, layer: int, part: str) -> bool:
-    """Return whether a layer has a norm of this kind: `ln` in front of heads or MLP, `ln1_post`
-    behind the heads.
+def has_norm(model: Any, layer: int, *names: str) -> bool:
+    """Return whether a layer has one of these norms, in TransformerLens's words: `ln1` and `ln2` in
+    front of heads and MLP, `ln1_post` and `ln2_post` behind them.
 
-    >>> cx.adapter.is_normalized(model, 0, "ln"), cx.adapter.is_normalized(model, 0, "ln1_post")
+    >>> cx.adapter.has_norm(model, 0, "ln1", "ln2"), cx.adapter.has_norm(model, 0, "ln1_post")
     (True, False)
     """
-    names = ("ln1", "ln2") if part == "ln" else (part,)
     return any(f"blocks.{layer}.{name}.hook_out" in model.hook_dict for name in names)
 
 

@@ -35,7 +35,7 @@ from torch import Tensor
 from ctxlib.adapter import (
     act_fn,
     centered,
-    is_normalized,
+    has_norm,
     mlp_inputs,
     residual_multiplier,
     upstream_layers,
@@ -319,12 +319,10 @@ def fit_additive(
     # after the first layer's attention, or before the second layer of a parallel model
     name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
     own = at_last_token(model, one, [name, Z_HOOK], reads + 1)
-    before = W_O if is_normalized(model, 0, "ln1_post") else None
-    if before is not None:
-        W_O = W_O * gain_behind_heads(model, one, W_O)
+    gain = gain_behind_heads(model, one, W_O) if has_norm(model, 0, "ln1_post") else None
     inputs = {part: (W.cpu(), b.cpu()) for part, (W, b) in mlp_inputs(model, reads).items()}
-    stream, norms = centered(model, own[name])[0], is_normalized(model, reads, "ln")
-    readout = Readout(W_O, inputs, model.cfg.eps, act_fn(model), stream, None, norms, before)
+    stream, norms = centered(model, own[name])[0], has_norm(model, reads, "ln1", "ln2")
+    readout = Readout(W_O, inputs, model.cfg.eps, act_fn(model), stream, None, norms, gain)
     rest = stream - readout.outputs(own[Z_HOOK])[0].sum(0)
     exact = ExactFromModel(
         n=n,

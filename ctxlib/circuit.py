@@ -295,7 +295,7 @@ class SelfNormalizedCircuit:
         """
         approx, readout = self.fixed.decomposition, self.fixed.readout
         x = approx.sources(tokens)
-        z = approx.z(x, approx.rows(x))
+        z = approx.approx_z(x)
         resid = readout.resid_without_heads(x[..., self.fixed.n])
         behind = readout.scale_of_heads(z)
         resid = resid + z.flatten(-2) @ readout.W_O.flatten(0, 1) / behind

@@ -365,24 +365,28 @@ class Readout:
     to. They read the residual stream after LayerNorm with `eps`, or with `norms` False as it is
     (OLMo 2). Without the heads' outputs the stream holds `rest` and, where any token may be at
     position n, that token's row of `by_token`. If the model normalises what its heads write
-    together (Gemma, OLMo 2), `W_O` includes that norm's gain, and `W_O_before` does not.
+    together (Gemma, OLMo 2), `gain` is that norm's; `W_O` includes it, `W_O_before` does not.
 
     >>> cx.fix_query(weights, n=99).readout.W_in.shape
     torch.Size([256, 1024])
     """
 
-    W_O: Float[Tensor, "head d_head d_model"]
+    W_O_before: Float[Tensor, "head d_head d_model"]
     inputs: Mapping[str, tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]]
     eps: float
     act_fn: str
     rest: Float[Tensor, " d_model"]
     by_token: Float[Tensor, "vocab d_model"] | None = None
     norms: bool = True
-    W_O_before: Float[Tensor, "head d_head d_model"] | None = None
+    gain: Float[Tensor, " d_model"] | None = None
 
     def __repr__(self) -> str:
-        heads, d_head, d_model = self.W_O.shape
+        heads, d_head, d_model = self.W_O_before.shape
         return f"Readout({heads} heads of {d_head}, d_model={d_model}, inputs={[*self.inputs]})"
+
+    @cached_property
+    def W_O(self) -> Float[Tensor, "head d_head d_model"]:
+        return self.W_O_before if self.gain is None else self.W_O_before * self.gain
 
     @property
     def W_in(self) -> Float[Tensor, "d_model neuron"]:
@@ -412,7 +416,7 @@ class Readout:
 
     def scale_of_heads(self, z: Float[Tensor, "*text head d_head"]) -> Float[Tensor, "*text 1"]:
         """Return what a norm behind the heads divides their outputs by; 1 where there is none."""
-        if self.W_O_before is None:
+        if self.gain is None:
             return z.new_ones(*z.shape[:-2], 1)
         return layer_norm_scale(z.flatten(-2) @ self.W_O_before.flatten(0, 1), self.eps)
 
@@ -504,6 +508,10 @@ class Decomposition(ABC):
         """
         kernel, content = self.factors(x)
         return (content + kernel).softmax(-1)
+
+    def approx_z(self, x: Texts) -> Float[Tensor, "*text head d_head"]:
+        """Return z of each head with these rows."""
+        return self.z(x, self.rows(x))
 
     def sources(self, x: Texts) -> Int[Tensor, "*text source"]:
         """Return the tokens that position n attends to.

@@ -169,13 +169,11 @@ class FixedQuery:
 
     def approx_head_outputs(self, x: Texts) -> Outputs:
         """Return the same from kernels, content and the text's own denominators."""
-        return self.readout.outputs(self.decomposition.z(x, self.decomposition.rows(x)))
+        return self.readout.outputs(self.decomposition.approx_z(x))
 
     def best_z(self, x: Texts) -> Z:
         """Return the exact z of every head, or for a stored layer the approximate one."""
-        if self.exact:
-            return self.exact.z(x)
-        return self.decomposition.z(x, self.decomposition.rows(x))
+        return self.exact.z(x) if self.exact else self.decomposition.approx_z(x)
 
     def require_exact(self) -> ExactLayer:
         """Return the exact layer; raise ValueError if there is none."""

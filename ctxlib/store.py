@@ -92,10 +92,9 @@ class StoredDecomposition(Decomposition):
         W_in, W_O = (stored_matrix(self.tensors, name) for name in ("W_in", "W_O"))
         inputs = {facts["reads"]: (W_in, self.tensors["b_in"])}
         by_head = (len(self.kernels), -1)
-        before, norms = self.tensors.get("W_O_before"), facts.get("norms", True)
         return Readout(
-            W_O.unflatten(0, by_head), inputs, facts["eps"], facts["act_fn"], rest, None, norms,
-            None if before is None else before.unflatten(0, by_head),
+            W_O.unflatten(0, by_head), inputs, facts["eps"], facts["act_fn"], rest,
+            norms=facts.get("norms", True), gain=self.tensors.get("gain"),
         )  # fmt: skip
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
@@ -176,7 +175,7 @@ def pack(fixed: FixedQuery) -> tuple[dict[str, Tensor], dict[str, Any]]:
     first, value_of = shared_values(fixed)
     tensors = {
         "of_token": approx.values(first).flatten(1),
-        "W_O": readout.W_O.flatten(0, 1),
+        "W_O": readout.W_O_before.flatten(0, 1),
         "W_in": readout.W_in,
         "kernels": approx.kernels,
         "content": approx.log_content,
@@ -187,8 +186,8 @@ def pack(fixed: FixedQuery) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "b_in": readout.b_in,
         "tokenizer": as_bytes(tokenizer.backend_tokenizer.to_str()),
     }
-    if readout.W_O_before is not None:
-        tensors["W_O_before"] = readout.W_O_before.flatten(0, 1)
+    if readout.gain is not None:
+        tensors["gain"] = readout.gain
     names = ("bos_token", "eos_token", "cls_token", "sep_token")
     marks = {name: getattr(tokenizer, name) for name in names if getattr(tokenizer, name)}
     facts = {"n": fixed.n, "token": fixed.token, "n_ctx": fixed.n_ctx, "marks": marks}

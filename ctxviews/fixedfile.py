@@ -132,8 +132,8 @@ def opening(study: Study, name: str) -> tuple[dict[str, Any], dict[str, np.ndarr
         "value_of": tensors["value_of"],
         "moved": tensors["moved"].half(),  # finer than 8 bits, and half of the room
         "beside": tensors["rest"],
-        **leveled("W_O", tensors.get("W_O_before", tensors["W_O"])),
-        **gain_behind_heads(tensors),
+        **leveled("W_O", tensors["W_O"]),
+        **{name: tensors[name] for name in ("gain",) if name in tensors},
         "means": means[0],
         **ranking(
             circuit,
@@ -191,18 +191,8 @@ def sizes(fixed: FixedQuery) -> dict[str, Any]:
         "n": fixed.n,
         "eps": fixed.readout.eps,
         "norms": fixed.readout.norms,
-        "normsHeads": fixed.readout.W_O_before is not None,
+        "normsHeads": fixed.readout.gain is not None,
     }
-
-
-def gain_behind_heads(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the gain of a norm behind the heads, which the file's W_O leaves out; nothing if there
-    is no such norm.
-    """
-    if "W_O_before" not in tensors:
-        return {}
-    before, after = tensors["W_O_before"], tensors["W_O"]
-    return {"gain": (before * after).sum(0) / before.square().sum(0)}
 
 
 def small(array: np.ndarray) -> np.ndarray:

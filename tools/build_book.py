@@ -332,8 +332,9 @@ def plain_pages(base: Path) -> list[Path]:
 
 def fill_in_place(base: Path) -> None:
     """Fill the pages that have no notebook."""
+    known = known_facts(base)
     for page in plain_pages(base):
-        replace(page, filling.in_place(page.read_text(encoding="utf-8"), known_facts(base)))
+        replace(page, filling.in_place(page.read_text(encoding="utf-8"), known))
 
 
 def found_in(notebook: nbformat.NotebookNode) -> dict[str, dict[str, Any]]:

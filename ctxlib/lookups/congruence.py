@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.adapter import is_normalized, logit_scale, residual_multiplier
+from ctxlib.adapter import has_norm, logit_scale, residual_multiplier
 from ctxlib.checks import as_index, as_indices, check_kind
 from ctxlib.lookups.layers import n_neurons, unembedding
 from ctxlib.texts.batching import progress
@@ -40,7 +40,7 @@ def congruence(model: Any, layer: int) -> Float[Tensor, "neuron vocab"]:
     True
     """
     check_layer(model, layer)
-    if is_normalized(model, layer, "ln2_post"):
+    if has_norm(model, layer, "ln2_post"):
         raise ValueError("this model normalises what its MLPs write: congruence would be wrong")
     scale = residual_multiplier(model) * logit_scale(model)
     return scale * (model.blocks[layer].mlp.W_out.detach() @ unembedding(model)).cpu()
