@@ -14,14 +14,14 @@
 r"""
 # How far back does a head look?
 
-**By position alone, {{uniform}} of the {{all}} heads in the first layer of `{{model}}` could look anywhere in the text, almost evenly. Where the influential ones do look, the words decide.** {{?evenly}} In head {{head}}, a guess from positions alone puts {{kernel_1}} of the attention in the wrong place. Once we also ask which words are there, that falls to {{product_1}}. {{?words_decide}}
+**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In head {{head}} of `{{model}}`, which looks mostly at the nearer half of a text and for the names of subjects, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}. Their product misses only {{product_1}}. {{?both_needed}} In the other {{uniform}} heads, position barely favours any part of the text. {{?evenly}}
 
 A language model has to know which words came just before. So you might expect a first layer to be full of short-sighted heads, which look at the last few tokens and no further. In Qwen, a model with {{= 1.5 =}} billion parameters, {{local_in_qwen}} of {{heads_of_qwen}} heads are like that. In `{{model}}` there is not one. {{?no_local}}
 
-We did not have to read a text to find out. From the weights alone one can compute how much a head favours each position, whatever token is there. This page does so for five models, and then asks how well we know a head when we know these numbers.
+We did not have to read a text to find out. From the weights alone one can compute how much a head favours each position, whatever token is there. This chapter does so for five models. Then it adds the words, and compares the two heads that matter most.
 """
 
-# %% tags=["hide-cell", "setup"]
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
 SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
 if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
@@ -33,7 +33,6 @@ TEXTS = 1000  # how many texts of the collection are read: held-out documents of
 TOKEN = " the"  # the query token x_n; it must be a single token of the model
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, texts and the model"}
-import math
 
 import numpy as np
 import pandas as pd
@@ -123,7 +122,7 @@ torch.allclose(row, cx.approx_rows(weights, x, n)[head], atol=1e-4)  # as chapte
 r"""
 ## One head on a real page
 
-Our example is the first page of a section on the formation of the solar system, held out from training. This is what head {{head}} does with it when *the* is the query, in the middle of the context. Keep an eye on *planets* and *solar*: [chapter 5](05_circuit) will show that they are what raises neuron {{circuit.j}}, the one that we follow through this book. {{?circuit.planets}}
+Our example is the first page of a section on the formation of the solar system, held out from training. This is what head {{head}} does with it when *the* is the query, in the middle of the context. Keep an eye on *planets* and *solar*: they raise neuron {{circuit.j}}, the one that we follow through this book. {{?circuit.planets}}
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -152,7 +151,7 @@ cb.figures.picture(
 r"""
 The kernel is a slope with a spike at BOS, and it would be the same for any other text. The content is a barcode: shuffle the words, and its bars move along with them. The row is the product, so a word needs high content *and* a near position. The first *planets* has as much content as the last, but receives next to no attention.
 
-Few tokens are picked. The ten largest entries of the row, of {{sources}}, hold {{ten}} of the attention, while the kernel alone would give their positions {{ten_by_kernel}}. {{?few_sources}} Head {{head}} picks them by subject: names of subjects have high content in it, and function words have almost none (Evidence lists the highest of the vocabulary). {{?three_tastes}}
+Few tokens are picked. The ten largest entries of the row, of {{sources}}, hold {{ten}} of the attention, while the kernel alone would give their positions {{ten_by_kernel}}. {{?few_sources}}
 
 ## How far does a kernel reach?
 
@@ -164,7 +163,7 @@ $$ (eq-kernel-effective)
 
 A kernel that is uniform over $m$ tokens has $m$ effective ones, because $m$ times $1/m^2$ is $1/m$. If the weights are unequal, there are fewer. In our table, $1 / (0.1^2 + 0.2^2 + 0.7^2) \approx 1.9$ of the three tokens are effective.
 
-We sort kernels into families. A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if moving less than {{even_below}} of its weight would make it exactly uniform. We call most of the others *slowly decaying*: they favour the near part of the text without being confined to it. Here are five models. `{{model}}` and GPT-2 small have position embeddings, as above; [chapter 8](08_real_model) introduces the others, and [chapter 13](13_families) explains what a kernel is for them.
+We sort kernels into families. A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if moving less than {{even_below}} of its weight would make it exactly uniform. We call most of the others *slowly decaying*: they favour the near part of the text without being confined to it. (Both thresholds are round numbers of ours, the same for every model. Two rarer families are under Evidence.) Here are five models. `{{model}}` and GPT-2 small have position embeddings, as above; [chapter 8](08_real_model) introduces the others, and [chapter 13](13_families) explains what a kernel is for them.
 """
 
 # %% tags=["hide-input"]
@@ -184,11 +183,9 @@ table, gpt2_table = layers[MODEL][1], layers["GPT-2 small"][1]
 
 
 # %% tags=["hide-input"]
-def smooth(kernel):
-    """A kernel over the distance from the destination, averaged in windows that widen."""
-    near = kernel.flip(-1)[:-1].numpy()  # all but position 0
-    edges = np.unique(np.geomspace(1, len(near) + 1, 40).round().astype(int)) - 1
-    return (edges[:-1] + edges[1:] - 1) / 2, np.add.reduceat(near, edges[:-1]) / np.diff(edges)
+def within(kernel):
+    """The share of a kernel within the last d tokens, for d = 1, 2, ..."""
+    return kernel.flip(-1).cumsum(-1) / kernel.sum()
 
 
 def in_words(table):
@@ -200,36 +197,36 @@ def in_words(table):
     )
 
 
-colours = {"local": "C1", "slowly decaying": "C0", "uniform": "C2"}
+shades = {"local": "#08306b", "slowly decaying": "#2f7fc1", "uniform": "#74b3de"}
 figure, axes = cb.figures.panels(2, 3, height=2.1, width=8.6, sharey=True)
 for axis, (name, (of_model, families)) in zip(axes.flat, layers.items(), strict=False):
     before = real[name].n + 1 if name in real else of_model.shape[-1]  # an encoder looks on as well
+    back = np.arange(1, before + 1)
     for h, family in families["family"].items():
-        reach, weight = smooth(of_model[h, :before])
-        axis.plot(reach, weight * of_model.shape[-1], lw=1.1, color=colours.get(family, "C3"))
-    axis.axhline(1, color=cb.figures.INK, lw=0.8, ls=":")
-    axis.set_xscale("symlog", linthresh=1)
-    axis.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
-    axis.set(yscale="log", ylim=(1e-3, 500), xlim=(before - 1, 0), title=name)
+        axis.plot(back, within(of_model[h, :before]), lw=1.2, color=shades.get(family, "C3"))
+    axis.plot(back, back / before, color=cb.figures.INK, lw=0.9, ls=":")
+    axis.set_xscale("log")
+    axis.set_xticks([1, 10, 100], ["1", "10", "100"])
+    axis.set(xlim=(before, 1), ylim=(0, 1.02), title=name)
+    axis.yaxis.set_major_formatter("{x:.0%}")
 for axis in axes[:, 0]:
-    axis.set_ylabel("weight / uniform")
+    axis.set_ylabel("share of the kernel")
 for axis in axes[-1]:
-    axis.set_xlabel("tokens back, n − i")
-axes[0, 2].set_xlabel("")
+    axis.set_xlabel("within the last … tokens")
 key = axes[1, 2]
 key.axis("off")
-for k, (family, color) in enumerate(colours.items()):
+for k, (family, color) in enumerate(shades.items()):
     key.text(0.1, 0.8 - 0.25 * k, family, color=color, fontsize=11, transform=key.transAxes)
 cb.figures.picture(
     figure,
     "3.2",
-    f"The kernels of five first layers: a line per head, from far positions (left) to near ones (right), in units of uniform attention (dotted). Local heads rise only at the right end. Weights are averaged over windows that widen with the distance, without position 0. The query is at position {n} for {MODEL}, {gpt2.shape[-1] - 1} for GPT-2 small, {real['Qwen'].n} for Qwen and SmolLM2, {real['MiniLM'].n} for MiniLM, of which the sources before n are drawn.",
+    f"The kernels of five first layers, a line per head: how much of the kernel lies within the last 1, 10, 100 tokens before the query. A local head has most of it within ten. Dotted: uniform attention. The query is at position {n} for {MODEL}, {gpt2.shape[-1] - 1} for GPT-2 small, {real['Qwen'].n} for Qwen and SmolLM2, and {real['MiniLM'].n} for MiniLM, an encoder, whose kernels go on behind the query; only the part before it is drawn.",
     ". ".join(f"{name}: {in_words(families)}" for name, (_, families) in layers.items()),
 )
 
 # %% tags=["hide-input", "nbval-check-output"]
 counts = pd.DataFrame({name: t["family"].value_counts() for name, (_, t) in layers.items()}).T
-counts = counts.reindex(columns=list(colours)).fillna(0).astype(int)
+counts = counts.reindex(columns=list(shades)).fillna(0).astype(int)
 least = int(table["effective tokens"].argmin())
 decays, even = (heads[table["family"] == name].tolist() for name in ("slowly decaying", "uniform"))
 most_uneven = cb.over(table["TV to uniform"], heads != least, np.max)
@@ -237,7 +234,7 @@ counts.rename_axis("first layer of").rename_axis(None, axis=1)
 
 # %% [markdown]
 r"""
-All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. {{?evenly}} Yet the model does look at the last few words, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} The first layer takes stock of the text, and the second looks at neighbours. (GPT-2 small does both in its first layer. We have not tested why training led to that difference.)
+All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. {{?evenly}} Yet the model does look at the last few words, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. (GPT-2 small does both in its first layer. We have not tested why training led to that difference.)
 
 <span id="turn-it"></span>Below you can read every kernel at any distance, for other query tokens and positions. Try head 5 in the middle of the context and then near its end.
 """
@@ -245,7 +242,7 @@ All three families occur, and each model mixes them in its own way. {{?three_fam
 # %% tags=["hide-input"]
 figure, ((axis,),) = cb.figures.panels(height=2.8, width=7.5)
 for h in heads:
-    axis.plot(*smooth(kernels[h]), lw=1.3, label=h, **cb.figures.head_style(h))
+    axis.plot(range(n, -1, -1), kernels[h], lw=1.1, label=h, **cb.figures.head_style(h))
 axis.axhline(1 / (n + 1), color=cb.figures.INK, lw=1, ls=":")
 axis.set(yscale="log", xlim=(n, 0), xlabel="tokens back, n − i", ylabel="weight in the kernel")
 axis.legend(fontsize=7, ncols=2, title="head", loc="upper left")
@@ -259,61 +256,19 @@ cv.Kernels(weights, n=n, picture=picture)
 
 # %% [markdown]
 r"""
-## How much does a kernel tell us?
+## Where, and what for?
 
-To see how well one knows a head by its kernel, we guess the rows of {{several}} held-out texts in four ways: uniform attention, the kernel alone, content alone, and both. The error of a guess is the share of the attention that it puts in the wrong place, the total variation distance of {eq}`eq-tv`.
-"""
+Heads {{top_1}} and {{top_2}} account for most of the variance across texts. {{?top_two}} They are as different as two heads can be:
 
-# %%
-several = texts[: max(100, int(1000 * 256 * 256 / (n * weights.d_model)))]  # fewer if rows are long
-true_rows = cx.attention_rows(weights, several, n)  # text head source
-by_content = cx.content_scores(weights, n, TOKEN)[:, several].exp().transpose(0, 1)
-guesses = {
-    "uniform attention": torch.ones_like(true_rows),
-    "kernel alone": kernels.expand_as(true_rows),
-    "content alone": by_content,
-    "kernel × content": kernels * by_content,
-}
-misplaced = {
-    name: cx.total_variation(true_rows, guess / guess.sum(-1, keepdim=True))
-    for name, guess in guesses.items()
-}  # each: text head
-
-# %% tags=["hide-input"]
-middle = {name: tv.median(0).values for name, tv in misplaced.items()}  # each: head
-figure, ((axis,),) = cb.figures.panels(height=2.7, width=7.5)
-for k, (name, tv) in enumerate(misplaced.items()):
-    fixed, color = heads + (k - 1.5) * 0.17, cb.figures.COLORS[k]
-    axis.vlines(fixed, *tv.quantile(torch.tensor([0.05, 0.95]), dim=0), color=color, lw=1.2)
-    axis.plot(fixed, middle[name], "os^D"[k], ms=5, color=color)
-    axis.text(0.5, 0.9 - 0.11 * k, name, color=color, transform=axis.transAxes)
-axis.set(
-    xlabel="head, and its variance share", ylabel="attention in the wrong place", ylim=(0, None)
-)
-axis.set_xticks(heads, [f"{h}\n{who[h]:.0%}" for h in heads])
-alone = misplaced["kernel alone"][:, head].numpy()
-low, high = cb.by_document(lambda drawn: np.median(alone[drawn]), study.texts[: len(alone)])
-cb.figures.picture(
-    figure,
-    "3.4",
-    f"The share of the attention that four guesses put in the wrong place, for each head: a mark is the median over {len(several)} held-out texts, a line holds nine texts in ten. Lower is better. For the kernel alone, head {head}: {middle['kernel alone'][head]:.2f} [{low:.2f}, {high:.2f}], 95% over documents.",
-    "Four marks a head. "
-    + "; ".join(f"{k}: {v[head]:.2f} in head {head}, over all heads {v.min():.2f} to {v.max():.2f}" for k, v in middle.items())
-    + ".",
-)  # fmt: skip
-
-# %% [markdown]
-r"""
-In the two heads that account for most of the variance across texts, the typical error is:
-
-| guess | head {{top_1}} | head {{top_2}} |
+| | head {{top_1}} | head {{top_2}} |
 | --- | --- | --- |
-| uniform attention | {{even_1}} | {{even_2}} |
-| the kernel alone | {{kernel_1}} | {{kernel_2}} |
-| content alone | {{content_1}} | {{content_2}} |
-| kernel times content | {{product_1}} | {{product_2}} |
+| effective tokens of its kernel, of {{sources}} | {{eff_1}} | {{eff_2}} |
+| words of high content | {{words_1}} | {{words_2}} |
+| attention in the wrong place, with the kernel alone | {{kernel_1}} | {{kernel_2}} |
+| with content alone | {{content_1}} | {{content_2}} |
+| with kernel times content | {{product_1}} | {{product_2}} |
 
-In these heads the kernel alone is better than uniform attention, and content alone is better still. {{?content_helps_more}} But only the product comes close. {{?words_decide}} In nineteen texts of twenty it puts at most {{worst}} of the attention in the wrong place, whichever the head. So the kernel says where a head *may* look, and the words say which of these positions it takes.
+Head {{top_1}} looks for the names of subjects, and mostly in the nearer half of the text. It needs both factors: each alone misses about half of its attention. {{?both_needed}} Head {{top_2}} looks everywhere for whatever is not English prose, such as words of other languages and marks of code. Its kernel is so nearly uniform that knowing it is hardly better than knowing nothing ({{even_2}} for uniform attention), so here the words decide alone. {{?words_alone}} In other words, one head collects what a text is about, and the other what language it is written in. {{?three_tastes}} That is a first hint of what the neurons behind them can respond to.
 
 ## What can go wrong
 
@@ -392,6 +347,27 @@ r"""
 
 ## Evidence
 
+**How good are the factors, head by head?** The share of the attention that each guess puts in the wrong place, on the median of {{several}} held-out texts.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Kernel alone, content alone, and both"}
+several = texts[: max(100, int(1000 * 256 * 256 / (n * weights.d_model)))]  # fewer if rows are long
+true_rows = cx.attention_rows(weights, several, n)  # text head source
+by_content = cx.content_scores(weights, n, TOKEN)[:, several].exp().transpose(0, 1)
+guesses = {
+    "uniform attention": torch.ones_like(true_rows),
+    "kernel alone": kernels.expand_as(true_rows),
+    "content alone": by_content,
+    "kernel × content": kernels * by_content,
+}
+middle = {
+    name: cx.total_variation(true_rows, guess / guess.sum(-1, keepdim=True)).median(0).values
+    for name, guess in guesses.items()
+}  # each: head
+pd.DataFrame({name: [f"{v:.0%}" for v in tv] for name, tv in middle.items()}).rename_axis("head")
+
+# %% [markdown]
+r"""
 **Which words does a head prefer?** The table has the ten tokens of highest content, in units of BOS, for the heads with more than {{= 1% =}} of the variance across texts and for the one with the least. A token marked ° occurs in none of the texts. *Rare to common* is the mean content of all tokens in the texts but the hundred commonest, divided by that of those hundred. Heads {{choosy}} are the ones that choose by word, and they are also the most influential: head 0 attends to the names of subjects, head 5 more gently to what opens a section or a list, and head 7 to what is not English prose, such as words of other languages and marks of code. {{?three_tastes}}
 """
 
@@ -411,6 +387,14 @@ def average(kind):
 
 rare_to_common = average(~common) / average(common)
 choosy = np.flatnonzero(rare_to_common > 2)
+
+
+def whole_words(c):
+    """The five words of highest content that texts have: letters, behind a space."""
+    spelled = cx.texts.decode_tokens(
+        weights, c.masked_fill(count == 0, 0).topk(50).indices.tolist()
+    )
+    return [w.strip() for w in map(str, spelled) if w.startswith(" ") and w.strip().isalpha()][:5]
 
 
 def shown(t, c):
@@ -660,30 +644,34 @@ cb.ledger(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 even_row, placed, chosen, product = (tv.numpy() for tv in middle.values())  # each: head
-guesses_of_two = {"even": even_row, "kernel": placed, "content": chosen, "product": product}
-top = sorted(who.nlargest(2).index)
+guesses_of_two = {"kernel": placed, "content": chosen, "product": product}
+one, two = sorted(who.nlargest(2).index)
 cb.facts(
     "kernels",
     model=MODEL.rpartition("/")[2],
     head=head,
-    all=cb.fact(len(heads), "words"),
     uniform=cb.fact(len(even), "words"),
     decaying=cb.fact(len(decays), "words"),
     evenly=decays == [least] and len(even) == len(heads) - 1 and most_uneven < 0.2,
-    top_1=top[0],
-    top_2=top[1],
+    top_1=one,
+    top_2=two,
+    top_two=who[[one, two]].sum() > cb.NEARLY_ALL,
     **{
         f"{guess}_{k}": cb.fact(tv[h], ".0%")
         for guess, tv in guesses_of_two.items()
-        for k, h in enumerate(top, start=1)
+        for k, h in enumerate((one, two), start=1)
     },
-    words_decide=head == top[0] and bool((placed[top] > 2 * product[top]).all()),
-    content_helps_more=bool(
-        (chosen[top] < placed[top]).all() and (placed[top] < even_row[top]).all()
-    ),
-    worst=cb.fact(
-        math.ceil(100 * misplaced["kernel × content"].quantile(0.95, dim=0).max()) / 100, ".0%"
-    ),  # "at most"
+    **{
+        f"{name}_{k}": text
+        for k, h in enumerate((one, two), start=1)
+        for name, text in (
+            ("eff", f"{table['effective tokens'][h]:.0f}"),
+            ("words", ", ".join(f"*{w}*" for w in whole_words(content[h]))),
+        )
+    },
+    both_needed=head == one == least and min(placed[one], chosen[one]) > 5 * product[one],
+    even_2=cb.fact(even_row[two], ".0%"),
+    words_alone=abs(placed[two] - even_row[two]) < 0.03 and chosen[two] < placed[two] / 2,
     several=len(several),
     n=n,
     sources=n + 1,
