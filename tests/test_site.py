@@ -152,3 +152,16 @@ def test_the_explorer_has_chapter_6s_table_of_labels(html, pages):
     rows = (html / "book" / table).resolve().read_text(encoding="utf-8").splitlines()
     assert rows[0].startswith("neuron,label,difference,auc,")
     assert len(rows) == 1 + 1024
+
+
+def test_a_chapter_links_the_first_use_of_a_term_to_the_glossary(html, pages):
+    entries = set(re.findall(r'id="(term-[^"]+)"', pages[html / "book" / "glossary.html"]))
+    linked = {
+        file.stem: re.findall(r'<a class="term[^>]*href="glossary.html#([^"]+)"', pages[file])
+        for file in pages
+        if re.match(r"(\d\d|[A-F])_", file.stem) and file.stem not in OLD
+    }
+    assert all(len(set(terms)) == len(terms) >= 3 for terms in linked.values())
+    used = {term for terms in linked.values() for term in terms}
+    assert used <= entries and entries - used <= {"term-mini", "term-value"}  # these are not linked
+    assert {"term-kernel", "term-content", "term-denominator"} <= set(linked["03_kernels"])

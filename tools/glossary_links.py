@@ -1,0 +1,63 @@
+"""The first use of a glossary term in a chapter links to its entry, so that a chapter's source, and
+its notebook in Colab, read without roles.
+"""
+
+from __future__ import annotations
+
+import re
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+CHAPTER = re.compile(r"book/(\d\d|[A-F])_")
+COMMON = {"value", "mini"}  # words that mostly mean something else, or that stand as code
+APART = (nodes.reference, nodes.literal, nodes.math, nodes.raw, nodes.title, nodes.table)
+
+
+def pattern(terms: list[str]) -> re.Pattern[str]:
+    """Return what finds any of the terms, the longest first; a plural s may follow."""
+    words = "|".join(re.escape(term) for term in sorted(terms, key=len, reverse=True))
+    return re.compile(rf"\b({words})(?=s?\b)", re.IGNORECASE)
+
+
+def first_uses(doctree: nodes.document, terms: list[str]) -> list[tuple[nodes.Text, re.Match[str]]]:
+    """Return the first match of each term in the paragraphs of a page, at most one in a text."""
+    find, left, found = pattern(terms), {term.lower() for term in terms}, []
+    for paragraph in doctree.findall(nodes.paragraph):
+        for text in list(paragraph.findall(nodes.Text)):
+            node = text.parent
+            while node is not None and not isinstance(node, APART):
+                node = node.parent
+            for match in find.finditer(text) if node is None else ():
+                if match[1].lower() in left:
+                    left.remove(match[1].lower())
+                    found.append((text, match))
+    return found
+
+
+def link(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Put a link around the first use of each term."""
+    if not CHAPTER.match(docname):
+        return
+    entries = {
+        name.lower(): (page, label)
+        for name, _, kind, page, label, _ in app.env.get_domain("std").get_objects()
+        if kind == "term" and name not in COMMON
+    }
+    uses: dict[nodes.Text, list[re.Match[str]]] = {}
+    for text, match in first_uses(doctree, list(entries)):
+        uses.setdefault(text, []).append(match)
+    for text, matches in uses.items():
+        parts, end = [], 0
+        for match in matches:
+            page, label = entries[match[1].lower()]
+            uri = f"{app.builder.get_relative_uri(docname, page)}#{label}"
+            parts.append(nodes.Text(text[end : match.start()]))
+            parts.append(nodes.reference("", match[0], refuri=uri, internal=True, classes=["term"]))
+            end = match.end()
+        text.parent.replace(text, [*parts, nodes.Text(text[end:])])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("doctree-resolved", link)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
