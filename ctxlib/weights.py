@@ -115,8 +115,6 @@ class LayerWeights:
         >>> second.layer, second.n_heads
         (1, 8)
         """
-        if isinstance(model, Encoder):
-            return cls.of_encoder(model, layer)
         cfg = model.cfg
         if not has_positions(model):
             kind = cfg.positional_embedding_type.replace("standard", "computed")
@@ -126,6 +124,8 @@ class LayerWeights:
                 "scores additively (chapter 13, What if positions are elsewhere?), and chapters 15 "
                 "and 14 go on with the model itself"
             )
+        if isinstance(model, Encoder):
+            return cls.of_encoder(model, layer)
         check_layer(model, layer)
         tensors = {"W_E": model.W_E, "W_pos": model.W_pos}
         for name in OF_A_LAYER:
@@ -576,7 +576,7 @@ def has_positions(model: Any) -> bool:
     True
     """
     standard = model.cfg.positional_embedding_type == "standard"
-    return isinstance(model, Encoder) or (standard and getattr(model, "W_pos", None) is not None)
+    return standard and (isinstance(model, Encoder) or getattr(model, "W_pos", None) is not None)
 
 
 def check_layer(model: Any, layer: int) -> None:

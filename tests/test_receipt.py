@@ -193,6 +193,19 @@ def test_an_encoder_in_memory_may_have_a_head(toy_tokenizer):
     assert model.receipt.positions.endswith("32 of them")
 
 
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("ModernBERT", "rotary, theta 160000.0, a window of 64 tokens in some layers"),
+        ("Gemma 2", "rotary, theta 10000.0, a window of 8 tokens in some layers"),
+        ("Gemma 3", "rotary, theta 10000.0, a window of 8 tokens"),
+        ("Llama", "rotary, theta 10000.0"),
+    ],
+)
+def test_a_receipt_says_the_first_layers_positions(of_kind, kind, says):
+    assert of_kind(kind).model.receipt.positions == says
+
+
 def test_a_session_in_double_precision_loads_a_model_in_single(tiny_folder):
     torch.set_default_dtype(torch.float64)
     try:
