@@ -191,6 +191,7 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
         ("OPT", "opt", OPT | {"enable_bias": False}),  # as in Galactica
         ("Cohere 2", "cohere", SHARED | {"use_qk_norm": True}),
         ("StableLM", "stablelm", SHARED | WIDER | {"qk_layernorm": True}),
+        ("BERT", "bert", {"pad_token_id": None}),
         ("ModernBERT", "modernbert", LOCAL_WITH_BIASES),
     ],
 )

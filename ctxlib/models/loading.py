@@ -33,7 +33,7 @@ from ctxlib.models.receipt import (
     positions_of,
     vocabulary_of,
 )
-from ctxlib.texts.vocabulary import begin_token, reads_as
+from ctxlib.texts.vocabulary import begin_token, check_ids_apart, reads_as
 
 WITHIN_NATS = 1e-2  # folding changes log probabilities by its rounding only
 
@@ -178,9 +178,11 @@ def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
     if begin not in (None, tokenizer.bos_token_id):
         tokenizer.bos_token = tokenizer.convert_ids_to_tokens(begin)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
+    spare = deepcopy(tokenizer)
+    spare.bos_token = None  # with one, TransformerLens would read it again from where it was saved
     try:
         model = TransformerBridge.boot_transformers(
-            source, hf_model=hf_model, tokenizer=deepcopy(tokenizer), device=place
+            source, hf_model=hf_model, tokenizer=spare, device=place
         )
         set_eps(model)
         fold(model)
@@ -224,6 +226,7 @@ def in_memory(hf_model: Any, tokenizer: Any, layers: int | None) -> Read:
         )
     if layers is not None:
         raise ValueError("layers is for files: a model in memory is taken whole")
+    check_ids_apart(tokenizer)
     source = hf_model.config.name_or_path or "a model in memory"
     encoder = is_encoder(hf_model.config, source)
     copied = deepcopy(hf_model.base_model if encoder else hf_model).float()
@@ -354,9 +357,10 @@ def tokenizer_in(words: str) -> Any:
     """Return the tokenizer that lies in a folder or under a hub's name, as its tokenizer.json has
     it: a class of transformers may build another one of the same words.
 
-    Raises ValueError if there is none that gives the tokens of the file.
+    Raises ValueError if there is none that gives the tokens of the file, each its own id.
     """
     tokenizer = transformers.AutoTokenizer.from_pretrained(words, trust_remote_code=False)
+    check_ids_apart(tokenizer)
     file = next((f for f in files_of(words) if f.name == "tokenizer.json"), None)
     if file is None or reads_as(tokenizer, file):
         return tokenizer

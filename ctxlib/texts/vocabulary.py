@@ -185,6 +185,16 @@ def text_tokens(tokenizer: Any, source: str) -> list[int]:
     return tokenizer.encode(source, verbose=False, **options)
 
 
+def check_ids_apart(tokenizer: Any) -> None:
+    """Raise ValueError if two words have the same id: a copy of the tokenizer would lose one."""
+    words: dict[int, str] = {}
+    for word, number in tokenizer.get_vocab().items():
+        if number in words:
+            both = f"{words[number]!r} and {word!r}"
+            raise ValueError(f"two words of the tokenizer, {both}, have the same id, {number}")
+        words[number] = word
+
+
 def reads_as(tokenizer: Any, file: Path) -> bool:
     """Return whether a tokenizer gives the tokens that its own tokenizer.json gives."""
     own = Tokenizer.from_file(str(file))
