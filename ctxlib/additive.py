@@ -40,7 +40,7 @@ from ctxlib.adapter import (
     residual_multiplier,
     upstream_layers,
 )
-from ctxlib.checks import as_index, crop
+from ctxlib.checks import as_index, check_kind, crop
 from ctxlib.decompose import Decomposition, Entries, Readout, Texts
 from ctxlib.exact import ExactLayer, Residual, Values, Z
 from ctxlib.models.loading import Encoder
@@ -458,7 +458,8 @@ def anova(approx: AdditiveDecomposition) -> pd.DataFrame:
     >>> list(table), table["kept"].round(2).unique()  # learned positions: nothing turns
     (['where', 'what', 'interaction', 'kept'], array([1.]))
     """
-    exact, (share, E) = approx.exact, approx.occurring
+    share, E = check_kind(approx, "an AdditiveDecomposition").occurring
+    exact = approx.exact
     offset = exact.position_offset
     scale = stream_scale(E, offset, exact.readout.eps)  # token source
     rows = []

@@ -456,7 +456,7 @@ def device_for(device: str | torch.device | None = None) -> torch.device:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         return torch.empty(0, device=device).device  # with its number, "cuda:0"
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         raise ValueError(
             f"no device {str(device)!r} here; give 'cpu', 'cuda', 'cuda:1' or 'mps', whichever "
             "is there, or leave device out to take a GPU where there is one"
