@@ -46,7 +46,9 @@ def number(given: str) -> float:
 
 def arguments() -> argparse.ArgumentParser:
     """Return the command's arguments."""
-    parser = argparse.ArgumentParser("ctxlib", description=str(__doc__).split("\n")[0])
+    layer = "It reads a model's first layer: only there is the stream a token and its position."
+    about = str(__doc__).split("\n")[0]
+    parser = argparse.ArgumentParser("ctxlib", description=about, epilog=layer)
     add = parser.add_argument
     add("model", help="mini, a folder, a GGUF file, a hub name, a stored layer")
     add("--texts", metavar="FOLDER", help="your own .txt files; each subfolder is a label")

@@ -40,14 +40,15 @@ from ctxlib.adapter import (
     residual_multiplier,
     upstream_layers,
 )
-from ctxlib.checks import as_index, crop
+from ctxlib.checks import as_index, check_kind, crop
 from ctxlib.decompose import Decomposition, Entries, Readout, Texts
 from ctxlib.exact import ExactLayer, Residual, Values, Z
+from ctxlib.models.loading import Encoder
 from ctxlib.query import FixedQuery
 from ctxlib.texts.batching import check_texts, prepare
 from ctxlib.texts.text import AnyText, Reader, token_ids
 from ctxlib.texts.vocabulary import token_id, untrained_tokens
-from ctxlib.weights import AGREES, check_layer, layer_norm
+from ctxlib.weights import AGREES, center, check_layer, fold, has_positions, layer_norm
 
 VOCAB_AT_A_TIME = 4096
 UNDER_CAP = 1 - 1e-6  # of a cap's size: what float32 can undo
@@ -62,8 +63,8 @@ READ_BY_KEYS, NORMALIZED_KEYS, QUERY, SCORES, PATTERN, Z_HOOK = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactFromModel(ExactLayer):
-    """The first layer of any decoder with `token` at position n, read off the model's hooks.
-    `fit_additive` makes it.
+    """The first layer of any decoder with `token` at position n, read off the model's hooks, or of
+    an encoder with rotary positions. `fit_additive` makes it.
 
     `E` is the residual stream of each token at the beginning of a text, `position_offset` what
     position i adds to it (zero, unless positions are learned and added), both centred if the model
@@ -117,7 +118,7 @@ class ExactFromModel(ExactLayer):
         >>> torch.allclose(resid, weights.normalized_resid(x), atol=1e-3)
         True
         """
-        x = crop(x, self.n + 1, len(self.E), self.n, self.token)
+        x = crop(x, len(self.position_offset), len(self.E), self.n, self.token)
         if self.resid_by_token is not None:
             return self.resid_by_token[x]
         offset = self.position_offset[self.n] if at_n else self.position_offset
@@ -132,7 +133,9 @@ class ExactFromModel(ExactLayer):
         True
         """
         if self.normalized_keys is not None:
-            resid = self.normalized_keys[crop(x, self.n + 1, len(self.E), self.n, self.token)]
+            resid = self.normalized_keys[
+                crop(x, len(self.position_offset), len(self.E), self.n, self.token)
+            ]
         by_source = "... source d, head source d -> ... head source"
         return self.capped(einsum(resid, self.qk_direction, by_source) + self.qk_offset)
 
@@ -272,35 +275,47 @@ def fit_additive(
 
     n defaults to the middle of the shortest text. The result is compared with what the model
     computes on one of the texts. Raises ValueError for fewer than two texts, for texts of fewer
-    than n tokens, for an n below 2 or beyond the model's context, for a `token` that is not exactly
-    one, for a model whose scores, before a cap, are not linear in what keys read or in its keys or
-    that scales its heads' outputs, and for one with a single layer of parallel attention and MLP.
+    than n tokens (in an encoder 2n), for an n below 2 or beyond the model's context, for a `token`
+    that is not exactly one, for a model whose scores, before a cap, are not linear in what keys
+    read or in its keys or that scales its heads' outputs, and for one with a single layer of
+    parallel attention and MLP.
 
     >>> fixed = cx.fit_additive(model, passages, n=100, token=" of")
     >>> fixed.decomposition.kernels.shape
     torch.Size([8, 101])
     """
-    check_layer(model, 0)
+    both_sides = isinstance(model, Encoder) and not has_positions(model)
+    if not both_sides:
+        check_layer(model, 0)
     check_texts(texts)
     if len(texts) < 2:
         raise ValueError(f"{len(texts)} texts: give two at least, one to measure, one to check")
+    reader = Reader.of(model)
+    n = min(len(token_ids(text, reader)) for text in texts) // 2 if n is None else n
+    n = as_index("position", n)
+    if not 2 <= n < reader.n_ctx:
+        raise ValueError(f"position {n}: choose 2 to {reader.n_ctx - 1}")
+    number = token_id(token, reader.tokenizer, reader.d_vocab)
+    length = min(2 * n, reader.n_ctx) if both_sides else n + 1
+    stack = prepare(reader, texts, n, number, length)
+    exact = (read_encoder if both_sides else read_decoder)(model, stack[:1].clone(), n)
+    others = torch.cat([stack[:, 1:n], stack[:, n + 1 :]], dim=1)
+    counts = torch.bincount(others.flatten(), minlength=len(exact.E)).to(exact.E.dtype)
+    approx = AdditiveDecomposition(n, number, exact, counts / counts.sum())
+    fixed = FixedQuery(approx, exact, reader)
+    check(fixed, exact, model, stack[-1:])
+    return fixed
+
+
+def read_decoder(model: Any, one: Int[Tensor, "1 source"], n: int) -> ExactFromModel:
+    """Read the first layer off a decoder's hooks, with the query at n, the end of a text."""
     reads = 0 if upstream_layers(model, 0) else 1
     if reads >= model.cfg.n_layers:
         raise ValueError(
             "attention and MLP of this model's only layer are parallel: no neuron reads what its "
             "heads write"
         )
-    reader = Reader.of(model)
-    n = min(len(token_ids(text, reader)) for text in texts) // 2 if n is None else n
-    n = as_index("position", n)
-    if not 2 <= n < model.cfg.n_ctx:
-        raise ValueError(f"position {n}: choose 2 to {model.cfg.n_ctx - 1}")
-    number = token_id(token, reader.tokenizer, reader.d_vocab)
-    stack = prepare(reader, texts, n, number)
-    one = stack[:1].clone()
     E, offset = embed(model, one)
-    counts = torch.bincount(stack[:, 1:n].flatten(), minlength=len(E)).to(E.dtype)
-
     attn = model.blocks[0].attn
     W_O, W_V = centered(model, attn.W_O.detach().cpu()), attn.W_V.detach().cpu()
     W_O = residual_multiplier(model) * W_O
@@ -324,9 +339,9 @@ def fit_additive(
     stream, norms = centered(model, own[name])[0], has_norm(model, reads, "ln1", "ln2")
     readout = Readout(W_O, inputs, model.cfg.eps, act_fn(model), stream, None, norms, gain)
     rest = stream - readout.outputs(own[Z_HOOK])[0].sum(0)
-    exact = ExactFromModel(
+    return ExactFromModel(
         n=n,
-        token=number,
+        token=int(one[0, n]),
         positions=model.cfg.positional_embedding_type,
         E=E,
         position_offset=offset,
@@ -338,13 +353,61 @@ def fit_additive(
         b_V=repeat(b_V, "kv d_head -> (kv shared) d_head", shared=shared),
         readout=replace(readout, rest=rest),
         reads=reads,
-        tokenizer=reader.tokenizer,
+        tokenizer=model.tokenizer,
         cap=cap,
     )
-    approx = AdditiveDecomposition(n, number, exact, counts / counts.sum())
-    fixed = FixedQuery(approx, exact, reader)
-    check(fixed, exact, model, stack[-1:])
-    return fixed
+
+
+def read_encoder(encoder: Encoder, one: Int[Tensor, "1 source"], n: int) -> ExactFromModel:
+    """Read the first layer off an encoder with rotary positions (ModernBERT), with the query at n.
+
+    Its heads read the embeddings behind their norm. A query and its keys are turned by their
+    positions; we turn the query back by each source's.
+    """
+    bert, heads, token = encoder.original_model, encoder.cfg.n_heads, int(one[0, n])
+    block, places = bert.layers[0], torch.arange(one.shape[1])
+    with torch.no_grad():
+        E = bert.embeddings(torch.arange(encoder.cfg.d_vocab, device=bert.device)).cpu()
+        cos, sin = (t[0] for t in bert.rotary_emb(E, places[None], block.attention_type))
+    by_head = "... (qkv head d_head) -> qkv head ... d_head"
+    (W_Q, W_K, W_V), (b_Q, b_K, b_V) = (
+        rearrange(t, by_head, qkv=3, head=heads) for t in affine(block.attn.Wqkv)
+    )
+    q = turned(E[token] @ W_Q + b_Q, cos[n], sin[n])[:, None] / W_Q.shape[-1] ** 0.5
+    back = turned(q, cos, -sin)  # head source d_head
+    qk_offset = (back @ b_K[..., None])[..., 0]
+    if block.attn.sliding_window:
+        outside = (places - n).abs() >= block.attn.sliding_window
+        qk_offset = qk_offset.masked_fill(outside, 2 * MASKED)
+    W_O, b_O = affine(block.attn.Wo)
+    gate_up = fold(*affine(block.mlp_norm), *affine(block.mlp.Wi))
+    gate, up = zip(*(t.chunk(2, -1) for t in gate_up), strict=True)
+    W_O, rest = center(W_O.unflatten(0, (heads, -1))), center(E[token] + b_O)
+    inputs, act = {"gate": gate, "up": up}, bert.config.hidden_activation
+    readout = Readout(W_O, inputs, block.mlp_norm.eps, act, rest)
+    return ExactFromModel(
+        n=n, token=token, positions="rotary", E=center(E),
+        position_offset=torch.zeros(len(places), E.shape[1]),
+        qk_direction=back @ W_K.mT, qk_offset=qk_offset,
+        resid_by_token=E, normalized_keys=None, W_V=W_V, b_V=b_V,
+        readout=readout, reads=0, tokenizer=encoder.tokenizer,
+    )  # fmt: skip
+
+
+def affine(module: Any) -> tuple[Tensor, Tensor]:
+    """Return the weights of a linear map or of a norm, input first, and its biases."""
+    W = module.weight.detach().cpu().t()
+    return W, torch.zeros(W.shape[-1]) if module.bias is None else module.bias.detach().cpu()
+
+
+def turned(
+    v: Float[Tensor, "*any d_head"],
+    cos: Float[Tensor, "*any d_head"],
+    sin: Float[Tensor, "*any d_head"],
+) -> Float[Tensor, "*any d_head"]:
+    """Turn a query or a key as rotary positions do."""
+    first, second = v.chunk(2, -1)
+    return v * cos + torch.cat([-second, first], -1) * sin
 
 
 def check(
@@ -359,14 +422,18 @@ def check(
     outputs = fixed.head_outputs(stack)
     stream = fixed.resid_mid(stack, outputs)
     pre = stream / readout.scale(stream) @ readout.W_in + readout.b_in
-    name, post = f"blocks.{reads}.mlp.hook_pre", f"blocks.{reads}.mlp.hook_post"
-    own = at_last_token(model, stack, [PATTERN, Z_HOOK, name, post], reads + 1)
+    if isinstance(model, Encoder):
+        own = at_query(model, stack, fixed.n)
+    else:
+        mlp = (f"blocks.{reads}.mlp.hook_{name}" for name in ("pre", "post"))
+        own = [*at_last_token(model, stack, [PATTERN, Z_HOOK, *mlp], reads + 1).values()]
+    rows, z, into, out = own
     *_, active = fixed.mlp(stack).values()
     for fault, ours, theirs in (
-        ("has scores that are not linear in what its keys read", exact.rows(stack), own[PATTERN]),
-        ("has heads that write something else than z W_O", outputs, readout.outputs(own[Z_HOOK])),
-        ("has an MLP that reads something else than the sum of what was written", pre, own[name]),
-        ("has an activation function that its configuration does not determine", active, own[post]),
+        ("has scores that are not linear in what its keys read", exact.rows(stack), rows),
+        ("has heads that write something else than z W_O", outputs, readout.outputs(z)),
+        ("has an MLP that reads something else than the sum of what was written", pre, into),
+        ("has an activation function that its configuration does not determine", active, out),
     ):
         # twice: scores are put together from derivatives, and a softmax follows
         if not (ours - theirs).abs().max() <= 2 * AGREES * theirs.abs().max():
@@ -391,7 +458,8 @@ def anova(approx: AdditiveDecomposition) -> pd.DataFrame:
     >>> list(table), table["kept"].round(2).unique()  # learned positions: nothing turns
     (['where', 'what', 'interaction', 'kept'], array([1.]))
     """
-    exact, (share, E) = approx.exact, approx.occurring
+    share, E = check_kind(approx, "an AdditiveDecomposition").occurring
+    exact = approx.exact
     offset = exact.position_offset
     scale = stream_scale(E, offset, exact.readout.eps)  # token source
     rows = []
@@ -428,6 +496,25 @@ def at_last_token(
     _, cache = model.run_with_cache(x, names_filter=[*names], stop_at_layer=layers)
     # a pattern is `text head dest source`, anything else `text pos ...`
     return {k: (cache[k][..., -1, :] if k == PATTERN else cache[k][:, -1]).cpu() for k in names}
+
+
+def at_query(encoder: Encoder, x: Int[Tensor, "text source"], n: int) -> list[Tensor]:
+    """Return an encoder's rows at n, z of its heads, what its MLP's activation function is applied
+    to, and what goes into the way out of the MLP.
+    """
+    bert, held = encoder.original_model, list[Any]()
+    block = bert.layers[0]
+    parts = (block.attn.Wo, block.attn, block.mlp.Wi, block.mlp.Wo)  # in the order they run
+    hooks = [
+        p.register_forward_hook(lambda _, given, out: held.append((*given, out))) for p in parts
+    ]
+    with torch.no_grad():
+        bert(x)
+    for hook in hooks:
+        hook.remove()
+    (z, _), (_, (_, pattern)), (_, gate_up), (active, _) = held
+    z, gate = z[:, n].unflatten(-1, (encoder.cfg.n_heads, -1)), gate_up[:, n].chunk(2, -1)[0]
+    return [t.cpu() for t in (pattern[:, :, n], z, gate, active[:, n])]
 
 
 def last_scores(

@@ -23,6 +23,12 @@ KINDS = {
     "weights": ("from_state_dict", "cx.LayerWeights.of(model) reads them"),
     "a tensor": ("new_zeros", "torch.as_tensor makes one of an array or a list"),
     "a number": ("__float__", "give one"),
+    "a string": ("casefold", "give one"),
+    "a list": ("__len__", "put it in brackets"),
+    "a reader": ("tokenizer", "give a model, weights, a fixed query or a cx.texts.Reader"),
+    "a tokenizer": ("get_vocab", "model.tokenizer is one"),
+    "a state dict": ("items", "safetensors.torch.load_file reads one"),
+    "an AdditiveDecomposition": ("frequency", "cx.fit_additive(model, texts).decomposition is one"),
 }
 
 
@@ -38,7 +44,8 @@ def check_kind(given: Any, kind: str) -> Any:
     TypeError: LayerWeights where a fixed query is wanted: make one with cx.fix_query(model)
     """
     mark, remedy = KINDS[kind]
-    if isinstance(given, type) or not hasattr(given, mark):
+    several = kind == "a number" and getattr(given, "ndim", 0) > 0
+    if several or isinstance(given, type) or not hasattr(given, mark):
         raise TypeError(f"{type(given).__name__} where {kind} is wanted: {remedy}")
     return given
 
@@ -103,6 +110,7 @@ def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int
 
 def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> Int[Tensor, "*any"]:
     """Return the tokens, or raise ValueError for ids outside a vocabulary of this size."""
+    check_kind(tokens, "a tensor")
     for extreme in (tokens.min(), tokens.max()) if tokens.numel() else ():
         check_index("token id", int(extreme), d_vocab)
     return tokens

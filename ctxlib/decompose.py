@@ -57,7 +57,7 @@ def content_component(
     >>> torch.allclose(E_K, x @ weights.W_K, atol=1e-3)
     True
     """
-    W_pos_n, W_E = weights.position(n), weights.embeddings()
+    W_pos_n, W_E = check_kind(weights, "weights").position(n), weights.embeddings()
     chosen = W_E if tokens is None else W_E[check_ids(tokens, len(W_E)).to(W_E.device)]
     # LayerNorm's scale is applied after the product: no second copy of the vocabulary is made
     product = (chosen @ M).add_(W_pos_n[None] @ M)
@@ -94,7 +94,7 @@ def positional_shift(
     >>> cx.decompose.positional_shift(weights, n=99).shape
     torch.Size([100, 256])
     """
-    W_pos_n, count = weights.position(n), weights.n_sources(n, length)
+    W_pos_n, count = check_kind(weights, "weights").position(n), weights.n_sources(n, length)
     return (weights.W_pos[:count] - W_pos_n) / shared_scale(weights, C)[:count, None]
 
 
@@ -112,8 +112,8 @@ def content_scale(
     >>> torch.allclose(scale, own[:, 0], atol=1e-3)
     True
     """
+    W_E = check_kind(weights, "weights").embeddings()
     W_pos_n = weights.W_pos[n] if isinstance(n, Tensor) else weights.position(n)
-    W_E = weights.embeddings()
     W_E = W_E if tokens is None else W_E[tokens.to(W_E.device)]
     # |a + b|^2 = |a|^2 + 2 a.b + |b|^2: the sum itself is not formed
     both = (W_pos_n[..., None, :] @ W_E.mT)[..., 0, :]
@@ -132,7 +132,7 @@ def shared_scale(weights: LayerWeights, C: float | None = None) -> Float[Tensor,
     >>> 0.5 < (exact / cx.decompose.shared_scale(weights)).median() < 2
     tensor(True)
     """
-    C = weights.typical_norm(C)
+    C = check_kind(weights, "weights").typical_norm(C)
     return ((weights.W_pos.square().sum(-1) + C**2) / weights.d_model).sqrt()
 
 
@@ -146,7 +146,7 @@ def content_keys(
     >>> cx.decompose.content_keys(weights, n=99, tokens=tokens[:100]).shape
     torch.Size([8, 100, 32])
     """
-    return content_component(weights, weights.W_K, n, tokens)
+    return content_component(weights, check_kind(weights, "weights").W_K, n, tokens)
 
 
 def positional_keys(
@@ -159,7 +159,7 @@ def positional_keys(
     >>> P.shape, P[:, 99].abs().max().item()
     (torch.Size([8, 100, 32]), 0.0)
     """
-    return positional_component(weights, weights.W_K, n, C)
+    return positional_component(weights, check_kind(weights, "weights").W_K, n, C)
 
 
 # ---------------------------------------------------------------- the query, and what it looks for
@@ -172,7 +172,10 @@ def queries_of(weights: LayerWeights, x: Float[Tensor, "*any d_model"]) -> Queri
     >>> torch.allclose(q, weights.queries(tokens)[:, 99], atol=1e-4)
     True
     """
-    q = einsum(x, weights.W_Q, "... d_model, head d_model d_head -> ... head d_head")
+    check_kind(x, "a tensor")
+    q = einsum(
+        x, check_kind(weights, "weights").W_Q, "... d_model, head d_model d_head -> ... head d_head"
+    )
     return q + weights.b_Q
 
 
@@ -188,7 +191,7 @@ def fixed_query(
     >>> cx.decompose.fixed_query(weights, n=256, token=" of").shape
     torch.Size([8, 32])
     """
-    W_pos_n = weights.position(n)
+    W_pos_n = check_kind(weights, "weights").position(n)
     if token is None:
         return queries_of(weights, W_pos_n / shared_scale(weights, C)[n])
     W_E_t = weights.embeddings()[weights.token_id(token)]
@@ -204,7 +207,9 @@ def qk_direction(weights: LayerWeights, q: Queries) -> Directions:
     >>> torch.allclose(rows, cx.attention_rows(weights, tokens, n=99), atol=1e-4)
     True
     """
-    direction = einsum(q, weights.W_K, "... head d_head, head d_model d_head -> ... head d_model")
+    check_kind(q, "a tensor")
+    W_K = check_kind(weights, "weights").W_K
+    direction = einsum(q, W_K, "... head d_head, head d_model d_head -> ... head d_model")
     return direction / weights.attn_scale
 
 
@@ -218,7 +223,8 @@ def qk_direction_at(
     >>> torch.allclose(direction, same, atol=1e-4)
     True
     """
-    x = weights.embeddings()[x_n] + weights.W_pos[n]
+    W_E = check_kind(weights, "weights").embeddings()
+    x = W_E[check_ids(x_n, len(W_E))] + weights.W_pos[n]
     return qk_direction(weights, queries_of(weights, layer_norm(x, weights.eps)))
 
 
@@ -280,7 +286,7 @@ def exact_scores(weights: LayerWeights, tokens: Texts, n: int) -> Entries:
     >>> torch.allclose(scores.softmax(-1), cx.attention_rows(weights, tokens, n=99))
     True
     """
-    x = weights.normalized_resid(tokens, n)
+    x = check_kind(weights, "weights").normalized_resid(tokens, n)
     q = queries_of(weights, x[..., n, :])
     from_bias = (q * weights.b_K).sum(-1, keepdim=True) / weights.attn_scale
     return qk_direction(weights, q) @ x.mT + from_bias + weights.position_bias(n, x.shape[-2])
@@ -295,7 +301,7 @@ def approx_scores(weights: LayerWeights, tokens: Texts, n: int, C: float | None 
     >>> 0.9 < torch.corrcoef(torch.stack([exact[4], approx[4]]))[0, 1] <= 1
     tensor(True)
     """
-    x = weights.sources(tokens, n)
+    x = check_kind(weights, "weights").sources(tokens, n)
     position, content = score_parts(weights, x, n, positional_shift(weights, n, C, x.shape[-1]))
     return content + position
 
@@ -350,7 +356,7 @@ def total_variation(
     >>> cx.total_variation(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))
     tensor(0.5000)
     """
-    return (a - b).abs().sum(-1) / 2
+    return (check_kind(a, "a tensor") - check_kind(b, "a tensor")).abs().sum(-1) / 2
 
 
 # ---------------------------------------------------------------- from the heads to the neurons
@@ -557,7 +563,7 @@ class LayerNormDecomposition(Decomposition):
         Raises ValueError if n is not a position of the model, if `token` is not exactly one token,
         and if C is not positive.
         """
-        weights.position(n)
+        check_kind(weights, "weights").position(n)
         number = None if token is None else weights.token_id(token)
         return cls(weights, as_index("position", n), number, weights.typical_norm(C))
 
@@ -666,7 +672,11 @@ def attention_pattern(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Pat
     >>> torch.allclose(pattern[:, 99, :100], rows, atol=1e-4)
     True
     """
-    scores = weights.queries(tokens) @ weights.keys(tokens).mT / weights.attn_scale
+    scores = (
+        check_kind(weights, "weights").queries(tokens)
+        @ weights.keys(tokens).mT
+        / weights.attn_scale
+    )
     bias = weights.position_bias(slice(len(tokens)), len(tokens))
     return attended(weights, scores + bias)  # head dest source
 
@@ -681,7 +691,9 @@ def approx_pattern(
     >>> cx.total_variation(exact, approx).mean(-1).median() < 0.2  # of a distance of at most 1
     tensor(True)
     """
-    content, position = split_scores(weights, tokens, weights.queries(tokens), C)
+    content, position = split_scores(
+        weights, tokens, check_kind(weights, "weights").queries(tokens), C
+    )
     return attended(weights, content + position)
 
 
@@ -705,7 +717,7 @@ def split_scores(
     >>> torch.allclose(rows, cx.decompose.approx_pattern(weights, tokens), atol=1e-4)
     True
     """
-    tokens = weights.sources(tokens)
+    tokens = check_kind(weights, "weights").sources(tokens)
     W_E, W_pos = weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
     q_E, q_pos = (q @ (x @ weights.W_K).mT for x in (W_E, W_pos))  # head dest source
     q_pos_n = q_pos.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K

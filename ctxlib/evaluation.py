@@ -130,7 +130,7 @@ def r_and_fvu(
     >>> cx.evaluation.r_and_fvu(truth, truth, domains).round(2).tolist()
     [1.0, 1.0, 0.0]
     """
-    if len(domains) != len(check_kind(truth, "a tensor")):
+    if len(check_kind(domains, "a list")) != len(check_kind(truth, "a tensor")):
         raise ValueError(f"{len(domains)} domains for {len(truth)} texts: give one for each")
     names = np.array(domains)
     same = torch.from_numpy(names[:, None] == names).to(truth)
@@ -238,7 +238,7 @@ def approx_summary(
     True
     """
     check_kind(circuit, "a ContextualCircuit")
-    if unknown := set(made) - APPROXIMATIONS.keys():
+    if unknown := {*check_kind(made, "a list")} - APPROXIMATIONS.keys():
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
     fixed, approx, heads = circuit.fixed, circuit.fixed.decomposition, list(circuit.heads)
     exact, x = fixed.require_exact(), approx.sources(tokens)

@@ -10,6 +10,7 @@ from ctxlib.additive import fit_additive
 from ctxlib.checks import check_kind
 from ctxlib.decompose import LayerNormDecomposition
 from ctxlib.exact import ExactFromWeights
+from ctxlib.models.loading import Encoder
 from ctxlib.query import FixedQuery
 from ctxlib.store import load_layer
 from ctxlib.texts.batching import check_texts
@@ -61,18 +62,20 @@ def fix_query(
             )
         reader = Reader.of(of)
         texts = collection(reader, TEXTS) if texts is None else texts
-        if n is None:
-            check_texts(texts)
-            n = min([FAR, reader.n_ctx - 1, *(len(token_ids(text, reader)) - 1 for text in texts)])
+        n = position(texts, reader, FAR, isinstance(of, Encoder)) if n is None else n
         return fit_additive(of, texts, n, token)
     weights = of if isinstance(of, LayerWeights) else LayerWeights.of(of)
-    if n is None:
-        n = weights.n_ctx // 2
-        if texts is not None:
-            check_texts(texts)
-            shortest = min([weights.n_ctx, *(len(token_ids(text, weights)) for text in texts)])
-            n = min(n, shortest // 2 if weights.both_sides else shortest - 1)
     d_vocab = 0 if weights.W_E is None else weights.d_vocab
     reader = Reader(weights.tokenizer, weights.n_ctx, d_vocab)
+    if n is None:
+        known = () if texts is None else texts
+        n = position(known, reader, weights.n_ctx // 2, weights.both_sides)
     approx = LayerNormDecomposition.of(weights, n, token, C)
     return FixedQuery(approx, ExactFromWeights(weights, approx.n), reader)
+
+
+def position(texts: Sequence[AnyText], reader: Reader, most: int, both_sides: bool) -> int:
+    """Return the end of the shortest text, in an encoder its middle; at most `most`."""
+    check_texts(texts)
+    shortest = min([reader.n_ctx, *(len(token_ids(text, reader)) for text in texts)])
+    return min(most, shortest // 2 if both_sides else shortest - 1)

@@ -183,7 +183,7 @@ def label_scores(
     """
     y = np.asarray(check_kind(values, "a tensor").cpu().double())
     neurons = as_indices("neuron", neurons)
-    if y.shape != (len(labels), len(neurons)):
+    if y.shape != (len(check_kind(labels, "a list")), len(neurons)):
         raise ValueError(f"{len(labels)} labels and {len(neurons)} neurons for values {y.shape}")
     if not np.isfinite(y).all():
         raise ValueError("values that are not finite: leave out the texts that they are of")

@@ -95,7 +95,7 @@ class FixedQuery:
     @property
     def mlp_layer(self) -> int:
         """The layer whose MLP the neurons belong to, the first that reads these heads' outputs: 0,
-        or 1 where attention and MLP of a layer are parallel (NeoX, GPT-J, Phi, Falcon).
+        or 1 where attention and MLP of a layer are parallel (NeoX, GPT-J, Phi, Falcon, Cohere).
 
         >>> cx.fix_query(weights).mlp_layer
         0

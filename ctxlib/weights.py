@@ -44,7 +44,7 @@ def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Te
     >>> cx.weights.layer_norm_scale(torch.tensor([3.0, -4.0, 1.0, 0.0]), eps=0.0).round(decimals=2)
     tensor([2.5500])
     """
-    return (v.square().mean(-1, keepdim=True) + eps).sqrt()
+    return (check_kind(v, "a tensor").square().mean(-1, keepdim=True) + eps).sqrt()
 
 
 class NoPositionEmbeddings(ValueError):
@@ -115,9 +115,7 @@ class LayerWeights:
         >>> second.layer, second.n_heads
         (1, 8)
         """
-        if isinstance(model, Encoder):
-            return cls.of_encoder(model, layer)
-        cfg = model.cfg
+        cfg = check_kind(model, "a model").cfg
         if not has_positions(model):
             kind = cfg.positional_embedding_type.replace("standard", "computed")
             raise NoPositionEmbeddings(
@@ -126,6 +124,8 @@ class LayerWeights:
                 "scores additively (chapter 13, What if positions are elsewhere?), and chapters 15 "
                 "and 14 go on with the model itself"
             )
+        if isinstance(model, Encoder):
+            return cls.of_encoder(model, layer)
         check_layer(model, layer)
         tensors = {"W_E": model.W_E, "W_pos": model.W_pos}
         for name in OF_A_LAYER:
@@ -266,7 +266,7 @@ class LayerWeights:
         """
         tensors = {
             name.removeprefix("transformer."): t if t.dtype == torch.float64 else t.float()
-            for name, t in state.items()  # half is for storage only
+            for name, t in check_kind(state, "a state dict").items()  # half is for storage only
         }
         needed, mlp = (
             [f"h.{layer}.{part}.{kind}" for part in parts for kind in ("weight", "bias")]
@@ -388,7 +388,8 @@ class LayerWeights:
         (True, 3.5)
         """
         C = self.embeddings().norm(dim=-1).median().item() if C is None else C
-        if isinstance(C, bool) or not hasattr(C, "__float__") or not 0 < C < math.inf:
+        several = getattr(C, "ndim", 0) > 0 or not hasattr(C, "__float__")
+        if several or isinstance(C, bool) or not 0 < C < math.inf:
             raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
         return C
 
@@ -480,7 +481,7 @@ class LayerWeights:
         257
         """
         if not self.both_sides:
-            return n + 1
+            return as_index("position", n) + 1
         length = min(max(2 * n, n + 1), self.n_ctx) if length is None else length
         check_index("position", length - 1, self.n_ctx)
         return length
@@ -576,17 +577,19 @@ def has_positions(model: Any) -> bool:
     True
     """
     standard = model.cfg.positional_embedding_type == "standard"
-    return isinstance(model, Encoder) or (standard and getattr(model, "W_pos", None) is not None)
+    return standard and (isinstance(model, Encoder) or getattr(model, "W_pos", None) is not None)
 
 
 def check_layer(model: Any, layer: int) -> None:
     """Raise ValueError for a model that is not folded, that keeps the value biases of its heads in
-    b_O, or does not have the layer; TypeError for anything but a decoder.
+    b_O or may do so (cx.load leaves them), or does not have the layer; TypeError for anything but a
+    decoder.
     """
     folded = getattr(check_kind(model, "a decoder"), "compatibility_mode", True)
     check_index("layer", layer, model.cfg.n_layers)
     b_V, b_O = (getattr(model.blocks[layer].attn, name, None) for name in ("b_V", "b_O"))
     emptied = b_V is not None and b_O is not None and bool(b_O.any() and not b_V.any())
+    emptied = emptied and not hasattr(model, "receipt")  # cx.load gives one, and folds none
     if emptied or not folded:  # the bridge does not say what it has folded
         what = "has its value biases folded into b_O" if emptied else "is not folded"
         raise ValueError(

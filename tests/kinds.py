@@ -15,7 +15,7 @@ from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
 from transformers.pytorch_utils import Conv1D
 
 import ctxlib as cx
-from ctxlib.models.loading import ENCODERS
+from ctxlib.models.loading import ENCODERS, ROTARY_ENCODERS
 
 EPS = 0.3  # where a config has it by a name of its own: large enough to be seen
 SIZES = {
@@ -81,6 +81,7 @@ PARTS = {
     "distilbert": "transformer.layer attention.out_lin sa_layer_norm ffn.lin1 ffn.lin2 none",
     "mpnet": "encoder.layer attention.attn.o attention.LayerNorm intermediate.dense output.dense "
     "none",
+    "modernbert": "layers attn.Wo mlp_norm mlp.Wi mlp.Wo final_norm",
 }
 #: The normalisation behind the heads, where there is one.
 BEHIND = {
@@ -91,7 +92,7 @@ BEHIND = {
 
 def family(architecture):
     """The class that transformers runs it by."""
-    return AutoModel if architecture in (*ENCODERS, "modernbert") else AutoModelForCausalLM
+    return AutoModel if architecture in (*ENCODERS, *ROTARY_ENCODERS) else AutoModelForCausalLM
 
 
 def drawn(architecture, **options):
@@ -139,6 +140,7 @@ VARIANTS = {
     "CamemBERT": kind("camembert", **PADDED),
     "DistilBERT": kind("distilbert", hidden_dim=40),
     "MPNet": kind("mpnet", max_position_embeddings=34, layer_norm_eps=EPS),
+    "ModernBERT": kind("modernbert", norm_eps=EPS, pad_token_id=0),
     "GPT-2, scores by layer": kind("gpt2", scale_attn_by_inverse_layer_idx=True),
     "GPT-2, one head": kind("gpt2", num_attention_heads=1, n_inner=5),
     "BigCode": kind("gpt_bigcode"),  # one head's keys and values for all

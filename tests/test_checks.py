@@ -85,3 +85,26 @@ def test_one_layer_will_do_for_several_and_other_things_are_no_numbers(tiny, cir
     for hook in (("a", print), [3], None, iter([])):
         with pytest.raises(TypeError, match="hooks: give a list"):
             look.token_losses(tiny, X, hook)
+
+
+@pytest.mark.parametrize("given", [None, 3, "the", [1, 2], object()])
+def test_functions_of_weights_and_of_a_reader_name_what_they_want(tiny, given):
+    split, texts, x = cx.decompose, cx.texts, X[0]
+    calls = [(cx.positional_kernels, 9), (cx.content_scores, 9), (cx.attention_rows, x, 9)]
+    calls += [(cx.approx_rows, x, 9), (split.positional_keys, 9), (split.content_keys, 9)]
+    calls += [(split.attention_pattern, x), (split.approx_pattern, x), (split.shared_scale,)]
+    calls += [(split.fixed_query, 9), (split.content_scale, 9), (split.qk_direction_at, x, 9)]
+    for call, *more in calls:
+        with pytest.raises(TypeError, match=r"where weights is wanted: cx\.LayerWeights"):
+            call(given, *more)
+    calls = [(texts.passages,), (texts.collection, 3), (texts.encode, "a"), (texts.windows, "a")]
+    calls += [(texts.decode_tokens, [1]), (texts.Reader.of,), (texts.prepare, X, 9)]
+    for call, *more in calls:
+        with pytest.raises(TypeError, match="where a reader is wanted: give a model, weights"):
+            call(given, *more)
+    if not isinstance(given, str):
+        for call in (texts.encode, texts.windows, texts.all_tokens):
+            with pytest.raises(TypeError, match="where a string is wanted"):
+                call(tiny, given)
+    with pytest.raises(TypeError, match="where a tensor is wanted"):
+        cx.layer_norm(given, 1e-5)

@@ -90,18 +90,23 @@ def test_a_model_that_adds_no_positions_has_no_C_and_needs_a_token(of_kind, name
         cx.fix_query(of_kind("Llama").model, TEXTS, **{name: value})
 
 
+LOCAL_WITH_BIASES = {
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    "local_attention": 8,
+    **dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias"), True),
+}
 #: What is refused, and the reason that is given.
 REFUSED = {
     "Apertus": ("apertus", "has an activation function that its configuration does not"),
     "Mixtral": ("mixtral", "is not heads and one MLP"),
     "GPT-1": ("openai-gpt", "read something else"),
-    "ModernBERT": ("modernbert", "whose positions are learned and added"),
+    "RoFormer": ("roformer", "of encoders only"),
 }
 
 
 @pytest.mark.parametrize(("architecture", "says"), REFUSED.values(), ids=REFUSED)
 def test_a_model_that_would_be_split_wrongly_is_refused(make_folder, architecture, says):
-    older = architecture in ("openai-gpt", "modernbert")
+    older = architecture in ("openai-gpt", "roformer")
     sizes = {} if older else {"hidden_size": 32, "head_dim": 8} | GROUPED
     model = drawn(architecture, **sizes, pad_token_id=0)
     with pytest.raises(ValueError, match=says):
@@ -154,7 +159,7 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
         for n in (0, 5, fixed.n):
             sources = weights.n_sources(n, fixed.length)
             near(cx.attention_rows(weights, x, n), rows[:, :, n, :sources], atol=1e-5)
-    else:
+    elif not isinstance(case.model, cx.models.Encoder):
         near(at_last_token(case.model, x, [PATTERN], 1)[PATTERN], rows[:, :, fixed.n], atol=1e-5)
     z = held["out_of_heads", 0][0][:, fixed.n].unflatten(-1, (fixed.n_heads, -1))
     near(fixed.exact.z(x), z)
@@ -166,7 +171,7 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
         times = (after / before)[:, fixed.n, None]
     near(outputs, times * case.centered(torch.einsum("thd,hdm->thm", z, W_O)))
     near(fixed.resid_mid(x, outputs), case.centered(held["norm", reads][0][:, fixed.n]))
-    parts, gated = fixed.mlp(x), "gate" in case.places.into
+    parts, gated = fixed.mlp(x), "gate" in case.places.into or kind == "ModernBERT"
     assert [*parts] == (["gate", "up", "product"] if gated else ["pre", "post"])
     first, *_, last = parts.values()
     into = held["into", reads][1][:, fixed.n]  # gate and up side by side, or one of them
@@ -186,6 +191,8 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
         ("OPT", "opt", OPT | {"enable_bias": False}),  # as in Galactica
         ("Cohere 2", "cohere", SHARED | {"use_qk_norm": True}),
         ("StableLM", "stablelm", SHARED | WIDER | {"qk_layernorm": True}),
+        ("BERT", "bert", {"pad_token_id": None}),
+        ("ModernBERT", "modernbert", LOCAL_WITH_BIASES),
     ],
 )
 def test_options_of_a_family_are_computed_too(make_folder, kind, architecture, options):

@@ -184,6 +184,31 @@ def test_a_model_in_memory_is_taken_as_its_folder_is(make_folder):
         cx.load(own)
 
 
+def test_a_tokenizer_in_memory_need_never_have_been_saved(tiny_folder):
+    own = transformers.AutoModelForCausalLM.from_pretrained(tiny_folder)
+    saved = transformers.AutoTokenizer.from_pretrained(tiny_folder)
+    begins = {"bos_token": saved.bos_token}
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=saved.backend_tokenizer, **begins)
+    model = cx.load(own, tokenizer=fast)
+    text = "the cat and the dog"
+    assert cx.texts.encode(model, text).equal(cx.texts.encode(cx.load(tiny_folder), text))
+
+
+def test_two_words_with_one_id_are_refused(copied):
+    """A copy of such a tokenizer would lose one of them."""
+    folder = copied("GPT-2")
+    spec = json.loads((folder / "tokenizer.json").read_text())
+    words = spec["model"]["vocab"]
+    first, second = [*words][40:42]
+    words[second] = words[first]
+    (folder / "tokenizer.json").write_text(json.dumps(spec))
+    with pytest.raises(ValueError, match=f"have the same id, {words[first]}"):
+        cx.load(folder)
+    own = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    with pytest.raises(ValueError, match=f"have the same id, {words[first]}"):
+        cx.load(own, tokenizer=transformers.AutoTokenizer.from_pretrained(folder))
+
+
 def test_an_encoder_in_memory_may_have_a_head(toy_tokenizer):
     """RoBERTa's table has rows that no text reaches."""
     config = VARIANTS["RoBERTa"].make().config
@@ -191,6 +216,19 @@ def test_an_encoder_in_memory_may_have_a_head(toy_tokenizer):
     model = cx.load(transformers.RobertaForMaskedLM(config), tokenizer=toy_tokenizer)
     assert model.cfg.n_ctx == cx.LayerWeights.of(model).n_ctx == 32
     assert model.receipt.positions.endswith("32 of them")
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("ModernBERT", "rotary, theta 160000.0, a window of 64 tokens in some layers"),
+        ("Gemma 2", "rotary, theta 10000.0, a window of 8 tokens in some layers"),
+        ("Gemma 3", "rotary, theta 10000.0, a window of 8 tokens"),
+        ("Llama", "rotary, theta 10000.0"),
+    ],
+)
+def test_a_receipt_says_the_first_layers_positions(of_kind, kind, says):
+    assert of_kind(kind).model.receipt.positions == says
 
 
 def test_a_session_in_double_precision_loads_a_model_in_single(tiny_folder):

@@ -9,6 +9,7 @@ from by_hand import draw_texts
 from kinds import VARIANTS
 from safetensors.torch import load_file
 from transformer_lens.model_bridge import TransformerBridge
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import ctxlib as cx
 from ctxlib.models import MINI
@@ -85,6 +86,16 @@ def test_value_biases_that_were_folded_away_are_noticed(of_kind, kind):
     for ask in (exact, cx.lookups.next_token_neurons):
         with pytest.raises(ValueError, match=r"folded into b_O: .*biases=False\)$"):
             ask(default)
+
+
+def test_value_biases_of_zero_are_not_mistaken_for_folded_ones(of_kind, tmp_path):
+    own = AutoModelForCausalLM.from_pretrained(of_kind("GPT-2").folder)
+    attn = own.transformer.h[0].attn
+    for bias in (attn.c_attn.bias.data[-24:], own.transformer.h[0].ln_1.bias.data):
+        bias.zero_()
+    own.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(own.config.name_or_path).save_pretrained(tmp_path)
+    assert attn.c_proj.bias.any() and not cx.LayerWeights.of(cx.load(tmp_path)).b_V.any()
 
 
 @pytest.mark.parametrize("kind", ["RoBERTa", "MPNet"])

@@ -33,7 +33,7 @@ from ctxlib.models.receipt import (
     positions_of,
     vocabulary_of,
 )
-from ctxlib.texts.vocabulary import begin_token, reads_as
+from ctxlib.texts.vocabulary import begin_token, check_ids_apart, reads_as
 
 WITHIN_NATS = 1e-2  # folding changes log probabilities by its rounding only
 
@@ -55,6 +55,7 @@ ENCODERS = {
     "mpnet": "encoder.layer.0 attention.attn.q attention.attn.k attention.attn.v attention.attn.o "
     "attention.LayerNorm intermediate.dense",
 }
+ROTARY_ENCODERS = ("modernbert",)  #: the positions of these turn queries and keys
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,9 @@ def load(
     model that `make models` has fetched (`cx.models.real_models()`). Value biases stay with their
     heads, so that a head's output is all its own. Only safetensors and GGUF are read, in float32,
     and no code that comes with a model is run. Before anything is downloaded, a line says what and
-    whereto. An encoder whose positions are learned and added (`cx.models.loading.ENCODERS`) comes
-    as an `Encoder`, as transformers runs it. A model of transformers in memory is copied, and needs
-    its `tokenizer` beside it.
+    whereto. An encoder whose positions are learned and added (`cx.models.loading.ENCODERS`), or
+    ModernBERT, comes as an `Encoder`, as transformers runs it. A model of transformers in memory is
+    copied, and needs its `tokenizer` beside it.
 
     `model.receipt` says what was read of which files, what was left, and which token begins a text
     (`cx.models.receipt`). The model is folded: the hidden states of `model.original_model` are no
@@ -177,9 +178,11 @@ def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
     if begin not in (None, tokenizer.bos_token_id):
         tokenizer.bos_token = tokenizer.convert_ids_to_tokens(begin)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
+    spare = deepcopy(tokenizer)
+    spare.bos_token = None  # with one, TransformerLens would read it again from where it was saved
     try:
         model = TransformerBridge.boot_transformers(
-            source, hf_model=hf_model, tokenizer=deepcopy(tokenizer), device=place
+            source, hf_model=hf_model, tokenizer=spare, device=place
         )
         set_eps(model)
         fold(model)
@@ -223,6 +226,7 @@ def in_memory(hf_model: Any, tokenizer: Any, layers: int | None) -> Read:
         )
     if layers is not None:
         raise ValueError("layers is for files: a model in memory is taken whole")
+    check_ids_apart(tokenizer)
     source = hf_model.config.name_or_path or "a model in memory"
     encoder = is_encoder(hf_model.config, source)
     copied = deepcopy(hf_model.base_model if encoder else hf_model).float()
@@ -281,8 +285,9 @@ def sizes(encoder: Any, source: str, place: torch.device) -> SimpleNamespace:
         model_name=source, n_layers=config.num_hidden_layers, n_heads=config.num_attention_heads,
         d_model=config.hidden_size, d_head=config.hidden_size // config.num_attention_heads,
         d_vocab=config.vocab_size, n_ctx=positions - first_position(encoder),
-        eps=encoder.embeddings.LayerNorm.eps,
-        positional_embedding_type="standard", device=str(place),
+        eps=next(part.eps for part in encoder.modules() if isinstance(part, torch.nn.LayerNorm)),
+        positional_embedding_type="rotary" if config.model_type in ROTARY_ENCODERS else "standard",
+        device=str(place),
     )  # fmt: skip
 
 
@@ -318,7 +323,7 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
     kind: Any = transformers.AutoModelForCausalLM
     if is_encoder(config, source):
         kind = transformers.AutoModel
-        if config.model_type != "distilbert":  # which never has one
+        if config.model_type not in ("distilbert", *ROTARY_ENCODERS):  # which never have one
             options["add_pooling_layer"] = False
     with reading(source):
         hf_model, report = kind.from_pretrained(where, config=config, **READ, **options)
@@ -352,9 +357,10 @@ def tokenizer_in(words: str) -> Any:
     """Return the tokenizer that lies in a folder or under a hub's name, as its tokenizer.json has
     it: a class of transformers may build another one of the same words.
 
-    Raises ValueError if there is none that gives the tokens of the file.
+    Raises ValueError if there is none that gives the tokens of the file, each its own id.
     """
     tokenizer = transformers.AutoTokenizer.from_pretrained(words, trust_remote_code=False)
+    check_ids_apart(tokenizer)
     file = next((f for f in files_of(words) if f.name == "tokenizer.json"), None)
     if file is None or reads_as(tokenizer, file):
         return tokenizer
@@ -417,7 +423,8 @@ def reading(source: str) -> Iterator[None]:
 
 
 def is_encoder(config: Any, source: str) -> bool:
-    """Say whether this is one of the `ENCODERS`, whose positions are learned and added.
+    """Say whether this is one of the `ENCODERS`, whose positions are learned and added, or of the
+    `ROTARY_ENCODERS`.
 
     Raises ValueError for any other encoder, and for encoder-decoders.
     """
@@ -426,11 +433,12 @@ def is_encoder(config: Any, source: str) -> bool:
     masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
     if not both and (not masked or getattr(config, "is_decoder", False)):
         return False
-    if both or config.model_type not in ENCODERS or positions != "absolute":
+    known = (*ENCODERS, *ROTARY_ENCODERS)
+    if both or config.model_type not in known or positions != "absolute":
         raise ValueError(
             f"{source} is not a decoder but of the kind {config.model_type}: encoder-decoders such "
-            f"as T5 are not read here, and of encoders only {', '.join(ENCODERS)}, whose positions "
-            "are learned and added to the embeddings; chapter 13 treats other positions"
+            f"as T5 are not read here, and of encoders only {', '.join(known)}, with absolute or "
+            "rotary positions"
         )
     return True
 
@@ -448,7 +456,7 @@ def device_for(device: str | torch.device | None = None) -> torch.device:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         return torch.empty(0, device=device).device  # with its number, "cuda:0"
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         raise ValueError(
             f"no device {str(device)!r} here; give 'cpu', 'cuda', 'cuda:1' or 'mps', whichever "
             "is there, or leave device out to take a GPU where there is one"

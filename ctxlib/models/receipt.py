@@ -95,8 +95,11 @@ def positions_of(config: Any, skipped: int = 0) -> str:
     'learned, added to the embeddings, 512 of them'
     """
     rope = getattr(config, "rope_parameters", None) or {}
-    window = getattr(config, "sliding_window", None)
-    seen = f", a window of {window} tokens" if window else ""
+    kinds = getattr(config, "layer_types", None) or [None]
+    rope = rope.get(kinds[0], rope)  # those of the first layer, where layers differ
+    window = None if {*kinds} == {"full_attention"} else getattr(config, "sliding_window", None)
+    where = " in some layers" if "full_attention" in kinds else ""
+    seen = f", a window of {window} tokens{where}" if window else ""
     if rope:
         scaled = {k: v for k, v in rope.items() if k not in ("rope_theta", "rope_type")}
         kind = rope.get("rope_type", "default")

@@ -14,6 +14,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from ctxlib.checks import check_kind
+
 PLAIN = re.compile(r"\.txt(\.xz)?$")
 ROWS = re.compile(r"\.(jsonl?(\.gz|\.zst)?|parquet)$")
 NOT_ON_THE_HUB = re.compile(r"^[./~]|^[^:]*/(?:[^:]*/|$)|[\s\\]")  # where a data set is owner/name
@@ -130,7 +132,7 @@ def document_hash(document: str) -> str:
     >>> cx.texts.document_hash("the moon")
     '7bcd0f182d906d8e'
     """
-    return hashlib.sha256(document.encode()).hexdigest()[:16]
+    return hashlib.sha256(check_kind(document, "a string").encode()).hexdigest()[:16]
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from ctxlib.checks import as_index
 from ctxlib.files import DATA
 from ctxlib.texts.documents import PLAIN, Documents, document_hash, file_documents, in_files, on_hub
 from ctxlib.texts.streams import START, Spot, Spotted, Stream
@@ -137,7 +138,7 @@ def stream(
         return held_out_stream(reader, count, half)
     reader = Reader.of(reader)
     count = 1000 if count is None else count
-    if count < 1:
+    if as_index("count", count) < 1:
         raise ValueError(f"count={count}: ask for at least one text")
     place = Path(source).expanduser()
     name, found = in_files(place) if place.exists() else on_hub(str(source))
@@ -345,7 +346,7 @@ def held_out_stream(reader: Any, count: int | None = None, half: str | None = No
     domains = held_out_index()["domains"]
     documents = [document for facts in domains.values() for document in facts["documents"]]
     there = sum(document["texts"] for document in documents if half in (None, document["half"]))
-    if count is not None and not 1 <= count <= there:
+    if count is not None and not 1 <= as_index("count", count) <= there:
         of_half = f" of half {half}" if half else ""
         raise ValueError(f"count={count}: there are {there} held-out texts{of_half}")
     sources = [partial(held_out, reader, *item) for item in domains.items()]

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from ctxlib.checks import as_index, check_kind
 from ctxlib.texts.vocabulary import begin_token, text_tokens, vocab_fingerprint
 
 CUT = "\ufffd"  # how part of a character is decoded
@@ -72,9 +73,9 @@ class Reader:
         >>> cx.texts.Reader.of(model).n_ctx, cx.texts.Reader.of(model, 128).n_ctx
         (512, 128)
         """
-        sizes = getattr(model, "cfg", model)
+        sizes = getattr(check_kind(model, "a reader"), "cfg", model)
         most = sizes.n_ctx
-        if n_ctx is not None and not 2 <= n_ctx <= most:
+        if n_ctx is not None and not 2 <= as_index("n_ctx", n_ctx) <= most:
             raise ValueError(f"n_ctx={n_ctx}: choose 2 to {most}, the model's context")
         return cls(model.tokenizer, n_ctx or most, sizes.d_vocab)
 
@@ -91,6 +92,7 @@ def token_ids(text: AnyText, reader: Any) -> Int[Tensor, " pos"]:
     >>> cx.texts.token_ids("The moon is far away.", weights).shape
     torch.Size([7])
     """
+    check_kind(reader, "a reader")
     if isinstance(text, Text):
         if (
             text.vocabulary
@@ -125,7 +127,7 @@ def encode(reader: Any, source: str) -> Int[Tensor, " pos"]:
     >>> cx.texts.decode_tokens(weights, ids.tolist())
     ['<|endoftext|>', 'The', ' moon', ' is', ' far', ' away', '.']
     """
-    if not source.strip():
+    if not check_kind(source, "a string").strip():
         raise ValueError("the text is empty")
     reader = Reader.of(reader)
     ids, most = all_tokens(reader, source), reader.n_ctx
@@ -170,7 +172,7 @@ def all_tokens(reader: Any, source: str) -> list[int]:
     >>> len(cx.texts.all_tokens(weights, "The moon and the tide. " * 200)) > weights.n_ctx
     True
     """
-    tokenizer = reader.tokenizer
+    tokenizer = check_kind(reader, "a reader").tokenizer
     if tokenizer is None:
         raise ValueError(
             "a text, and no tokenizer to read it with: load the model with cx.load, "

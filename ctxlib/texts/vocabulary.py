@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import cosine_similarity, normalize
 
-from ctxlib.checks import as_index, check_index
+from ctxlib.checks import as_index, check_index, check_kind
 
 NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains
 SPACE = "\u2581"  # how SentencePiece spells it
@@ -52,7 +52,7 @@ def token_id(token: str | int, tokenizer: Any, d_vocab: int) -> int:
         raise ValueError(
             f"these weights came without a tokenizer: give the id of {token!r} instead of its text"
         )
-    ids = tokenizer.encode(token, add_special_tokens=False)
+    ids = check_kind(tokenizer, "a tokenizer").encode(token, add_special_tokens=False)
     if len(ids) != 1:
         raise ValueError(
             f"{token!r} is {len(ids)} tokens in this vocabulary; choose a text that is exactly one"
@@ -67,7 +67,8 @@ def decode_tokens(reader: Any, ids: Sequence[int]) -> list[str] | list[int]:
     >>> cx.texts.decode_tokens(weights, [262, 7])
     [' the', "'"]
     """
-    tokenizer = reader.tokenizer
+    tokenizer = check_kind(reader, "a reader").tokenizer
+    check_kind(ids, "a list")
     if tokenizer is None:
         return list(ids)
     # decoded alone, a token of SentencePiece would lose the space in front of it
@@ -104,7 +105,8 @@ def without_token(tokenizer: Any, d_vocab: int) -> Bool[Tensor, " vocab"]:
     >>> cx.texts.without_token(weights.tokenizer, d_vocab=8200).sum()
     tensor(8)
     """
-    ids = torch.tensor([t for t in tokenizer.get_vocab().values() if t < d_vocab], device="cpu")
+    known = check_kind(tokenizer, "a tokenizer").get_vocab().values()
+    ids = torch.tensor([t for t in known if t < as_index("d_vocab", d_vocab)], device="cpu")
     return torch.ones(d_vocab, dtype=torch.bool, device="cpu").index_fill_(0, ids, False)
 
 
@@ -123,8 +125,8 @@ def untrained_tokens(W_E: Float[Tensor, "vocab d_model"], tokenizer: Any) -> Boo
     (torch.Size([8192]), False)
     """
     if tokenizer is None:
-        return torch.zeros(len(W_E), dtype=torch.bool, device=W_E.device)
-    flags = without_token(tokenizer, len(W_E)).to(W_E.device)
+        return torch.zeros(len(check_kind(W_E, "a tensor")), dtype=torch.bool, device=W_E.device)
+    flags = without_token(tokenizer, len(check_kind(W_E, "a tensor"))).to(W_E.device)
     # only where letters are bytes is the letter \u00f7 a byte that no text contains
     spelled = chr if is_byte_level(tokenizer) else "<0x{:02X}>".format
     vocabulary = tokenizer.get_vocab()
@@ -154,6 +156,7 @@ def begin_token(tokenizer: Any, config: Any = None) -> tuple[int | None, str]:
     >>> cx.texts.begin_token(weights.tokenizer)
     (0, "the tokenizer's BOS")
     """
+    check_kind(tokenizer, "a tokenizer")
     named = getattr(config, "bos_token_id", None)
     if isinstance(named, int) and named in getattr(tokenizer, "added_tokens_decoder", {}):
         return named, "the configuration's BOS"
@@ -177,12 +180,22 @@ def text_tokens(tokenizer: Any, source: str) -> list[int]:
     True
     """
     try:
-        source.encode()
+        check_kind(source, "a string").encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"half a character at {error.start} (a lone surrogate)") from error
     options = {"add_special_tokens": False, "split_special_tokens": True}
     # more than the model reads, on purpose: `encode` cuts, and says so
-    return tokenizer.encode(source, verbose=False, **options)
+    return check_kind(tokenizer, "a tokenizer").encode(source, verbose=False, **options)
+
+
+def check_ids_apart(tokenizer: Any) -> None:
+    """Raise ValueError if two words have the same id: a copy of the tokenizer would lose one."""
+    words: dict[int, str] = {}
+    for word, number in tokenizer.get_vocab().items():
+        if number in words:
+            both = f"{words[number]!r} and {word!r}"
+            raise ValueError(f"two words of the tokenizer, {both}, have the same id, {number}")
+        words[number] = word
 
 
 def reads_as(tokenizer: Any, file: Path) -> bool:
