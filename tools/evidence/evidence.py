@@ -16,19 +16,20 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jupytext
 from command import ROOT, command
-from files import digest
+from files import digest, replace
 from IPython.display import display
 from safetensors.torch import load_file
 from ship_mini import as_model, recipe_of, save_half, save_tokenizer
 from tqdm.auto import tqdm
 from train_mini import TWIN_RUNS, folder_of
 
-from ctxlib.files import kept_folder
+from ctxlib.files import DATA, kept_folder
 from ctxlib.models import real_models
 
 
@@ -67,6 +68,32 @@ def compute(chapter: Path, given: Mapping[str, Sequence[str] | None]) -> None:
     for name in needed:
         code = re.sub(rf"(?m)^{name} = None", f"{name} = {given[name]!r}", code)
     exec(compile(code, chapter, "exec"), {"__name__": "__main__", "display": display})
+
+
+def resumed(file: Path, make: Callable[[], Any]) -> Any:
+    """What `file` holds, or else what `make` gives, which it then holds."""
+    if not file.exists():
+        replace(file, json.dumps(make()))
+    return json.loads(file.read_text())
+
+
+def rounded(facts: Any, digits: int = 4) -> Any:
+    """Facts as JSON has them, their numbers to so many digits."""
+    return json.loads(json.dumps(facts), parse_float=lambda v: float(f"{float(v):.{digits}g}"))
+
+
+def provenance(name: str) -> dict[str, Any]:
+    """What tells which weights a model has: its files' sums."""
+    real = real_models()
+    if name in real:
+        return {"files": real[name]["files"]}
+    return {"files": {f.name: digest(f) for f in [DATA / name / "model.safetensors"]}}
+
+
+def kept(file: Path, name: str, facts: dict[str, Any]) -> None:
+    """Put rounded facts under a name into a kept file, the others as they were."""
+    held = json.loads(file.read_text()) if file.exists() else {}
+    replace(file, json.dumps(held | {name: rounded(facts)}) + "\n")
 
 
 @command("evidence")
