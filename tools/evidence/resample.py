@@ -76,6 +76,7 @@ def of_mini(there: dict, study, run, z_A, table, table_A, picks, work: Path) -> 
     heads, weights = study.heads, study.fixed.decomposition.weights
     circuit = study.circuit
     there |= {"study": study, "weights": weights, "heads": heads, "circuit": circuit}
+    there["SECOND"] = slice(there["READ"] // 2, None)
     denom = cx.lookups.denominators_along(study.fixed, study.calibration_text)
     stand_ins = {
         "the same, BOS read exactly": there["own_bos"],

@@ -219,10 +219,10 @@ def summed_up(labels: dict) -> dict:
             "kl off, ratio": [float(np.exp(v)) for v in estimate(lambda d, g=group: np.log(mean("found", "kl", d, False) / mean(g, "kl", d, False)))],
             "rise on, difference": estimate(lambda d, g=group: mean("found", "rise", d, True) - mean(g, "rise", d, True)),
             "selectivity, ratio": [float(np.exp(v)) for v in estimate(lambda d, g=group: log_share("found", d) - log_share(g, d))],
-            "labels with the larger kl on": sum(
+            "labels with the larger kl on": int(sum(
                 np.mean(own["found"][0]["kl"][: own["on"]]) > np.mean([d["kl"][: own["on"]] for d in own[group]])
                 for own in labels.values()
-            ),
+            )),
         }  # fmt: skip
     return facts
 
