@@ -21,6 +21,9 @@ The answer goes to `data/evidence/special.json`. Set before any of it was measur
   (ratio above 1, interval too), and selective if their KL on the label over that off it is larger
   than the mixtures' (the same). Both must hold in `mini` and in SmolLM2. The other controls say
   why; they decide nothing.
+- Set later, after `mini`'s result and before SmolLM2's: a fourth control, mixtures that lean to the
+  label as much. They are made of the 100 other neurons that lean farthest, each with the sign of
+  its lean, and matched in the lean (how far the label's mean lies above the others') and the norm.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ import ctxlib as cx
 OUT = ROOT / "data" / "evidence" / "special.json"
 FOUND, LEAST, POOL = 100, 3, 40_000  # neurons; of one label; mixtures to choose from
 FROM, UNTIL = 64, 192  # tokens: where the text has had its say
-GROUPS = ("mixtures", "mixtures, tokens", "neurons")
+GROUPS = ("mixtures", "mixtures, tokens", "neurons", "leaning mixtures")
 SIZES = {  # labels, documents of the label, other domains, draws
     "mini": (10, 12, 21, 6),
     "smollm2": (6, 6, 10, 3),
@@ -68,34 +71,37 @@ def activations(model, texts) -> dict[str, Tensor]:
     return {"means": torch.cat(means), "mean": mean.float(), "square": square}
 
 
-def labels_of(means: Tensor, domains: np.ndarray) -> np.ndarray:
-    """For each column the domain whose mean lies farthest above that of the other texts."""
+def leans_of(means: Tensor, domains: np.ndarray) -> tuple[np.ndarray, Tensor]:
+    """How far each domain's mean lies above that of the other texts, in each column."""
     names, member = np.unique(domains, return_inverse=True)
     inside = torch.from_numpy(member == np.arange(len(names))[:, None]).float()
     count = inside.sum(1, keepdim=True)
     total = inside @ means
-    apart = total / count - (means.sum(0) - total) / (len(means) - count)
-    return names[apart.argmax(0).numpy()]
+    return names, total / count - (means.sum(0) - total) / (len(means) - count)
 
 
 def facts_of(U: Tensor, seen: dict[str, Tensor], W_out: Tensor, domains: np.ndarray) -> dict:
     """What directions `neuron direction` are matched in."""
     means = seen["means"] @ U
     moment = ((seen["square"].float() @ U) * U).sum(0) - (seen["mean"] @ U) ** 2
+    names, lean = leans_of(means, domains)
     return {
-        "label": labels_of(means, domains),
+        "label": names[lean.argmax(0).numpy()],
+        "lean": lean.amax(0).clamp(min=1e-9).log().numpy(),
         "spread": means.std(0).clamp(min=1e-9).log().numpy(),
         "tokens": moment.clamp(min=1e-18).sqrt().log().numpy(),
         "norm": (U.T @ W_out).norm(dim=1).log().numpy(),
     }
 
 
-def pool_of(n_neurons: int, found: list[int], count: int) -> Tensor:
-    """Random mixtures of 2, 4, 8, 16 or 32 of the other neurons: `neuron mixture`."""
+def pool_of(others: np.ndarray, count: int, n_neurons: int, signs=None) -> Tensor:
+    """Random mixtures of 2, 4, 8, 16 or 32 of these neurons, with normal factors, or these signs:
+    `neuron mixture`.
+    """
     rng, U = np.random.default_rng(0), np.zeros((n_neurons, count), np.float32)
-    others = np.setdiff1d(np.arange(n_neurons), found)
     for column, size in enumerate(rng.choice([2, 4, 8, 16, 32], count)):
-        U[rng.choice(others, size, replace=False), column] = rng.standard_normal(size)
+        some, factors = rng.choice(others, size, replace=False), rng.standard_normal(size)
+        U[some, column] = factors if signs is None else abs(factors) * signs[some]
     return torch.from_numpy(U / np.linalg.norm(U, axis=0))
 
 
@@ -144,18 +150,24 @@ def measure(model, study, texts, sizes, work: Path) -> dict:
     W_out = model.blocks[0].mlp.W_out.detach().cpu()
     seen, eye = activations(model, A), torch.eye(len(W_out))
     own = facts_of(eye, seen, W_out, domains)
-    U = pool_of(len(W_out), found, POOL)
+    others = np.setdiff1d(np.arange(len(W_out)), found)
+    U = pool_of(others, POOL, len(W_out))
     mixed = facts_of(U, seen, W_out, domains)
     rest = {k: v.copy() for k, v in own.items()}
     rest["label"][found] = ""  # found neurons are no controls
     names, counts = np.unique(own["label"][found], return_counts=True)
     names = names[np.argsort(-counts, kind="stable")][: (np.sort(counts)[::-1] >= LEAST).sum()]
+    labels, lean = leans_of(seen["means"], domains)
     positions, out = torch.arange(FROM - 1, UNTIL, 4), {}
     for label in tqdm(names[:n_labels].tolist(), "labels"):
         members = [j for j in found if own["label"][j] == label]
         sets = {"found": [eye[:, members]]}
         off_by = {}
-        for group, (pool, of, by) in zip(GROUPS, ((mixed, U, "spread"), (mixed, U, "tokens"), (rest, eye, "spread")), strict=True):  # fmt: skip
+        own_lean = lean[labels.tolist().index(label)].numpy()
+        leaning = others[np.argsort(-abs(own_lean[others]), kind="stable")[:FOUND]]
+        V = pool_of(leaning, POOL // 10, len(W_out), np.sign(own_lean))
+        pools = (mixed, U, "spread"), (mixed, U, "tokens"), (rest, eye, "spread"), (facts_of(V, seen, W_out, domains), V, "lean")  # fmt: skip
+        for group, (pool, of, by) in zip(GROUPS, pools, strict=True):
             chosen = matched(own, pool, members, by, draws)
             sets[group] = [of[:, row] for row in chosen]
             off_by[group] = {k: float(np.abs(pool[k][chosen] - own[k][members]).mean()) for k in (by, "norm")}  # fmt: skip
