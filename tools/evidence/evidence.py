@@ -84,7 +84,7 @@ def defined_in(chapter: str, **given: Any) -> dict[str, Any]:
 
     def stays(node: ast.stmt) -> bool:
         return isinstance(node, kept_nodes) or (
-            isinstance(node, ast.Assign) and is_literal(node.value)
+            isinstance(node, (ast.Assign, ast.AugAssign)) and is_literal(node.value)
         )
 
     names: dict[str, Any] = {"__name__": chapter}
@@ -92,6 +92,17 @@ def defined_in(chapter: str, **given: Any) -> dict[str, Any]:
         with suppress(NameError):
             exec(compile(ast.Module([node], []), chapter, "exec"), names)
     names.update(given)
+    return names
+
+
+def ran_until(chapter: str, name: str, **given: Any) -> dict[str, Any]:
+    """What a chapter has computed when a name is there, its parameters as given."""
+    names: dict[str, Any] = {"__name__": "__main__", "display": lambda *shown: None}
+    for cell in jupytext.read(ROOT / "chapters" / f"{chapter}.py").cells:
+        if cell.cell_type == "code" and name not in names:
+            exec(compile(cell.source, chapter, "exec"), names)
+            if "parameters" in cell.metadata.get("tags", []):
+                names.update(given)
     return names
 
 
