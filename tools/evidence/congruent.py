@@ -3,7 +3,7 @@ head's work for the token goes straight through the neuron.
 
     python tools/evidence/congruent.py --models mini smollm2
 
-The answer goes to `data/evidence/congruent.json`. Set before any of it was measured, on chapter 15's
+The answer goes to `data/evidence/congruent.json`. Set before any was measured, on chapter 15's
 texts, neurons (the last five layers) and peaks; half A chooses, half B counts:
 
 - Groups of 24: by P in half A; by congruence, the publication's rule; for each of these the neuron
@@ -97,7 +97,9 @@ def measure(name: str) -> dict:
     halves = there["texts_of"](model, TEXTS[name])
     first = there["chosen"](model, halves, COUNT)
     layers = [k for k in range(model.cfg.n_layers) if cx.adapter.upstream_layers(model, k)][-5:]
-    tokens, size = (torch.stack(v) for v in zip(*(there["spoken"](model, k) for k in layers), strict=True))  # fmt: skip
+    tokens, size = (
+        torch.stack(v) for v in zip(*(there["spoken"](model, k) for k in layers), strict=True)
+    )
     groups = groups_of(tokens, size, first.P["A"])
     places = sorted({p for some in groups.values() for p in some if p})  # by layer, as `read` needs
     look = SimpleNamespace(
@@ -111,10 +113,21 @@ def measure(name: str) -> dict:
     share = heads[:, each, strongest].mean(0) / found.rise["all"].mean(0)
     lost, B = there["fall"], halves["B"][0]
     falls = {
-        "path": lost(model, look, B, found.in_B, found.in_A.z, neurons=patched(there, model, look, found)),
-        "the strongest head": lost(model, look, B, found.in_B, found.in_A.z, there["ranked"](model, found, slice(0, 1))),
-        "the neuron": lost(model, look, B, found.in_B, found.in_A.z, neurons=found.in_A.usual["post"].expand_as(found.in_B.there["post"])),
-    }  # fmt: skip
+        "path": lost(
+            model, look, B, found.in_B, found.in_A.z, neurons=patched(there, model, look, found)
+        ),
+        "the strongest head": lost(
+            model, look, B, found.in_B, found.in_A.z, there["ranked"](model, found, slice(0, 1))
+        ),
+        "the neuron": lost(
+            model,
+            look,
+            B,
+            found.in_B,
+            found.in_A.z,
+            neurons=found.in_A.usual["post"].expand_as(found.in_B.there["post"]),
+        ),
+    }
     return {
         "groups": {g: [p and places.index(p) for p in some] for g, some in groups.items()},
         "places": [[*fixed, int(s)] for fixed, s in zip(look.places, look.side, strict=True)],
@@ -135,13 +148,19 @@ def summed_up(facts: dict) -> dict:
         values = np.array(values)[:, members]
         documents = np.array(facts["documents"])[: len(values), members]
         names = np.broadcast_to(np.array(facts["token"])[members], values.shape)
-        entries = [SimpleNamespace(document=d, domain=t, name=d) for d, t in zip(documents.ravel(), names.ravel(), strict=True)]  # fmt: skip
+        entries = [
+            SimpleNamespace(document=d, domain=t, name=d)
+            for d, t in zip(documents.ravel(), names.ravel(), strict=True)
+        ]
         flat = values.ravel()
         return [*cb.with_interval(lambda d: flat[d].mean(), entries, units=cb.WIDER)[:3]]
 
     def p_of(one, other, draws=1999):
         both, rng = np.concatenate([one, other]), np.random.default_rng(0)
-        null = [(v[: len(one)].mean() - v[len(one) :].mean()) for v in (rng.permutation(both) for _ in range(draws))]  # fmt: skip
+        null = [
+            (v[: len(one)].mean() - v[len(one) :].mean())
+            for v in (rng.permutation(both) for _ in range(draws))
+        ]
         return cb.nulls.p_value(abs(one.mean() - other.mean()), np.abs(null))
 
     share, P = np.array(facts["share"]), {h: np.array(v) for h, v in facts["P"].items()}
@@ -150,15 +169,22 @@ def summed_up(facts: dict) -> dict:
     for group, members in tqdm(facts["groups"].items(), "groups"):
         i = [m for m in members if m is not None]
         out[group] = {
-            "neurons": len(i), "tokens": len({facts["token"][m] for m in i}),
+            "neurons": len(i),
+            "tokens": len({facts["token"][m] for m in i}),
             **{f"P, half {h}": float(P[h][i].mean()) for h in "AB"},
             "P of half or more, B": int((P["B"][i] >= LIKELY).sum()),
             "a tenth or more": int((share[i] >= TENTH).sum()),
             "share, median": float(np.median(share[i])),
             **{f"fall, {k}": mean(v, i) for k, v in facts["fall"].items()},
-        }  # fmt: skip
+        }
     for group in ("by P", "by congruence"):
-        pairs = [(a, b) for a, b in zip(facts["groups"][group], facts["groups"][f"like those {group}"], strict=True) if b is not None]  # fmt: skip
+        pairs = [
+            (a, b)
+            for a, b in zip(
+                facts["groups"][group], facts["groups"][f"like those {group}"], strict=True
+            )
+            if b is not None
+        ]
         a, b = np.array(pairs).T
         out[f"{group}, against those like them"] = {
             "pairs": len(pairs),

@@ -59,16 +59,23 @@ def silences(run, z_A: Tensor, middle: Tensor, heads, picks: dict, work: Path, n
     """Rise of the loss and KL of each text: the mean, another text, and the same domain."""
 
     def effect(z):
-        found = run.effect(lambda rows: [cx.lookups.replace_z(0, heads, z[rows] if z.ndim == 4 else z)])  # fmt: skip
+        found = run.effect(
+            lambda rows: [cx.lookups.replace_z(0, heads, z[rows] if z.ndim == 4 else z)]
+        )
         size = found.rise.shape[1]
         return {"kl": found.kl[:, :size].mean(1).tolist(), "rise": found.rise.mean(1).tolist()}
 
     ways = {"mean": [middle[:, heads]]}
     ways |= {kind: [z_A[rows][:, :, heads] for rows in some] for kind, some in picks.items()}
     return {
-        way: averaged([resumed(work / f"{name}-{way}-{k}.json", lambda z=z: effect(z)) for k, z in enumerate(some)])
+        way: averaged(
+            [
+                resumed(work / f"{name}-{way}-{k}.json", lambda z=z: effect(z))
+                for k, z in enumerate(some)
+            ]
+        )
         for way, some in ways.items()
-    }  # fmt: skip
+    }
 
 
 def of_mini(there: dict, study, run, z_A, table, table_A, picks, work: Path) -> dict:
@@ -89,7 +96,10 @@ def of_mini(there: dict, study, run, z_A, table, table_A, picks, work: Path) -> 
         found = run.effect(lambda rows: [cx.lookups.replace_z(0, heads, z[rows])])
         return {"kl": found.kl[:, :-1].mean(1).tolist(), "rise": found.rise.mean(1).tolist()}
 
-    rows = {n: resumed(work / f"put-{i}.json", lambda v=v: put(v)) for i, (n, v) in enumerate(stand_ins.items())}  # fmt: skip
+    rows = {
+        n: resumed(work / f"put-{i}.json", lambda v=v: put(v))
+        for i, (n, v) in enumerate(stand_ins.items())
+    }
     second = run.positions[run.positions >= there["READ"] // 2]
     late = cb.InterventionRun.of(run.model, table["text"], second)
     written_A = there["message"](z_A[:, :, heads], weights.W_O[heads])
@@ -98,7 +108,12 @@ def of_mini(there: dict, study, run, z_A, table, table_A, picks, work: Path) -> 
 
     def loss(z, g=None):
         change = cx.lookups.replace_z
-        found = late.effect(lambda rows: [change(0, heads, z[rows]), *([] if g is None else [cx.lookups.add_direction(0, g[rows])])])  # fmt: skip
+        found = late.effect(
+            lambda rows: [
+                change(0, heads, z[rows]),
+                *([] if g is None else [cx.lookups.add_direction(0, g[rows])]),
+            ]
+        )
         return found.rise.mean(1).tolist()
 
     silent = there["silent"][: run.tokens.shape[1]].expand(len(run.tokens), -1, -1, -1)
@@ -106,8 +121,10 @@ def of_mini(there: dict, study, run, z_A, table, table_A, picks, work: Path) -> 
         "mean": [loss(silent)],
         "mean, its domain's": [loss(silent, g_B)],
         **{kind: [loss(z_A[some][:, :, heads]) for some in picks[kind]] for kind in KINDS},
-        "another text, its domain's": [loss(z_A[some][:, :, heads], g_B - g_A[some]) for some in picks[KINDS[0]]],
-    }  # fmt: skip
+        "another text, its domain's": [
+            loss(z_A[some][:, :, heads], g_B - g_A[some]) for some in picks[KINDS[0]]
+        ],
+    }
     return {"put in": rows, "lasting": {k: np.mean(v, axis=0).tolist() for k, v in given.items()}}
 
 
@@ -153,7 +170,11 @@ def summed_up(facts: dict) -> dict:
 
     def share(part, whole):
         part, whole = (np.array(v)[rows] for v in (part, whole))
-        return [*cb.with_interval(lambda d: 1 - part[d].mean() / whole[d].mean(), english, units=cb.WIDER)[:3]]  # fmt: skip
+        return [
+            *cb.with_interval(
+                lambda d: 1 - part[d].mean() / whole[d].mean(), english, units=cb.WIDER
+            )[:3]
+        ]
 
     def mean(values):
         values = np.array(values)[rows]
@@ -171,8 +192,12 @@ def summed_up(facts: dict) -> dict:
                 out |= {f"{row}, of {way}, {k}": share(of[k], silent[k]) for k in ("kl", "rise")}
         late = facts["lasting"]
         out["its domain's vector, of mean"] = share(late["mean, its domain's"], late["mean"])
-        out["its domain's vector, of another text"] = share(late["another text, its domain's"], late["another text"])  # fmt: skip
-        out["another document of its domain, of another text"] = share(late["same domain"], late["another text"])  # fmt: skip
+        out["its domain's vector, of another text"] = share(
+            late["another text, its domain's"], late["another text"]
+        )
+        out["another document of its domain, of another text"] = share(
+            late["same domain"], late["another text"]
+        )
     return {"English texts": len(rows), **out}
 
 

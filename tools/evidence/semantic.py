@@ -51,8 +51,12 @@ def embedder(folder: Path):
 
     def embed(prompts):
         new = sorted({*prompts} - {*known}, key=len)
-        for some in tqdm([new[i : i + 32] for i in range(0, len(new), 32)], "embedding", leave=False):  # fmt: skip
-            words = tokenizer(some, padding=True, truncation=True, max_length=256, return_tensors="pt")  # fmt: skip
+        for some in tqdm(
+            [new[i : i + 32] for i in range(0, len(new), 32)], "embedding", leave=False
+        ):
+            words = tokenizer(
+                some, padding=True, truncation=True, max_length=256, return_tensors="pt"
+            )
             mask = words["attention_mask"][..., None]
             mean = (model(**words).last_hidden_state * mask).sum(1) / mask.sum(1)
             known.update(zip(some, torch.nn.functional.normalize(mean, dim=1).numpy(), strict=True))
@@ -67,7 +71,9 @@ def by_meaning(embed, split) -> dict[str, float]:
     fit = LogisticRegression(class_weight="balanced", max_iter=1000)
     fit.fit(np.concatenate([shown_on, shown_off]), [1] * len(shown_on) + [0] * len(shown_off))
     on, off = fit.decision_function(held_on), fit.decision_function(held_off)
-    auc = cx.neurons.auc(np.concatenate([on, off])[:, None], np.arange(len(on) + len(off)) < len(on))  # fmt: skip
+    auc = cx.neurons.auc(
+        np.concatenate([on, off])[:, None], np.arange(len(on) + len(off)) < len(on)
+    )
     return {"score": float(((on > 0).mean() + (off <= 0).mean()) / 2), "auc": float(auc[0])}
 
 
@@ -89,7 +95,12 @@ def embeddings(there: dict) -> dict:
     neurons = [tuple(row["case"][:2]) for row in rows]
 
     def of_neurons(values):  # a mean for each neuron
-        return np.array([np.mean([v for v, n in zip(values, neurons, strict=True) if n == one]) for one in sorted(set(neurons))])  # fmt: skip
+        return np.array(
+            [
+                np.mean([v for v, n in zip(values, neurons, strict=True) if n == one])
+                for one in sorted(set(neurons))
+            ]
+        )
 
     def exceeds(one, other):
         moved = of_neurons(one) - of_neurons(other)
@@ -97,9 +108,11 @@ def embeddings(there: dict) -> dict:
         return {"by": float(moved.mean()), "p": float(test.pvalue)}
 
     columns = {
-        k: [row[k]["score"] for row in rows] if k in ("true", "shuffled") else [row[k] for row in rows]
+        k: [row[k]["score"] for row in rows]
+        if k in ("true", "shuffled")
+        else [row[k] for row in rows]
         for k in ("true", "shuffled", "rules", "rules, shuffled")
-    }  # fmt: skip
+    }
     aucs = {k: [row[k]["auc"] for row in rows] for k in ("true", "shuffled")}
     result = {
         "cases": len(rows),
@@ -132,7 +145,10 @@ def odds(there: dict, work: Path) -> dict:
     def odd(sentence, prompt):
         end = prompt if len(prompt) <= 400 else "…" + prompt[-400:]
         question = {"explanation": sentence, "prompts": {"1": end}}
-        messages = [{"role": "system", "content": cx.lookups.chat.TASKS["classify"]}, {"role": "user", "content": json.dumps(question, ensure_ascii=False, indent=1)}]  # fmt: skip
+        messages = [
+            {"role": "system", "content": cx.lookups.chat.TASKS["classify"]},
+            {"role": "user", "content": json.dumps(question, ensure_ascii=False, indent=1)},
+        ]
         ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         ids = tokenizer(ids + '{"1": ', return_tensors="pt", add_special_tokens=False)["input_ids"]
         logits = model(ids, logits_to_keep=1).logits[0, -1].float().log_softmax(-1)
@@ -147,21 +163,35 @@ def odds(there: dict, work: Path) -> dict:
         for kind, split in (("zero-shot", splits[name]), ("zero-shot, shuffled", mixed)):
             sentence = answers[kind]["sentence"]
             of = {
-                half: [resumed(work / f"{seed}-{kind}-{half}-{i}.json", lambda s=sentence, p=p: odd(s, p)) for i, p in enumerate(prompts)]
+                half: [
+                    resumed(
+                        work / f"{seed}-{kind}-{half}-{i}.json", lambda s=sentence, p=p: odd(s, p)
+                    )
+                    for i, p in enumerate(prompts)
+                ]
                 for half, prompts in (("on", split.held_active), ("off", split.held_inactive))
-            }  # fmt: skip
+            }
             both = np.array(of["on"] + of["off"])
             auc = cx.neurons.auc(both[:, None], np.arange(len(both)) < len(of["on"]))
             rows[name][kind] = {"auc": float(auc[0]), "says true": float((both > 0).mean()), **of}
-    planted, heads = ([n for n in rows if n.startswith("planted") == kind] for kind in (True, False))  # fmt: skip
-    auc = {kind: np.array([rows[n][kind]["auc"] for n in heads]) for kind in ("zero-shot", "zero-shot, shuffled")}  # fmt: skip
-    test = stats.permutation_test((auc["zero-shot"] - auc["zero-shot, shuffled"],), np.mean, permutation_type="samples", rng=0)  # fmt: skip
+    planted, heads = (
+        [n for n in rows if n.startswith("planted") == kind] for kind in (True, False)
+    )
+    auc = {
+        kind: np.array([rows[n][kind]["auc"] for n in heads])
+        for kind in ("zero-shot", "zero-shot, shuffled")
+    }
+    test = stats.permutation_test(
+        (auc["zero-shot"] - auc["zero-shot, shuffled"],), np.mean, permutation_type="samples", rng=0
+    )
     result = {
         "planted, mean AUC": float(np.mean([rows[n]["zero-shot"]["auc"] for n in planted])),
         "heads, mean AUC": float(auc["zero-shot"].mean()),
         "heads, shuffled, mean AUC": float(auc["zero-shot, shuffled"].mean()),
         "heads over shuffled, p": float(test.pvalue),
-        "says true": float(np.mean([of["says true"] for row in rows.values() for of in row.values()])),  # fmt: skip
+        "says true": float(
+            np.mean([of["says true"] for row in rows.values() for of in row.values()])
+        ),
     }
     return {"result": result, "rows": rows}
 

@@ -166,11 +166,18 @@ def measure(model, study, texts, sizes, work: Path) -> dict:
         own_lean = lean[labels.tolist().index(label)].numpy()
         leaning = others[np.argsort(-abs(own_lean[others]), kind="stable")[:FOUND]]
         V = pool_of(leaning, POOL // 10, len(W_out), np.sign(own_lean))
-        pools = (mixed, U, "spread"), (mixed, U, "tokens"), (rest, eye, "spread"), (facts_of(V, seen, W_out, domains), V, "lean")  # fmt: skip
+        pools = (
+            (mixed, U, "spread"),
+            (mixed, U, "tokens"),
+            (rest, eye, "spread"),
+            (facts_of(V, seen, W_out, domains), V, "lean"),
+        )
         for group, (pool, of, by) in zip(GROUPS, pools, strict=True):
             chosen = matched(own, pool, members, by, draws)
             sets[group] = [of[:, row] for row in chosen]
-            off_by[group] = {k: float(np.abs(pool[k][chosen] - own[k][members]).mean()) for k in (by, "norm")}  # fmt: skip
+            off_by[group] = {
+                k: float(np.abs(pool[k][chosen] - own[k][members]).mean()) for k in (by, "norm")
+            }
             off_by[group]["of the label"] = float((pool["label"][chosen] == label).mean())
         of_label, of_others = judged(B, label, on, off)
         run = cb.InterventionRun.of(model, [*of_label, *of_others], positions)
@@ -224,18 +231,40 @@ def summed_up(labels: dict) -> dict:
             for kind in ("kl", "rise")
             for place, side in (("on", True), ("off", False))
         }
-        facts[group]["on over off"] = [float(np.exp(v)) for v in estimate(lambda d, g=group: log_share(g, d))]  # fmt: skip
+        facts[group]["on over off"] = [
+            float(np.exp(v)) for v in estimate(lambda d, g=group: log_share(g, d))
+        ]
     for group in GROUPS:
         facts[f"found, of {group}"] = {
-            "kl on, ratio": [float(np.exp(v)) for v in estimate(lambda d, g=group: np.log(mean("found", "kl", d, True) / mean(g, "kl", d, True)))],
-            "kl off, ratio": [float(np.exp(v)) for v in estimate(lambda d, g=group: np.log(mean("found", "kl", d, False) / mean(g, "kl", d, False)))],
-            "rise on, difference": estimate(lambda d, g=group: mean("found", "rise", d, True) - mean(g, "rise", d, True)),
-            "selectivity, ratio": [float(np.exp(v)) for v in estimate(lambda d, g=group: log_share("found", d) - log_share(g, d))],
-            "labels with the larger kl on": int(sum(
-                np.mean(own["found"][0]["kl"][: own["on"]]) > np.mean([d["kl"][: own["on"]] for d in own[group]])
-                for own in labels.values()
-            )),
-        }  # fmt: skip
+            "kl on, ratio": [
+                float(np.exp(v))
+                for v in estimate(
+                    lambda d, g=group: np.log(mean("found", "kl", d, True) / mean(g, "kl", d, True))
+                )
+            ],
+            "kl off, ratio": [
+                float(np.exp(v))
+                for v in estimate(
+                    lambda d, g=group: np.log(
+                        mean("found", "kl", d, False) / mean(g, "kl", d, False)
+                    )
+                )
+            ],
+            "rise on, difference": estimate(
+                lambda d, g=group: mean("found", "rise", d, True) - mean(g, "rise", d, True)
+            ),
+            "selectivity, ratio": [
+                float(np.exp(v))
+                for v in estimate(lambda d, g=group: log_share("found", d) - log_share(g, d))
+            ],
+            "labels with the larger kl on": int(
+                sum(
+                    np.mean(own["found"][0]["kl"][: own["on"]])
+                    > np.mean([d["kl"][: own["on"]] for d in own[group]])
+                    for own in labels.values()
+                )
+            ),
+        }
     return facts
 
 
@@ -250,7 +279,11 @@ def main(argv: list[str] | None = None) -> None:
         model = cx.load(name)
         texts = cx.texts.collection(cx.texts.Reader.of(model, 512))
         A = [text for text in texts if text.half == "A"]
-        study = cx.study(model, 1000) if name == "mini" else cx.study(cx.fix_query(model, A, 256), A, or_all=True)  # fmt: skip
+        study = (
+            cx.study(model, 1000)
+            if name == "mini"
+            else cx.study(cx.fix_query(model, A, 256), A, or_all=True)
+        )
         labels = measure(model, study, texts, SIZES[name], args.work / name)
         kept(OUT, name, provenance(name) | {"result": summed_up(labels), "labels": labels})
 
