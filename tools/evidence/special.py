@@ -49,7 +49,7 @@ FROM, UNTIL = 64, 192  # tokens: where the text has had its say
 GROUPS = ("mixtures", "mixtures, tokens", "neurons", "leaning mixtures")
 SIZES = {  # labels, documents of the label, other domains, draws
     "mini": (10, 12, 21, 6),
-    "smollm2": (6, 6, 10, 3),
+    "smollm2": (4, 5, 8, 2),
 }
 HOOK = "blocks.0.mlp.hook_post"
 

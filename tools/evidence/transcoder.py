@@ -51,7 +51,7 @@ import ctxbook as cb
 import ctxlib as cx
 
 OUT = ROOT / "data" / "evidence" / "transcoder.json"
-LATENTS, K, STEPS, RATE, EVERY = 2048, 16, 900, 1e-3, 20
+LATENTS, K, STEPS, RATE, EVERY = 2048, 16, 840, 1e-3, 20
 AUX, DEAD = 64, 300_000  # dead latents that rebuild what is left, and tokens without work till then
 READ, WRITE = "blocks.0.mlp.hook_in", "blocks.0.hook_mlp_out"
 Weights = dict[str, Tensor]
