@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -38,11 +39,15 @@ PATCHED = (
 )
 
 
+def mean_of(values: np.ndarray, drawn: np.ndarray) -> float:
+    return values[drawn].mean()
+
+
 def of_neurons(own: dict) -> dict:
     """Each neuron's parts, over the documents of half B."""
     table = pd.DataFrame(own["documents"]).query("half == 'B'")
     told = np.array(
-        [[[v[k][i] for k in (0, -1)] for i in range(len(PARTS))] for v in table["told"]]
+        [[[v[i][k] for k in (0, -1)] for i in range(len(PARTS))] for v in table["told"]]
     )
     out: dict = {}
     for q, neuron in enumerate(own["neurons"]):
@@ -50,10 +55,8 @@ def of_neurons(own: dict) -> dict:
             both = pd.DataFrame(told[:, i, :, q], columns=["American", "British"])
             both = both.groupby(table["document"].to_numpy()).mean()
             moved = both["British"] - both["American"]
-            ends = cb.with_interval(
-                lambda d, m=moved.to_numpy(): m[d].mean(),
-                [SimpleNamespace(document=name, name=name) for name in both.index],
-            )
+            texts = [SimpleNamespace(document=name, name=name) for name in both.index]
+            ends = cb.with_interval(partial(mean_of, moved.to_numpy()), texts)
             out[f"{neuron} {part}"] = {
                 "documents": len(moved),
                 "moved": [*ends[:3]],
