@@ -284,7 +284,9 @@ def main(argv: list[str] | None = None) -> None:
             if name == "mini"
             else cx.study(cx.fix_query(model, A, 256), A, or_all=True)
         )
-        labels = measure(model, study, texts, SIZES[name], args.work / name)
+        sizes = SIZES[name]
+        work = args.work / "-".join(map(str, (name, *sizes)))
+        labels = measure(model, study, texts, sizes, work)
         kept(OUT, name, provenance(name) | {"result": summed_up(labels), "labels": labels})
 
 
