@@ -7,8 +7,8 @@ The answer goes to `data/evidence/resample.json`. Set before any of it was measu
 
 - *Another text*: heads of the first layer get what they gathered at the same places of a document
   of half A, drawn from any other domain. *Same domain*: of another document of the text's own.
-  Four draws of each (Qwen: one), averaged. Texts, places and heads are those of chapter 12: early,
-  first `READ` tokens; the lasting half for what a domain's vector gives back. Documents of half B,
+  Four draws of each (SmolLM2: two, Qwen: one), averaged. Texts, places and heads are those of
+  chapter 12: early, first `READ` tokens; the lasting half for what a domain's vector gives back. Documents of half B,
   intervals over documents or domains, whichever is wider, as there; the three rows are of English.
 - The row of Equation 1 with BOS read exactly (98%) holds up if it repairs more than 0.95 of the KL
   of resampling, either kind, lower end; that of the paper's circuit (-111%) if it stays worse than
@@ -23,6 +23,7 @@ The answer goes to `data/evidence/resample.json`. Set before any of it was measu
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,7 +38,7 @@ import ctxbook as cb
 import ctxlib as cx
 
 OUT = ROOT / "data" / "evidence" / "resample.json"
-DRAWS = {"mini": 4, "smollm2": 4, "qwen": 1}
+DRAWS = {"mini": 4, "smollm2": 2, "qwen": 1}
 EACH = {"mini": 3, "smollm2": 2, "qwen": 1}  # documents of a domain that are judged
 KINDS = ("another text", "same domain")
 
@@ -147,8 +148,8 @@ def measure(name: str, work: Path) -> dict:
         middle = cx.lookups.mean_z(model, meant, study.n + 1)
         there["silent"], sets = middle[:, study.heads], {"stable": list(study.heads)}
     elif name == "smollm2":
-        stable = cx.study(cx.fix_query(model, A, 256), A, or_all=True).heads
-        sets = {"stable": list(stable), "all": list(range(model.cfg.n_heads))}
+        roster = json.loads((OUT.parent / "causal.json").read_text())["roster"]
+        sets = {"stable": [int(h) for h, of in roster.items() if of["stable"]]}
     else:
         sets = {"8": [8], "4, 7": [4, 7], "all": list(range(model.cfg.n_heads))}
     of_B, of_A = table["domain"].to_numpy(), table_A["domain"].to_numpy()

@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from command import ROOT, command
-from evidence import kept, provenance, ran_until, resumed
+from evidence import defined_in, kept, provenance, ran_until, resumed
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from tqdm import tqdm
@@ -133,7 +133,6 @@ def embeddings(there: dict) -> dict:
 def odds(there: dict, work: Path) -> dict:
     """AUC of log P(true) - log P(false), sentence by sentence."""
     told = json.loads((ROOT / "data" / "evidence" / "explained.json").read_text())["cases"]
-    # the language model
     (file,) = cx.models.real_models()["qwen"]["files"]
     folder = kept_folder("qwen")
     from transformers import AutoModelForCausalLM
@@ -202,7 +201,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--odds", action="store_true", help="ask Qwen, too")
     parser.add_argument("--work", type=Path, default=Path("build/semantic"))
     args = parser.parse_args(argv)
-    there = ran_until("16_explanations", "part_of")
+    chapter = "16_explanations"
+    there = defined_in(chapter, **ran_until(chapter, "by_chance"))
     torch.set_grad_enabled(False)
     kept(OUT, "embeddings", provenance("minilm") | embeddings(there))
     if args.odds:
