@@ -7,9 +7,10 @@ The answer goes to `data/evidence/resample.json`. Set before any of it was measu
 
 - *Another text*: heads of the first layer get what they gathered at the same places of a document
   of half A, drawn from any other domain. *Same domain*: of another document of the text's own.
-  Four draws of each (SmolLM2: two, Qwen: one), averaged. Texts, places and heads are those of
-  chapter 12: early, first `READ` tokens; the lasting half for what a domain's vector gives back. Documents of half B,
-  intervals over documents or domains, whichever is wider, as there; the three rows are of English.
+  Four draws of each (SmolLM2: two, Qwen: one), averaged. Texts, places, heads are those of
+  chapter 12: early, first `READ` tokens; the lasting half for what a domain's vector gives back.
+  Documents of half B, intervals over documents or domains, whichever is wider, as there; the three
+  rows are of English.
 - The row of Equation 1 with BOS read exactly (98%) holds up if it repairs more than 0.95 of the KL
   of resampling, either kind, lower end; that of the paper's circuit (-111%) if it stays worse than
   resampling, upper end below 0; that of the domain's vector (78%) if, added to the heads of another
