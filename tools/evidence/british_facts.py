@@ -16,6 +16,7 @@ import json
 import sys
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,6 +44,10 @@ def mean_of(values: np.ndarray, drawn: np.ndarray) -> float:
     return values[drawn].mean()
 
 
+def share_of(values: np.ndarray, whole: np.ndarray, drawn: np.ndarray) -> float:
+    return values[drawn].sum() / whole[drawn].sum()
+
+
 def of_neurons(own: dict) -> dict:
     """Each neuron's parts, over the documents of half B."""
     table = pd.DataFrame(own["documents"]).query("half == 'B'")
@@ -55,7 +60,7 @@ def of_neurons(own: dict) -> dict:
             both = pd.DataFrame(told[:, i, :, q], columns=["American", "British"])
             both = both.groupby(table["document"].to_numpy()).mean()
             moved = both["British"] - both["American"]
-            texts = [SimpleNamespace(document=name, name=name) for name in both.index]
+            texts: list[Any] = [SimpleNamespace(document=name, name=name) for name in both.index]
             ends = cb.with_interval(partial(mean_of, moved.to_numpy()), texts)
             out[f"{neuron} {part}"] = {
                 "documents": len(moved),
@@ -79,13 +84,14 @@ def of_mlp(use: dict) -> dict:
         )
         for k in ("American", "British", *PATCHED)
     }
-    texts = [SimpleNamespace(document=c["document"], name=c["text"]) for c in use["contexts"]]
+    texts: list[Any] = [
+        SimpleNamespace(document=c["document"], name=c["text"]) for c in use["contexts"]
+    ]
     lost = {k: odds["British"] - odds[k] for k in ("American", *PATCHED)}
     lost["MLP at the words, by subtraction"] = lost["MLP"] - lost["MLP elsewhere"]
     shift = lost.pop("American")
     return {"contexts": len(texts), "shift": float(shift.mean())} | {
-        k: [*cb.with_interval(lambda d, v=v: v[d].sum() / shift[d].sum(), texts)[:3]]
-        for k, v in lost.items()
+        k: [*cb.with_interval(partial(share_of, v, shift), texts)[:3]] for k, v in lost.items()
     }
 
 

@@ -114,10 +114,10 @@ def is_literal(node: ast.expr) -> bool:
     return True
 
 
-def resumed(file: Path, make: Callable[[], Any]) -> Any:
-    """What `file` holds, or else what `make` gives, which it then holds."""
+def resumed(file: Path, make: Callable[..., Any], *given: Any) -> Any:
+    """What `file` holds, or else what `make` makes of what is given, which it then holds."""
     if not file.exists():
-        replace(file, json.dumps(make()))
+        replace(file, json.dumps(make(*given)))
     return json.loads(file.read_text())
 
 

@@ -71,10 +71,7 @@ def silences(run, z_A: Tensor, middle: Tensor, heads, picks: dict, work: Path, n
     ways |= {kind: [z_A[rows][:, :, heads] for rows in some] for kind, some in picks.items()}
     return {
         way: averaged(
-            [
-                resumed(work / f"{name}-{way}-{k}.json", lambda z=z: effect(z))
-                for k, z in enumerate(some)
-            ]
+            [resumed(work / f"{name}-{way}-{k}.json", effect, z) for k, z in enumerate(some)]
         )
         for way, some in ways.items()
     }
@@ -99,8 +96,7 @@ def of_mini(there: dict, study, run, z_A, table, table_A, picks, work: Path) -> 
         return {"kl": found.kl[:, :-1].mean(1).tolist(), "rise": found.rise.mean(1).tolist()}
 
     rows = {
-        n: resumed(work / f"put-{i}.json", lambda v=v: put(v))
-        for i, (n, v) in enumerate(stand_ins.items())
+        n: resumed(work / f"put-{i}.json", put, v) for i, (n, v) in enumerate(stand_ins.items())
     }
     second = run.positions[run.positions >= there["READ"] // 2]
     late = cb.InterventionRun.of(run.model, table["text"], second)

@@ -27,6 +27,7 @@ import json
 import sys
 from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -80,7 +81,7 @@ def by_meaning(embed, split) -> dict[str, float]:
 def embeddings(there: dict) -> dict:
     """Every case and planted subject, by meaning and by the rules."""
     embed, splits = embedder(kept_folder("minilm")), there["splits"]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "case": list(map(int, case)),
             "predicts a token": case[:2] in there["said"],
@@ -155,7 +156,7 @@ def odds(there: dict, work: Path) -> dict:
 
     splits = {f"planted: {d}": there["planted_subject"](d) for d in there["SUBJECTS"]}
     splits |= {there["spoken"](c): there["part_of"](s) for c, s in there["splits"].items()}
-    rows = {}
+    rows: dict[str, dict[str, Any]] = {}
     for seed, (name, answers) in enumerate(tqdm(told.items(), "cases")):
         mixed = cx.lookups.explain.shuffled(splits[name], seed)
         rows[name] = {}
@@ -163,9 +164,7 @@ def odds(there: dict, work: Path) -> dict:
             sentence = answers[kind]["sentence"]
             of = {
                 half: [
-                    resumed(
-                        work / f"{seed}-{kind}-{half}-{i}.json", lambda s=sentence, p=p: odd(s, p)
-                    )
+                    resumed(work / f"{seed}-{kind}-{half}-{i}.json", odd, sentence, p)
                     for i, p in enumerate(prompts)
                 ]
                 for half, prompts in (("on", split.held_active), ("off", split.held_inactive))
@@ -176,17 +175,20 @@ def odds(there: dict, work: Path) -> dict:
     planted, heads = (
         [n for n in rows if n.startswith("planted") == kind] for kind in (True, False)
     )
-    auc = {
+    aucs = {
         kind: np.array([rows[n][kind]["auc"] for n in heads])
         for kind in ("zero-shot", "zero-shot, shuffled")
     }
     test = stats.permutation_test(
-        (auc["zero-shot"] - auc["zero-shot, shuffled"],), np.mean, permutation_type="samples", rng=0
+        (aucs["zero-shot"] - aucs["zero-shot, shuffled"],),
+        np.mean,
+        permutation_type="samples",
+        rng=0,
     )
     result = {
         "planted, mean AUC": float(np.mean([rows[n]["zero-shot"]["auc"] for n in planted])),
-        "heads, mean AUC": float(auc["zero-shot"].mean()),
-        "heads, shuffled, mean AUC": float(auc["zero-shot, shuffled"].mean()),
+        "heads, mean AUC": float(aucs["zero-shot"].mean()),
+        "heads, shuffled, mean AUC": float(aucs["zero-shot, shuffled"].mean()),
         "heads over shuffled, p": float(test.pvalue),
         "says true": float(
             np.mean([of["says true"] for row in rows.values() for of in row.values()])

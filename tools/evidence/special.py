@@ -32,6 +32,7 @@ import argparse
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -58,7 +59,8 @@ def activations(model, texts) -> dict[str, Tensor]:
     """Of the first layer's neurons, past `FROM`: the mean in each text, and over all texts the mean
     and the second moments, from which the spread of any direction follows.
     """
-    means, mean, square, batches = [], 0.0, 0.0, [texts[i : i + 8] for i in range(0, len(texts), 8)]
+    batches = [texts[i : i + 8] for i in range(0, len(texts), 8)]
+    means, mean, square = [], torch.zeros(()), torch.zeros(())
     for some in tqdm(batches, "activations", leave=False):
         tokens = torch.stack([text.tokens[:UNTIL] for text in some])
         _, cache = model.run_with_cache(tokens, names_filter=HOOK, stop_at_layer=1)
@@ -133,7 +135,7 @@ def silence(directions: Tensor, mean: Tensor):
 
 def judged(B, label: str, on: int, off: int):
     """First windows of documents of the label, and of a document of each other domain."""
-    first = {}
+    first: dict[str, Any] = {}
     for text in B:
         first.setdefault(text.document or text.name, text)
     own = [t for t in first.values() if t.domain == label][:on]
@@ -193,7 +195,7 @@ def measure(model, study, texts, sizes, work: Path) -> dict:
             "on": len(of_label),
             **{
                 group: [
-                    resumed(work / f"{label}-{group}-{k}.json", lambda d=d: effects(d))
+                    resumed(work / f"{label}-{group}-{k}.json", effects, d)
                     for k, d in enumerate(some)
                 ]
                 for group, some in sets.items()
@@ -204,15 +206,17 @@ def measure(model, study, texts, sizes, work: Path) -> dict:
 
 def summed_up(labels: dict) -> dict:
     """Ratios and differences of found neurons and controls, with intervals over documents."""
-    entries, values, on = [], {g: {"kl": [], "rise": []} for g in ("found", *GROUPS)}, []
+    entries: list[Any] = []
+    held: dict[str, dict[str, list]] = {g: {"kl": [], "rise": []} for g in ("found", *GROUPS)}
+    of_label: list[bool] = []
     for own in labels.values():
         entries += [SimpleNamespace(document=d, domain="", name=d) for d in own["documents"]]
-        on += [i < own["on"] for i in range(len(own["documents"]))]
-        for group, of in values.items():
+        of_label += [i < own["on"] for i in range(len(own["documents"]))]
+        for group, of in held.items():
             for kind, rows in of.items():
                 rows += np.mean([draw[kind] for draw in own[group]], axis=0).tolist()
-    on = np.array(on)
-    values = {g: {k: np.array(v) for k, v in of.items()} for g, of in values.items()}
+    on = np.array(of_label)
+    values = {g: {k: np.array(v) for k, v in of.items()} for g, of in held.items()}
 
     def mean(group, kind, drawn, side):
         rows = drawn[on[drawn] == side]
@@ -224,7 +228,10 @@ def summed_up(labels: dict) -> dict:
     def log_share(group, drawn):
         return np.log(mean(group, "kl", drawn, True) / mean(group, "kl", drawn, False))
 
-    facts = {"labels": len(labels), "neurons": sum(len(v["members"]) for v in labels.values())}
+    facts: dict[str, Any] = {
+        "labels": len(labels),
+        "neurons": sum(len(v["members"]) for v in labels.values()),
+    }
     for group in values:
         facts[group] = {
             f"{kind} {place}": estimate(lambda d, g=group, k=kind, s=side: mean(g, k, d, s))

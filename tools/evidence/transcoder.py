@@ -294,7 +294,7 @@ def measured(model, W: Weights, k: int, study) -> dict:
     own["latents"]["at work"] = by_text[:, alive]
     of_B = [texts[i] for i in B]
     windows: dict[str, list[int]] = {}
-    for i in B:
+    for i in B.tolist():
         windows.setdefault(texts[i].document or texts[i].name, []).append(i)
     pairs = np.array([rows[:2] for rows in windows.values() if len(rows) > 1])
     of_pairs = [texts[i] for i in pairs[:, 0]]
