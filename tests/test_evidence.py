@@ -1,7 +1,22 @@
 """Kept data: a chapter computes it from training runs, and it lies whole in the repository."""
 
+import json
+
+import british_facts
+import congruent
 import evidence
+import numpy as np
 import pytest
+import resample
+import semantic
+import special
+import torch
+import transcoder
+from command import ROOT
+from ship_mini import MINI
+from transformers import AutoModelForCausalLM
+
+import ctxlib as cx
 
 
 @pytest.mark.parametrize("name", ["RUNS", "MODELS"])
@@ -21,3 +36,149 @@ def test_a_chapter_that_is_not_there_or_keeps_nothing_is_one_clear_line(tmp_path
     with pytest.raises(ValueError, match="no parameter RUNS = None or MODELS = None"):
         evidence.compute(tmp_path / "Z_new.py", {"RUNS": str(tmp_path), "MODELS": str(tmp_path)})
     refused(evidence.main, "nowhere", "--work", tmp_path)
+
+
+# ---------------------------------------------------------------- scripts that keep results
+
+
+@pytest.fixture(scope="module")
+def model():
+    return cx.load("mini")
+
+
+def test_a_chapters_functions_are_there_without_a_run():
+    there = evidence.defined_in("12_causal", weights="given")
+    assert there["READ"] == 97 and there["weights"] == "given" and "study" not in there
+    table = there["documents_of"]([_text("a", "law"), _text("a", "law"), _text("b", "law")], 1)
+    assert table["document"].tolist() == ["a", "b"]  # of a lone domain twice as many
+
+
+def _text(document, domain):
+    return cx.texts.Text(document, domain, "en", "", "", torch.arange(4), document, "A")
+
+
+def test_what_is_kept_is_rounded_and_leaves_the_rest(tmp_path):
+    file = tmp_path / "kept.json"
+    evidence.kept(file, "mini", {"a": 1 / 3, "b": [2, 12345.678]})
+    evidence.kept(file, "smollm2", {"a": 1})
+    held = json.loads(file.read_text())
+    assert held == {"mini": {"a": 0.3333, "b": [2, 12350.0]}, "smollm2": {"a": 1}}
+    made = iter([[1], [2]])
+    assert [evidence.resumed(tmp_path / "x.json", lambda: next(made)) for _ in range(2)] == [
+        [1],
+        [1],
+    ]
+
+
+@torch.no_grad()
+def test_a_silent_neuron_is_one_whose_output_weights_are_gone(model):
+    """As transformers has it; a mean of zero."""
+    tokens, neurons = torch.stack([p.tokens[:40] for p in cx.texts.passages(model)[:2]]), [7, 300]
+    hook = special.silence(torch.eye(1024)[:, neurons], torch.zeros(1024))
+    ours = model.run_with_hooks(tokens, fwd_hooks=[hook]).log_softmax(-1)
+    theirs = AutoModelForCausalLM.from_pretrained(MINI, dtype=torch.float32).eval()
+    theirs.transformer.h[0].mlp.c_proj.weight[neurons] = 0
+    assert torch.allclose(ours, theirs(tokens).logits.log_softmax(-1), atol=1e-3)
+
+
+def test_a_control_has_the_label_and_is_near_and_none_comes_twice():
+    own = {"label": np.array(["law", "war"]), "spread": np.zeros(2), "norm": np.zeros(2)}
+    label, spread = np.array(["law", "law", "war", "war"]), np.array([0.1, 3.0, 2.0, 0.2])
+    pool = {"label": label, "spread": spread, "norm": np.zeros(4)}
+    assert special.matched(own, pool, [0, 1], "spread", 2).tolist() == [[0, 3], [1, 2]]
+
+
+def test_the_spread_of_a_mixture_is_that_of_its_activation(model):
+    texts = cx.texts.collection(cx.texts.Reader.of(model, 200), 6)
+    with torch.no_grad():
+        seen = special.activations(model, texts)
+        _, cache = model.run_with_cache(torch.stack([t.tokens[:192] for t in texts]))
+    U = special.pool_of(np.arange(1024), 3, 1024)
+    W_out = model.blocks[0].mlp.W_out.detach()
+    facts = special.facts_of(U, seen, W_out, np.array([t.domain for t in texts]))
+    along = cache["blocks.0.mlp.hook_post"][:, 64:] @ U  # text pos mixture
+    assert np.allclose(np.exp(facts["spread"]), along.mean(1).std(0), rtol=1e-3)
+    assert np.allclose(np.exp(facts["tokens"]), along.flatten(0, 1).std(0), rtol=1e-2)
+
+
+def test_another_text_is_of_another_domain_or_of_the_same():
+    of_A, of_B = np.array(["law", "war", "law", "sea"]), np.array(["law", "war"])
+    other, same = (resample.drawn_texts(of_B, of_A, kind, 20) for kind in resample.KINDS)
+    assert (of_A[other] != of_B).all() and (of_A[same] == of_B).all()
+    assert {*same[:, 0]} == {0, 2}
+
+
+def test_groups_of_neurons_do_not_overlap_and_are_alike_in_token():
+    rng = np.random.default_rng(0)
+    tokens = torch.from_numpy(rng.integers(3, size=(2, 1, 60)))
+    size, P = (torch.from_numpy(rng.random((2, 1, 60))) for _ in range(2))
+    groups = congruent.groups_of(tokens, size, P)
+    by_size = size.flatten().topk(24).indices.tolist()
+    assert [k * 60 + j for k, _, j in groups["by congruence"]] == by_size
+    taken = {*groups["by P"], *groups["by congruence"]}
+    for one, other in zip(groups["by P"], groups["like those by P"], strict=True):
+        assert other is None or (other not in taken and tokens[one] == tokens[other])
+
+
+@torch.no_grad()
+def test_a_path_is_patched_where_the_terms_are_the_models_own(monkeypatch):
+    """At its mean, the strongest head's term leaves the input that attribution gives without it."""
+    monkeypatch.setattr(congruent, "COUNT", 2)
+    monkeypatch.setattr(congruent, "TEXTS", {"mini": 44})
+    facts = congruent.measure("mini")
+    fall = {k: np.array(v) for k, v in facts["fall"].items()}
+    assert {v.shape for v in fall.values()} == {(4, len(facts["places"]))}
+    assert np.isfinite(fall["path"]).all() and (abs(fall["path"]) > 0).all()
+    assert facts["places"] == sorted(facts["places"], key=lambda place: place[0])
+    result = congruent.summed_up(facts)
+    assert result["by P"]["neurons"] == 2
+
+
+def test_a_classifier_of_meanings_finds_what_the_embeddings_hold():
+    near = {"cat": [1.0, 0.0], "dog": [0.9, 0.1], "law": [0.0, 1.0], "tax": [0.1, 0.9]}
+    split = cx.lookups.explain.Prompts(("cat",), ("law",), ("dog",), ("tax",))
+    found = semantic.by_meaning(lambda prompts: np.array([near[p] for p in prompts]), split)
+    assert found == {"score": 1.0, "auc": 1.0}
+
+
+def test_a_transcoder_goes_on_where_it_stopped(model, tmp_path, monkeypatch):
+    texts = torch.stack([t.tokens[:32] for t in cx.texts.collection(model, 8)])
+    args = {"latents": 64, "k": 4, "steps": 4}
+    whole = transcoder.train(model, lambda step: texts[step::4], tmp_path / "whole", **args)
+
+    def broken(step):
+        if step == 3:
+            raise KeyboardInterrupt
+        return texts[step::4]
+
+    monkeypatch.setattr(transcoder, "EVERY", 1)
+    with pytest.raises(KeyboardInterrupt):
+        transcoder.train(model, broken, tmp_path / "parts", **args)
+    parts = transcoder.train(model, lambda step: texts[step::4], tmp_path / "parts", **args)
+    assert all(torch.allclose(whole[n], parts[n], atol=1e-6) for n in whole)
+    x, _ = transcoder.in_and_out(model, texts[:1])
+    assert torch.allclose(x.std(-1, correction=0), torch.tensor(1.0), atol=1e-2)  # past LayerNorm
+    assert ((transcoder.at_work(whole, x, 4)[1] > 0).sum(-1) <= 4).all()
+
+
+def test_windows_of_a_document_have_in_common_what_was_put_in():
+    rng = np.random.default_rng(0)
+    own, noise = rng.standard_normal((400, 1, 1)), rng.standard_normal((400, 2, 2))
+    rates = torch.from_numpy((noise + own * [0, 3]).reshape(800, 2))
+    pairs, domains = np.arange(800).reshape(-1, 2), np.repeat(["a", "b"], 400)
+    found = transcoder.in_common(rates, domains, pairs)(np.arange(400))
+    assert abs(found[0]) < 0.15 and abs(found[1] - 0.9) < 0.05
+
+
+def test_british_facts_are_those_of_the_kept_documents():
+    """The referee's reading of neuron 5549: its product falls in 99 of 100 documents."""
+    held = json.loads((ROOT / "data" / "evidence" / "british.json").read_text())["qwen"]
+    found = british_facts.of_neurons(held)["5549 product"]
+    by_document = {}
+    for row in held["documents"]:
+        if row["half"] == "B":
+            first, *_, last = row["told"][2]
+            by_document.setdefault(row["document"], []).append(last[1] - first[1])
+    moved = [np.mean(v) for v in by_document.values()]
+    assert np.isclose(found["moved"][0], np.mean(moved)) and found["documents"] == len(moved)
+    assert found["falls in"] == np.mean(np.array(moved) < 0) and found["rank of |t|"]["B"] == 15

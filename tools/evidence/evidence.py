@@ -13,22 +13,25 @@ training.
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import jupytext
 from command import ROOT, command
-from files import digest
+from files import digest, replace
 from IPython.display import display
 from safetensors.torch import load_file
 from ship_mini import as_model, recipe_of, save_half, save_tokenizer
 from tqdm.auto import tqdm
 from train_mini import TWIN_RUNS, folder_of
 
-from ctxlib.files import kept_folder
+from ctxlib.files import DATA, kept_folder
 from ctxlib.models import real_models
 
 
@@ -67,6 +70,74 @@ def compute(chapter: Path, given: Mapping[str, Sequence[str] | None]) -> None:
     for name in needed:
         code = re.sub(rf"(?m)^{name} = None", f"{name} = {given[name]!r}", code)
     exec(compile(code, chapter, "exec"), {"__name__": "__main__", "display": display})
+
+
+def defined_in(chapter: str, **given: Any) -> dict[str, Any]:
+    """What a chapter imports, its constants and its functions, without running it. They see what is
+    given, and whatever is put into this dictionary later. A function whose defaults the chapter
+    computes is left out.
+    """
+    cells = jupytext.read(ROOT / "chapters" / f"{chapter}.py").cells
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    tree = ast.parse(re.sub(r"(?m)^%.*", "", code))
+    kept_nodes = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+
+    def stays(node: ast.stmt) -> bool:
+        return isinstance(node, kept_nodes) or (
+            isinstance(node, (ast.Assign, ast.AugAssign)) and is_literal(node.value)
+        )
+
+    names: dict[str, Any] = {"__name__": chapter}
+    for node in filter(stays, tree.body):
+        with suppress(NameError):
+            exec(compile(ast.Module([node], []), chapter, "exec"), names)
+    names.update(given)
+    return names
+
+
+def ran_until(chapter: str, name: str, **given: Any) -> dict[str, Any]:
+    """What a chapter has computed when a name is there, its parameters as given."""
+    names: dict[str, Any] = {"__name__": "__main__", "display": lambda *shown: None}
+    for cell in jupytext.read(ROOT / "chapters" / f"{chapter}.py").cells:
+        if cell.cell_type == "code" and name not in names:
+            exec(compile(cell.source, chapter, "exec"), names)
+            if "parameters" in cell.metadata.get("tags", []):
+                names.update(given)
+    return names
+
+
+def is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except ValueError:
+        return False
+    return True
+
+
+def resumed(file: Path, make: Callable[..., Any], *given: Any) -> Any:
+    """What `file` holds, or else what `make` makes of what is given, which it then holds."""
+    if not file.exists():
+        replace(file, json.dumps(make(*given)))
+    return json.loads(file.read_text())
+
+
+def rounded(facts: Any, digits: int = 4) -> Any:
+    """Facts as JSON has them, their numbers to so many digits."""
+    return json.loads(json.dumps(facts), parse_float=lambda v: float(f"{float(v):.{digits}g}"))
+
+
+def provenance(name: str) -> dict[str, Any]:
+    """What tells which weights a model has: its files' sums."""
+    real = real_models()
+    if name in real:
+        return {"files": real[name]["files"]}
+    return {"files": {f.name: digest(f) for f in [DATA / name / "model.safetensors"]}}
+
+
+def kept(file: Path, name: str, facts: dict[str, Any]) -> None:
+    """Put rounded facts under a name into a kept file, the others as they were."""
+    held = json.loads(file.read_text()) if file.exists() else {}
+    replace(file, json.dumps(held | {name: rounded(facts)}) + "\n")
 
 
 @command("evidence")

@@ -1,0 +1,215 @@
+"""What would a reader of meanings score? Chapter 16's cases, put to a classifier of sentence
+embeddings, and to a language model that is judged by the odds of its two answers.
+
+    python tools/evidence/semantic.py            # embeddings
+    python tools/evidence/semantic.py --odds     # Qwen's odds too
+
+The answer goes to `data/evidence/semantic.json`. Set before any of it was measured:
+
+- The *ceiling*: MiniLM's embedding of a prompt (the mean over its tokens) and logistic regression,
+  fitted on the prompts that an explainer is shown, half A, and judged on those held out, half B. It
+  needs no sentence, so what a sentence about meaning can score lies about here. Cases are `mini`'s
+  in chapter 16; the score is that of the page, the AUC stands beside it.
+- It works if it scores 0.9 or more on each planted subject (cooking, law, French). It sees
+  something in heads if over neurons the mean score exceeds that of shuffled labels (permutation of
+  neurons, p below 0.05), and more than the rules if their mean is lower (the same).
+- *Odds*: the sentences that Qwen wrote for the page (kept with it) go back to Qwen, a prompt at a
+  time; it is judged by the AUC of log P(true) - log P(false), which no habit of answering *false*
+  moves. On the planted subjects the mean must be 0.9 or more if it can apply a sentence; it sees
+  something in heads if over the eight cases the mean AUC of true labels is above that of shuffled
+  ones (sign flips over cases, p below 0.05).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from command import ROOT, command
+from evidence import defined_in, kept, provenance, ran_until, resumed
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from tqdm import tqdm
+from transformers import AutoModel, AutoTokenizer
+
+import ctxlib as cx
+from ctxlib.files import kept_folder
+
+OUT = ROOT / "data" / "evidence" / "semantic.json"
+
+
+def embedder(folder: Path):
+    """A function from prompts to embeddings of length one, each computed once."""
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    tokenizer.truncation_side = "left"  # the end matters
+    known: dict[str, np.ndarray] = {}
+
+    def embed(prompts):
+        new = sorted({*prompts} - {*known}, key=len)
+        for some in tqdm(
+            [new[i : i + 32] for i in range(0, len(new), 32)], "embedding", leave=False
+        ):
+            words = tokenizer(
+                some, padding=True, truncation=True, max_length=256, return_tensors="pt"
+            )
+            mask = words["attention_mask"][..., None]
+            mean = (model(**words).last_hidden_state * mask).sum(1) / mask.sum(1)
+            known.update(zip(some, torch.nn.functional.normalize(mean, dim=1).numpy(), strict=True))
+        return np.stack([known[p] for p in prompts])
+
+    return embed
+
+
+def by_meaning(embed, split) -> dict[str, float]:
+    """Score and AUC of logistic regression on embeddings, both kinds counting alike."""
+    shown_on, shown_off, held_on, held_off = map(embed, astuple(split))
+    fit = LogisticRegression(class_weight="balanced", max_iter=1000)
+    fit.fit(np.concatenate([shown_on, shown_off]), [1] * len(shown_on) + [0] * len(shown_off))
+    on, off = fit.decision_function(held_on), fit.decision_function(held_off)
+    auc = cx.neurons.auc(
+        np.concatenate([on, off])[:, None], np.arange(len(on) + len(off)) < len(on)
+    )
+    return {"score": float(((on > 0).mean() + (off <= 0).mean()) / 2), "auc": float(auc[0])}
+
+
+def embeddings(there: dict) -> dict:
+    """Every case and planted subject, by meaning and by the rules."""
+    embed, splits = embedder(kept_folder("minilm")), there["splits"]
+    rows: list[dict[str, Any]] = [
+        {
+            "case": list(map(int, case)),
+            "predicts a token": case[:2] in there["said"],
+            "true": by_meaning(embed, split),
+            "shuffled": by_meaning(embed, there["dealt"][case]),
+            "rules": float(there["scores"][case].score),
+            "rules, shuffled": float(there["by_chance"][case].score),
+        }
+        for case, split in tqdm(splits.items(), "cases")
+    ]
+    planted = {d: by_meaning(embed, there["planted_subject"](d)) for d in there["SUBJECTS"]}
+    neurons = [tuple(row["case"][:2]) for row in rows]
+
+    def of_neurons(values):  # a mean for each neuron
+        return np.array(
+            [
+                np.mean([v for v, n in zip(values, neurons, strict=True) if n == one])
+                for one in sorted(set(neurons))
+            ]
+        )
+
+    def exceeds(one, other):
+        moved = of_neurons(one) - of_neurons(other)
+        test = stats.permutation_test((moved,), np.mean, permutation_type="samples", rng=0)
+        return {"by": float(moved.mean()), "p": float(test.pvalue)}
+
+    columns = {
+        k: [row[k]["score"] for row in rows]
+        if k in ("true", "shuffled")
+        else [row[k] for row in rows]
+        for k in ("true", "shuffled", "rules", "rules, shuffled")
+    }
+    aucs = {k: [row[k]["auc"] for row in rows] for k in ("true", "shuffled")}
+    result = {
+        "cases": len(rows),
+        "neurons": len(set(neurons)),
+        **{f"{k}, mean": float(np.mean(v)) for k, v in columns.items()},
+        **{f"{k}, mean AUC": float(np.mean(v)) for k, v in aucs.items()},
+        "true over shuffled": exceeds(columns["true"], columns["shuffled"]),
+        "AUC, true over shuffled": exceeds(aucs["true"], aucs["shuffled"]),
+        "meaning over rules": exceeds(columns["true"], columns["rules"]),
+        "r with rules over cases": float(np.corrcoef(columns["true"], columns["rules"])[0, 1]),
+        "cases where meaning scores 0.75 or more": int((np.array(columns["true"]) >= 0.75).sum()),
+        "the same, shuffled": int((np.array(columns["shuffled"]) >= 0.75).sum()),
+        "planted": planted,
+    }
+    return {"result": result, "rows": rows}
+
+
+def odds(there: dict, work: Path) -> dict:
+    """AUC of log P(true) - log P(false), sentence by sentence."""
+    told = json.loads((ROOT / "data" / "evidence" / "explained.json").read_text())["cases"]
+    (file,) = cx.models.real_models()["qwen"]["files"]
+    folder = kept_folder("qwen")
+    from transformers import AutoModelForCausalLM
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=file)
+    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.bfloat16)
+    yes, no = (tokenizer.encode(w, add_special_tokens=False)[0] for w in ("true", "false"))
+
+    def odd(sentence, prompt):
+        end = prompt if len(prompt) <= 400 else "…" + prompt[-400:]
+        question = {"explanation": sentence, "prompts": {"1": end}}
+        messages = [
+            {"role": "system", "content": cx.lookups.chat.TASKS["classify"]},
+            {"role": "user", "content": json.dumps(question, ensure_ascii=False, indent=1)},
+        ]
+        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        ids = tokenizer(ids + '{"1": ', return_tensors="pt", add_special_tokens=False)["input_ids"]
+        logits = model(ids, logits_to_keep=1).logits[0, -1].float().log_softmax(-1)
+        return float(logits[yes] - logits[no])
+
+    splits = {f"planted: {d}": there["planted_subject"](d) for d in there["SUBJECTS"]}
+    splits |= {there["spoken"](c): there["part_of"](s) for c, s in there["splits"].items()}
+    rows: dict[str, dict[str, Any]] = {}
+    for seed, (name, answers) in enumerate(tqdm(told.items(), "cases")):
+        mixed = cx.lookups.explain.shuffled(splits[name], seed)
+        rows[name] = {}
+        for kind, split in (("zero-shot", splits[name]), ("zero-shot, shuffled", mixed)):
+            sentence = answers[kind]["sentence"]
+            of = {
+                half: [
+                    resumed(work / f"{seed}-{kind}-{half}-{i}.json", odd, sentence, p)
+                    for i, p in enumerate(prompts)
+                ]
+                for half, prompts in (("on", split.held_active), ("off", split.held_inactive))
+            }
+            both = np.array(of["on"] + of["off"])
+            auc = cx.neurons.auc(both[:, None], np.arange(len(both)) < len(of["on"]))
+            rows[name][kind] = {"auc": float(auc[0]), "says true": float((both > 0).mean()), **of}
+    planted, heads = (
+        [n for n in rows if n.startswith("planted") == kind] for kind in (True, False)
+    )
+    aucs = {
+        kind: np.array([rows[n][kind]["auc"] for n in heads])
+        for kind in ("zero-shot", "zero-shot, shuffled")
+    }
+    test = stats.permutation_test(
+        (aucs["zero-shot"] - aucs["zero-shot, shuffled"],),
+        np.mean,
+        permutation_type="samples",
+        rng=0,
+    )
+    result = {
+        "planted, mean AUC": float(np.mean([rows[n]["zero-shot"]["auc"] for n in planted])),
+        "heads, mean AUC": float(aucs["zero-shot"].mean()),
+        "heads, shuffled, mean AUC": float(aucs["zero-shot, shuffled"].mean()),
+        "heads over shuffled, p": float(test.pvalue),
+        "says true": float(
+            np.mean([of["says true"] for row in rows.values() for of in row.values()])
+        ),
+    }
+    return {"result": result, "rows": rows}
+
+
+@command("semantic")
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--odds", action="store_true", help="ask Qwen, too")
+    parser.add_argument("--work", type=Path, default=Path("build/semantic"))
+    args = parser.parse_args(argv)
+    chapter = "16_explanations"
+    there = defined_in(chapter, **ran_until(chapter, "by_chance"))
+    torch.set_grad_enabled(False)
+    kept(OUT, "embeddings", provenance("minilm") | embeddings(there))
+    if args.odds:
+        kept(OUT, "odds", provenance("qwen") | odds(there, args.work))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
