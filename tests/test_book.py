@@ -160,6 +160,7 @@ def test_a_chapter_keeps_to_its_budget_and_every_cell_that_prints_is_compared(ch
     formulas = r"(?s)\$\$.*?\$\$", r"\$[^$\n]*\$"
     for left_out in (r"(?s)```+\{.*?```+", *formulas, r"(?m)^\|.*$", filling.CONDITION):
         words = re.sub(left_out, " ", words)
+    words = re.sub(r"\{term\}`([^`<]+)[^`]*`", r"\1", words)  # a link has the words that are read
     words = re.findall(r"[A-Za-z][\w'’-]*", re.sub(r"\]\([^)]*\)|`[^`]*`", " x ", words))
     figures = sum(len(re.findall(r"figures\.(?:picture|shaded_text)\(", c.source)) for c in code)
     hidden = tagged(SOURCES[chapter], "hide-input", "hide-cell", "setup")

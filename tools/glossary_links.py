@@ -10,7 +10,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 CHAPTER = re.compile(r"book/(\d\d|[A-F])_")
-COMMON = {"value", "mini"}  # words that mostly mean something else, or that stand as code
+# words that mostly mean something else in a sentence, or that stand as code
+COMMON = set("active block circuit column drive label mini null paper post silence top value".split())
 APART = (nodes.reference, nodes.literal, nodes.math, nodes.raw, nodes.title, nodes.table)
 
 
