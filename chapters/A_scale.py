@@ -14,7 +14,7 @@
 r"""
 # Where does Equation 1 err?
 
-**Equation 1 puts {{published}} of the attention in the wrong place, and about a third of that goes back to one number: it assumes that tokens are as long as those of the vocabulary, and those of texts are shorter.** {{?a_third}} With the typical length of a text's tokens, and the first token, BOS, read by its own key, the error falls to {{repaired}}. For comparison, one length for all keys alike would put {{one_length}} in the wrong place. (All three are for our small model `{{model}}`, with heads weighted by their share of the variance.)
+**Equation 1 puts {{published}} of the attention in the wrong place, and more than a quarter of that goes back to one number: it assumes that tokens are as long as those of the vocabulary, and those of texts are shorter.** {{?a_quarter}} With the typical length of a text's tokens, and the first token, BOS, read by its own key, the error falls to {{repaired}}. For comparison, one length for all keys alike would put {{one_length}} in the wrong place. (All three are for our small model `{{model}}`, with heads weighted by their share of the variance.)
 
 The figure shows the number in question. LayerNorm divides token plus position by the length of their sum. [Chapter 2](02_keys) had to replace this length by one that depends on the position alone, so that the key comes apart. How far would you expect a typical length to be off?
 """
@@ -349,6 +349,7 @@ cb.facts(
     repaired=cb.fact(weighted[2], ".1%"),
     one_length=cb.fact(series["one constant"]["weighted"], ".1%"),
     a_third=abs((weighted[0] - weighted[2]) / weighted[0] * 3 - 1) < cb.ABOUT,
+    a_quarter=(weighted[1] - weighted[2]) / weighted[0] > 0.25,
     true_over_assumed=cb.fact(assumed_too, ".0%"),
     too_long=assumed_too < 1 - cb.ABOUT and (length < by_C[C])[:, 1:].double().mean() > cb.NEARLY_ALL,
     of_vocabulary=cb.fact(C),
