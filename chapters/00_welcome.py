@@ -250,7 +250,7 @@ For each of five subjects, one half of {{collection}} held-out texts chose the n
 | [Chapter 16](16_explanations) | Can a sentence predict a head? |
 | [Appendix A](A_scale) | Where does Equation 1 err? |
 | [Appendix B](B_naive_bayes) | Is a neuron a Naive Bayes classifier? |
-| [Appendix C](C_certificates) | Can the weights alone promise a steady head? |
+| [Appendix C](C_certificates) | A guarantee for denominators that real texts keep |
 | [Appendix D](D_superposition) | Why do German and Python share a neuron? |
 | [Appendix E](E_training) | What hangs on the training? |
 | [Appendix F](F_local) | What do local heads do? |
