@@ -65,7 +65,7 @@ figure, ((axis,),) = cb.figures.panels(width=5.6, height=3.2)
 axis.plot(guessed, given, ".", ms=6, alpha=0.6)
 axis.axline((0, 0), slope=1, color=cb.figures.INK, lw=1, ls="--")
 axis.plot(said, added, "o", ms=7, color="C1")
-axis.annotate(f"neuron {j}", (said, added), (-10, -4), textcoords="offset points", color="C1", ha="right")  # fmt: skip
+axis.annotate(f"neuron {j}", (said, added), (-12, -16), textcoords="offset points", color="C1", ha="right")  # fmt: skip
 axis.set(xlabel="predicted from the tables", ylabel="added by the model's heads")
 on_page = np.corrcoef(guessed, given)[0, 1]
 cb.figures.picture(
@@ -260,22 +260,22 @@ The marks lie on a line, but it is not the line of equality. So we give each neu
 
 ## Where do the errors come from?
 
-The circuit makes five approximations, and we can make them one at a time while everything else is exact:
+The circuit makes five approximations, and we can make them one at a time while everything else is exact (on every other text of half B):
 """
 
 # %% tags=["hide-input"]
 budget = cx.evaluation.error_budget(circuit, half_B[::2], J)
 alone, repaired, everything = (budget.loc[made] for made in ("only", "without", "all"))
 parts = {"offset": "from offset", "slope": "from spread", "order": "from shape"}
-rows = alone[list(parts.values())].set_axis([*parts], axis=1).sort_values("offset")
-figure, ((axis,),) = cb.figures.panels(height=2.3, width=8)
+rows = alone.sort_values("fvu")[list(parts.values())].set_axis([*parts], axis=1)
+figure, ((axis,),) = cb.figures.panels(height=2.8, width=8)
 left, lines = np.zeros(len(rows)), np.arange(len(rows))
 for k, (part, hatch) in enumerate(zip(parts, ("", "//", ".."), strict=True)):
-    axis.barh(lines, rows[part], 0.6, left, color=f"C{k}", hatch=hatch)
+    axis.barh(lines, rows[part], 0.45, left, color=f"C{k}", hatch=hatch)
     left += rows[part]
 wide = rows.loc["denominators"]
-axis.text(rows.loc["values", "offset"] / 2, len(rows) - 0.55, "offset", color="C0", ha="center")
-at = list(rows.index).index("denominators") + 0.45
+axis.text(rows.loc["values", "offset"] / 2, len(rows) - 0.73, "offset", color="C0", ha="center")
+at = list(rows.index).index("denominators") + 0.27
 axis.text(wide["offset"] + wide["slope"] / 2, at, "slope", color="C1", ha="center")
 axis.text(wide.sum() - wide["order"] / 2, at, "order", color="C2", ha="center")
 axis.set_yticks(lines, [cx.evaluation.APPROXIMATIONS[name] for name in rows.index])
@@ -284,7 +284,7 @@ axis.grid(visible=False, axis="y")
 cb.figures.picture(
     figure,
     "5.3",
-    "What each approximation leaves unexplained when it is the only one. A wrong offset shifts all texts alike, a wrong slope stretches their differences, and a wrong order ($1 - r^2$) is what no line can mend.",
+    "What each approximation leaves unexplained when it is the only one. A wrong offset shifts all texts alike, a wrong slope stretches their differences, and a wrong order (1 − r²) is what no line can mend.",
     "Stacked bars. " + "; ".join(f"{cx.evaluation.APPROXIMATIONS[k]}: {alone.loc[k, 'fvu']:.3f}" for k in reversed(rows.index)) + ".",
 )  # fmt: skip
 
