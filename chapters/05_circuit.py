@@ -14,11 +14,11 @@
 r"""
 # One number per token: the contextual circuit
 
-**Together, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On {{texts}} unseen texts this average ranks texts almost exactly as the model does (median correlation {{r}}). {{?ranks}}
+**Together, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On {{texts}} unseen texts this average rises and falls almost exactly as what the model's heads add (median correlation {{r}}). {{?ranks}} The amounts are another matter: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone ({{bare}}). {{?scale_wrong}} One slope and one offset per neuron, fitted on other texts, bring it down to {{fvu_corrected}}. {{?two_constants}}
 
-Below is a page about the origin of the solar system. The shade of a token shows what it adds to neuron {{j}} of `{{model}}`: blue raises the neuron, orange lowers it. The strongest tokens are {{strongest}}, so this looks like a neuron for planets. {{?planets}} Together the shades come to {{said}}, and the heads of the model add {{added}}, which is about the same. {{?close}} (Single tokens are predicted less well than their sum. All heads share one kernel here, which gives early words too much weight and late ones too little.)
+Below, the model has read one page, about the origin of the solar system. Each dot is one of a hundred neurons: from left to right what we predict that the page adds to it, upwards what the heads of `{{model}}` really add. For neuron {{j}}, the neuron of planets from [chapter 1](01_first_layer), we predict {{said}}, and the model adds {{added}}. {{?close}}
 
-Yet no attention was computed for this picture. Each shade is a product of two numbers that were looked up, one for the token and one for its position. How can a table stand in for attention?
+Yet no attention was computed for the prediction. It is a sum over the page, and each term is a product of two numbers that were looked up, one for the token and one for its position. How can a table stand in for attention?
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -59,20 +59,27 @@ print(f"{study}\ncalibrated on {study.calibration_text.name}; judged on {len(hal
 # %% tags=["hide-input"]
 raised = (circuit.summary(x)[J] - summary_A.mean(0)) / summary_A.std(0)
 j = J[int(raised.argmax())]  # the neuron that this page raises most
-names = ["BOS", *cx.texts.decode_tokens(weights, x[1 : n + 1].tolist())]
-terms = circuit.kernel * circuit.contribution[x, j]  # source
-said, added = float(terms.sum()), float(fixed.exact_summary(x, heads)[j])
-cb.figures.shaded_text(
-    names,
-    terms,
-    f"“{study.example.subject}”, up to position {n}: what each token adds to neuron {j}. Blue raises it, orange lowers it; in sum {said:+.2f}.",
+guessed, given = circuit.summary(x)[J], fixed.exact_summary(x, heads)[J]  # neuron
+said, added = float(guessed[J.index(j)]), float(given[J.index(j)])
+figure, ((axis,),) = cb.figures.panels(width=5.6, height=3.2)
+axis.plot(guessed, given, ".", ms=6, alpha=0.6)
+axis.axline((0, 0), slope=1, color=cb.figures.INK, lw=1, ls="--")
+axis.plot(said, added, "o", ms=7, color="C1")
+axis.annotate(f"neuron {j}", (said, added), (-12, -16), textcoords="offset points", color="C1", ha="right")  # fmt: skip
+axis.set(xlabel="predicted from the tables", ylabel="added by the model's heads")
+on_page = np.corrcoef(guessed, given)[0, 1]
+cb.figures.picture(
+    figure,
+    "5.1",
+    f"What “{study.example.subject}”, read up to position {n}, adds to the {len(J)} neurons that single tokens can move farthest: a dot per neuron. On the dashed line a prediction is right.",
+    f"Scatter plot, r = {on_page:.2f} over neurons; neuron {j} is predicted {said:+.2f} and gets {added:+.2f}.",
 )
 
 # %% [markdown]
 r"""
 ## Three tokens by hand
 
-[Chapter 4](04_denominators) found that the denominator of a stable head varies little from text to text, so that we can measure it once and use that number for every other text. Suppose it is then wrong by a quarter. What would you expect of the head's output?
+[Chapter 4](04_denominators) measured the denominator of a {term}`stable head` once and used that number for every other text. Suppose it is wrong by a quarter. What would you expect of the head's output?
 
 Take the three tokens of [chapter 3](03_kernels) again, and give each a *value*: what the head would pass on to our neuron if it attended to this token alone. Let *moon* have $2$, *the* $-1$, and BOS $0$.
 """
@@ -83,8 +90,8 @@ hand = pd.DataFrame(
     index=["pos", "content", "value"],
 ).T
 hand["pos x content"] = hand["pos"] * hand["content"]
-hand["over 2.0"] = hand["pos x content"] / 2.0 * hand["value"]  # its own denominator
-hand["over 1.6"] = hand["pos x content"] / 1.6 * hand["value"]  # another text's
+hand["x value / 2.0"] = hand["pos x content"] * hand["value"] / 2.0  # its own denominator
+hand["x value / 1.6"] = hand["pos x content"] * hand["value"] / 1.6  # another text's
 hand.loc["sum"] = hand.drop(columns=["content", "value"]).sum()
 hand.T.round(4).map("{:g}".format).replace("nan", "")
 
@@ -112,7 +119,7 @@ $$
 \text{pos}_i \;=\; \frac{\operatorname{median}_{h} \text{pos}_{h,i}}{\sum_{k \le n} \operatorname{median}_{h} \text{pos}_{h,k}} .
 $$ (eq-cir-kernel)
 
-Now the sum over heads moves inside, and each token of the vocabulary gets one vector, its **extended embedding**:
+Now the sum over heads moves inside, and each token of the vocabulary gets one vector, its {term}`extended embedding`:
 
 $$
 \begin{aligned}
@@ -121,13 +128,13 @@ $$
 \end{aligned}
 $$ (eq-cir-ext)
 
-A neuron $j$ reads this vector through its input weights, divided by the scale $s$ of the second LayerNorm, which we take from the calibration text as well. That leaves one number per token and neuron, its **contribution**:
+A neuron $j$ reads this vector through its input weights, divided by the scale $s$ of the second LayerNorm, which we take from the calibration text as well. That leaves one number per token and neuron, its {term}`contribution`:
 
 $$
 \text{contribution}[t, j] \;=\; \frac{\text{ext}(t) \cdot W_\text{in}[:, j]}{s} .
 $$ (eq-cir-contribution)
 
-The average of these numbers over a text, weighted by the kernel, is the circuit's **summary** of the text:
+The average of these numbers over a text, weighted by the kernel, is the circuit's {term}`summary` of the text:
 
 $$
 \text{summary}_j(x) = \sum_{i \le n} \text{pos}_i\, \text{contribution}[x_i, j]
@@ -167,51 +174,11 @@ torch.allclose(summary(x), circuit.summary(x), atol=near)
 
 # %% [markdown]
 r"""
-## One head on a real page
-
-Here is our page again, seen by head {{head}} alone. The area is what the table predicts for each token; the dots are what the model's head really adds to neuron {{j}}.
-"""
-
-# %% tags=["hide-input"]
-head = heads[0]
-kernel_h = cx.positional_kernels(weights, n, TOKEN)[head]  # source
-content_h = cx.content_scores(weights, n, TOKEN, x)[head].exp()  # source
-row = kernel_h * content_h / circuit.denominators[0]
-passed = row * (fixed.decomposition.values([head])[x, 0] @ circuit.readout[0, :, j])  # source
-value = weights.values(x)[head] @ weights.W_O[head] @ W_in[:, j]  # read where each token is
-true_term = cx.attention_rows(weights, x, n)[head] * value / fixed.scale(x, fixed.head_outputs(x))
-length = float((kernel_h * content_h).sum() / circuit.denominators[0])  # what the row sums to
-said_h, true_h = float(passed.sum()), float(true_term.sum())
-
-figure, ((axis,),) = cb.figures.panels(height=1.9)
-axis.fill_between(np.arange(n + 1), passed, step="mid", lw=0, alpha=0.7)
-axis.plot(true_term, ".", ms=3, color=cb.figures.INK)
-axis.set(xlabel="source i", ylabel="added to the neuron")
-axis.margins(y=0.2)
-axis.set_xlim(n - 101, n + 1)
-called = []
-for i in passed.abs().argsort(descending=True).tolist():
-    if n - i < 100 and len(called) < 6 and all(abs(i - k) > 5 for k in called):
-        called.append(i)
-        place = {"textcoords": "offset points", "ha": "center", "fontsize": 8, "parse_math": False}
-        axis.annotate(names[i], (i, passed[i]), (0, -11 if passed[i] < 0 else 4), **place)
-largest = passed.abs().argmax()
-cb.figures.picture(
-    figure,
-    "5.1",
-    f"What head {head} adds to neuron {j}, token by token, over the last hundred tokens of the page, where nearly all of it lies. Area: predicted, with the head's own kernel and the calibration text's denominator. Dots: the model. Where the area is higher than the dots, the prediction is too large.",
-    f"The predicted terms sum to {said_h:+.2f}, the model's to {true_h:+.2f}; the largest is {names[largest]!r}, {passed[largest]:+.2f}.",
-)
-
-# %% [markdown]
-r"""
-Every peak is where it should be, but the peaks are too high. Altogether the head adds {{true_h}} in the model and {{said_h}} in our prediction. The denominator explains this, as it did by hand: that of the calibration text makes every term {{too_large}} too large. With the page's own denominator we would get {{mended_h}}, a little less than the model, since values and scale are approximate too. {{?denominator_explains}}
-
 ## How well does it work?
 
-One page proves little. So we predict what the stable heads add to {{neurons}} neurons on {{texts}} texts that had no part in the calibration, and compare with what they really add. They are the neurons that single tokens can move farthest, chosen by their weights alone ([chapter 6](06_neurons)).
+One page proves little. So we predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. (The neurons were chosen by their weights alone, as [chapter 6](06_neurons) explains.)
 
-Two measures judge a prediction. The **correlation** $r$ (Pearson's) asks whether the prediction rises and falls with the truth, whatever its scale; we give the median over neurons, and also the correlation *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well. It is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
+Two measures judge a prediction. The **correlation** $r$ (Pearson's) asks whether the prediction rises and falls with the truth, whatever its scale; we give the median over neurons, and also the correlation *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** ({term}`FVU`) asks for the right amounts as well. It is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
 
 To see whether the circuit is worth its complexity, we compare it with four simpler predictors. The first drops the kernel, the second drops the content, and the third drops both, which leaves a uniform average of the tokens' values. The fourth does not read the text at all: it gives the average of the other texts of the same domain.
 """
@@ -255,7 +222,7 @@ shown.rename_axis("predictor")
 
 # %% [markdown]
 r"""
-The circuit ranks texts best. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, but only to {{in_even}} without the kernel. {{?content_matters}} The last column tells another story. The circuit leaves {{fvu}} of the variance unexplained, while the mean of the domain, which has not read the text, leaves only {{bare}}. {{?scale_wrong}} So the circuit knows which text adds more, but not how much. Neuron {{j}} shows what is wrong:
+By correlation the circuit comes first. It owes this to content more than to the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, but only to {{in_even}} without the kernel. {{?content_matters}} By FVU it is in the middle of the table. Without the kernel it would even do a little better, and the mean of the domain, which has not read the text, beats all four. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much. Neuron {{j}} shows what is wrong:
 """
 
 
@@ -289,11 +256,45 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The marks lie on a line, but it is not the line of equality. So we give each neuron a slope and an offset, fitted on the other half of the texts. These two constants bring the unexplained variance down to {{fvu_corrected}}. A uniform average, corrected in the same way, stays at {{even_corrected}}. {{?two_constants}}
+The marks lie on a line, but it is not the line of equality. So we give each neuron a slope and an offset, fitted on the other half of the texts. A straight line always leaves $1 - r^2$ of the variance, and these two constants come close to that: {{fvu_corrected}} stays unexplained. For a uniform average, corrected in the same way, it is {{even_corrected}}. {{?two_constants}}
+
+## Where do the errors come from?
+
+The circuit makes five approximations, and we can make them one at a time while everything else is exact (on every other text of half B):
+"""
+
+# %% tags=["hide-input"]
+budget = cx.evaluation.error_budget(circuit, half_B[::2], J)
+alone, repaired, everything = (budget.loc[made] for made in ("only", "without", "all"))
+parts = {"offset": "from offset", "slope": "from spread", "order": "from shape"}
+rows = alone.sort_values("fvu")[list(parts.values())].set_axis([*parts], axis=1)
+figure, ((axis,),) = cb.figures.panels(height=2.8, width=8)
+left, lines = np.zeros(len(rows)), np.arange(len(rows))
+for k, (part, hatch) in enumerate(zip(parts, ("", "//", ".."), strict=True)):
+    axis.barh(lines, rows[part], 0.45, left, color=f"C{k}", hatch=hatch)
+    left += rows[part]
+wide = rows.loc["denominators"]
+axis.text(rows.loc["values", "offset"] / 2, len(rows) - 0.73, "offset", color="C0", ha="center")
+at = list(rows.index).index("denominators") + 0.27
+axis.text(wide["offset"] + wide["slope"] / 2, at, "slope", color="C1", ha="center")
+axis.text(wide.sum() - wide["order"] / 2, at, "order", color="C2", ha="center")
+axis.set_yticks(lines, [cx.evaluation.APPROXIMATIONS[name] for name in rows.index])
+axis.set(xlabel="FVU with this approximation alone (median neuron)", ylim=(-0.6, len(rows) - 0.1))
+axis.grid(visible=False, axis="y")
+cb.figures.picture(
+    figure,
+    "5.3",
+    "What each approximation leaves unexplained when it is the only one. A wrong offset shifts all texts alike, a wrong slope stretches their differences, and a wrong order (1 − r²) is what no line can mend.",
+    "Stacked bars. " + "; ".join(f"{cx.evaluation.APPROXIMATIONS[k]}: {alone.loc[k, 'fvu']:.3f}" for k in reversed(rows.index)) + ".",
+)  # fmt: skip
+
+# %% [markdown]
+r"""
+The values cause the largest single error: reading every value as if its token were at position $n$ shifts the neuron by about the same amount in every text, so it spoils the offset and nothing else. {{?costs}} The denominators of the calibration text come next, and they spoil the slope. On our page, for example, head {{head}} is {{too_large}} too long, as the moon was in the table above. Repairing the values brings the FVU from {{all_of_them}} to {{values_repaired}}, and repairing the denominators to {{denominators_repaired}}. {{?values_first}} Sharing one kernel costs little, and Equation 1 for the keys almost nothing.
 
 ## What can go wrong
 
-The scale of the circuit is that of its calibration text. Our page of prose has small denominators: in heads {{off}}, {{too_small}} of the texts have larger ones, so these heads come out too strong. {{?small_page}} Other pages err in other ways. Calibrated on each of {{pages}} passages in turn, the circuit always ranks texts well (the correlation is at least {{least_r}}), but its summaries vary between {{narrow}} and {{wide}} times as much as the truth. {{?scale_of_page}} The offset has another source: we read every value as if its token were at position $n$. {{?offsets}} And the two heads that matter most, {{top}}, which make {{top_share}} of the variance across texts, are those whose denominators vary most. {{?least_stable}} So calibration errs most in the heads that matter most.
+The slope is that of the calibration text. Our page of prose has small denominators: in heads {{off}}, {{too_small}} of the texts have larger ones, so these heads come out too strong. {{?small_page}} With another of the {{pages}} labelled passages as the page, the correlation stays, but the summaries vary between {{narrow}} and {{wide}} times as much as the truth. {{?scale_of_page}} Heads {{top}} carry {{top_share}} of the variance across texts, and their denominators are the ones that vary most. {{?least_stable}}
 
 Nor are the heads the whole story of a neuron, which also sees the current token directly. When each text keeps its own token at $n$, the summary alone correlates {{r_bag}} with the neuron's input. Once we add what the weights say about the current token, the correlation is {{r_both}}. {{?current_token}}
 
@@ -301,22 +302,13 @@ Finally, `{{model}}` is a small model that we trained ourselves. In Qwen, a mode
 
 ## Where this leaves us
 
-We can now say in six lines how a first layer reads its context:
-
-1. It sees tokens and their positions, and nothing else ([chapter 1](01_first_layer)).
-2. The attention that a head pays to a token is nearly a product: a factor for its position, the *kernel*, times a factor for the token, the *content*, divided by the sum of these products, the *denominator* ([chapter 2](02_keys)).
-3. The kernel shows how far back a head can look: at the last few tokens, or over the whole text ([chapter 3](03_kernels)).
-4. In a head that looks over the whole text the denominator is an average over many tokens. It varies so little that one page can stand for all ([chapter 4](04_denominators)).
-5. So each token adds a fixed amount to each neuron, and the neuron receives the average of these amounts, weighted by the kernel (this chapter).
-6. To find out what a neuron responds to, we sort the vocabulary by these amounts and read both ends of the list ([chapter 6](06_neurons)).
-
-And in six lines of code:
+This is the whole method: fix the query, take the stable heads, calibrate them on one page, and add. In code it takes six lines, from a checkpoint to the neurons that single tokens move farthest. Here `half_A` is the half of the texts that judges nothing, and `x` our page:
 """
 
 # %%
 layer = cx.fix_query(cx.load(MODEL), n=n, token=TOKEN)  # the first layer, seen from position n
 pages = cx.texts.passages(layer)  # pages of many kinds, of which one calibrates
-stable = HEADS or cx.stable_heads(layer, half_A, max_cv=MAX_CV)
+stable = HEADS or cx.stable_heads(layer, half_A)
 six = cx.ContextualCircuit.calibrate(layer, pages[0], stable)  # kernel, denominators, scale
 found = cx.find_neurons(six, threshold=-np.inf)[:5]  # the neurons that single tokens move farthest
 found["this page"] = six.summary(x)[found.index]  # of any text, and no model is run
@@ -329,29 +321,31 @@ found[["this page"]].map(lambda v: cb.in_prose(v, "+.1f")).assign(
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} We found them without searching a single text. <span id="turn-it"></span>Below you can choose any other neuron and see its summary of every labelled passage, and of one of them token by token. Turn head {{head}} off and see which neurons change.
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} We found them in the weights; texts only chose the heads and supplied the page. <span id="turn-it"></span>Below is the neuron for recipes. Choose any other, and see its summary of every labelled passage, and of one of them token by token. Turn head {{head}} off and see which neurons change.
 """
 
 # %% tags=["hide-input"]
 x_pages = fixed.prepare(study.passages)
-domains, values = study.domains, circuit.summary(x_pages)[:, j]
+shown_too = found.index[2]
+domains, values = study.domains, circuit.summary(x_pages)[:, shown_too]
 of_domain = pd.Series(values).groupby(domains).mean().sort_values()
 figure, ((axis,),) = cb.figures.panels(width=6.4, height=0.6 + 0.2 * len(of_domain))
 for place, domain in enumerate(of_domain.index):
-    axis.plot(values[domains == domain], [place] * int((domains == domain).sum()), "o", ms=4)
+    of = values[domains == domain]
+    axis.plot(of, [place] * len(of), "o", ms=4, color="C0", alpha=0.7)
 axis.set_yticks(range(len(of_domain)), of_domain.index)
-axis.set(xlabel="summary", title=f"neuron {j}")
+axis.set(xlabel="summary", title=f"neuron {shown_too}")
 picture = cb.figures.picture(
     figure,
-    "5.3",
-    f"Summaries of neuron {j}, a dot per labelled passage, by domain: on average {of_domain.iloc[0]:+.2f} in {of_domain.index[0]} and {of_domain.iloc[-1]:+.2f} in {of_domain.index[-1]}.",
+    "5.4",
+    f"Summaries of neuron {shown_too}, a dot per labelled passage of the book, by domain: on average {of_domain.iloc[0]:+.2f} in {of_domain.index[0]} and {of_domain.iloc[-1]:+.2f} in {of_domain.index[-1]}.",
     f"Dots by domain, lowest {of_domain.index[0]}, highest {of_domain.index[-1]}.",
 )
-cv.NeuronExplorer(weights, picture=picture, heads=list(heads), neuron=j)
+cv.NeuronExplorer(weights, picture=picture, heads=list(heads), neuron=int(shown_too))
 
 # %% [markdown]
 r"""
-It is tempting to call {{j}} a planet neuron because its list says so. But does it respond to texts about planets in general, and would a random direction not do just as well? [Chapter 6](06_neurons) tests this.
+Neuron {{j}} is called the neuron of planets because its list says so. But does it respond to texts about planets in general, and would a random direction not do just as well? [Chapter 6](06_neurons) tests this.
 
 ## Exercises
 
@@ -447,17 +441,14 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-**What does each approximation do?** In each row only this approximation is made and everything else is exact, on every other text of half B. FVU is the sum of three parts, for a wrong offset, a wrong slope, and a wrong order of texts ($1 - r^2$); the columns are medians over neurons and need not add up. *Repaired* makes all approximations but this one. The wrong offset comes from the values and the wrong slope mostly from the denominators, while Equation 1 for the keys does almost no harm. {{?costs}} The order of texts improves most when each head gets its own kernel or each text its own denominators. {{?order}}
+**What does each approximation cost, in numbers?** The bars of {{= Figure 5.3 =}}, on every other text of half B; the columns are medians over neurons and need not add up. *Repaired* makes all approximations but this one. The order of texts improves most when each head gets its own kernel or each text its own denominators. {{?order}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The cost of each approximation"}
-budget = cx.evaluation.error_budget(circuit, half_B[::2], J)
-alone, repaired, everything = (budget.loc[made] for made in ("only", "without", "all"))
-parts = {"FVU": "fvu", "offset": "from offset", "slope": "from spread", "order": "from shape"}
-costs = alone[list(parts.values())].set_axis([*parts], axis=1)
+costs = alone[["fvu", *parts.values()]].set_axis(["FVU", *parts], axis=1)
 costs["repaired: FVU"], costs["repaired: r"] = repaired["fvu"], repaired["r"]
 costs = costs.rename(cx.evaluation.APPROXIMATIONS)
-costs.loc["all of them"] = [*everything[list(parts.values())].iloc[0], np.nan, np.nan]
+costs.loc["all of them"] = [*everything[["fvu", *parts.values()]].iloc[0], np.nan, np.nan]
 costs.map("{:.3f}".format).replace("nan", "")
 
 # %% [markdown]
@@ -619,6 +610,7 @@ cb.ledger(
 )
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+page_error = float(fixed.denominators(x[None])[0, heads[0]] / circuit.denominators[0]) - 1
 r, (inside, in_even, in_ones) = fits["r"].iloc[0], fits["r within domains"].iloc[:3]
 fvu, bare = fits.loc[["the circuit", "mean of the domain"], "FVU"]
 even_A = average(uniform, without_content, x_A)
@@ -626,7 +618,6 @@ fvu_corrected, even_corrected = (
     fit(corrected(of_A, of_B), truth, kind)["FVU"]
     for of_A, of_B in ((summary_A, summary_B), (even_A, predictors["without both"]))
 )
-strongest = list(dict.fromkeys(names[i].strip() for i in terms.argsort(descending=True)[:9]))[:3]
 least_r, narrow, wide = by_page["r"].min(), by_page["spread"].min(), by_page["spread"].max()
 values_cost, page_cost, mended_r = alone.loc["values"], alone.loc["denominators"], repaired["r"]
 r_bag, r_both = own_fits["r"].loc[["the circuit's summary", "summary and current token"]]
@@ -640,17 +631,16 @@ cb.facts(
     r=cb.fact(r, ".2f"),
     ranks=r > cb.ALMOST_EXACTLY,
     j=j,
-    strongest=cb.listed(f"*{token}*" for token in strongest),
-    planets=any("planet" in token for token in strongest),
     said=cb.fact(said, "+.2f"),
     added=cb.fact(added, "+.2f"),
     close=abs(said / added - 1) < cb.ABOUT,
-    head=head,
-    said_h=cb.fact(said_h, "+.2f"),
-    true_h=cb.fact(true_h, "+.2f"),
-    too_large=cb.fact(length - 1, ".0%"),
-    mended_h=cb.fact(said_h / length, "+.2f"),
-    denominator_explains=length > said_h / true_h > 1 > said_h / length / true_h > 1 - 2 * cb.ABOUT,
+    head=heads[0],
+    too_large=cb.fact(page_error, ".0%"),
+    all_of_them=cb.fact(everything["fvu"].iloc[0], ".0%"),
+    values_repaired=cb.fact(repaired.loc["values", "fvu"], ".0%"),
+    denominators_repaired=cb.fact(repaired.loc["denominators", "fvu"], ".0%"),
+    values_first=alone["fvu"].idxmax() == repaired["fvu"].idxmin() == "values",
+    kernel_no_help=fits["FVU"].iloc[1] < fvu and bare == fits["FVU"].min(),
     inside=cb.fact(inside, ".2f"),
     in_ones=cb.fact(in_ones, ".2f"),
     in_even=cb.fact(in_even, ".2f"),
@@ -665,11 +655,9 @@ cb.facts(
     too_small=cb.fact(too_small, ".0%"),
     small_page=len(off) > 1 and too_small > cb.MOST,
     pages=len(study.passages),
-    least_r=cb.fact(least_r, ".2f"),
     narrow=cb.fact(narrow, ".1f"),
     wide=cb.fact(wide, ".1f"),
     scale_of_page=least_r > cb.NEARLY_ALL and wide > 1.5 * narrow,
-    offsets=values_cost["from offset"] > cb.MOST * everything["from offset"].iloc[0],
     top=cb.listed(top),
     top_share=cb.fact(who[top].sum(), ".0%"),
     least_stable=top == restless,
@@ -688,7 +676,8 @@ cb.facts(
     no_cancelling=alike > 1 and float(cosines.min()) > -0.005,
     costs=values_cost["from offset"] > cb.NEARLY_ALL * values_cost["fvu"]
     and page_cost["from spread"] > cb.MOST * page_cost["fvu"]
-    and alone.loc["keys", "fvu"] < 0.01,
+    and alone.loc["keys", "fvu"] < 0.01
+    and alone.loc["kernel", "fvu"] < 0.05,
     order=set(mended_r.nlargest(2).index) == {"kernel", "denominators"},
     others=cb.fact(len(asked_r), "words"),
     other_tokens_r=cb.fact(min(asked_r), ".2f"),

@@ -14,18 +14,18 @@
 r"""
 # Finding context-sensitive neurons
 
-**To see what a neuron responds to, sort its column: the tokens at the two ends of the list hint at its subject, and no labelled text is needed.** {{?ends_hint}} In our small model `{{model}}`, single tokens can push {{found}} of {{all}} neurons much farther than the rest. Labels that we choose on half of our texts hold on the other half: for {{sure}} of all neurons, a text with the label outranks another text at least four times in five. {{?labels_hold}} But random mixtures of neurons do just as well, so what is special about neurons is smaller than it looks. {{?mixtures_too}} Of the neurons that single tokens can push far and that real texts do move far, {{both_share}} beat nearly all mixtures with the same label. {{?special}}
+**To see what a neuron responds to, sort its column: the tokens at the two ends of the list hint at its subject, and no labelled text is needed.** {{?ends_hint}} In our small model `{{model}}` nearly every neuron has a subject: labels that we choose on half of our texts hold on the other half for {{sure}} of all {{all}} neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a neuron is hardly more special than any other direction. {{?mixtures_too}} Of the {{both_of}} neurons that both tokens and texts move far, {{both}} beat {{= 95% =}} of the mixtures with their label, where chance gives two or three. {{?special}} We chose this split after seeing the data.
 
 Here are four neurons, each with the tokens that raise it most and those that lower it most. (Some tokens are pieces of words, such as *volcan* and *slic*.) What is each neuron about?
 
 | neuron | raised most by | lowered most by |
 |---|---|---|
-| {{example}} | {{high}} | {{low}} |
 | {{first}} | {{first_high}} | {{first_low}} |
 | {{second}} | {{second_high}} | {{second_low}} |
 | {{third}} | {{third_high}} | {{third_low}} |
+| {{example}} | {{high}} | {{low}} |
 
-The last three are not hard. Neuron {{example}} has been with us for five chapters as the neuron of planets. Look at both of its ends, and guess again.
+The first three are not hard: medicine, computers, recipes. {{?easy}} Take a guess at the last.
 """
 
 # %% tags=["hide-cell", "setup"]
@@ -50,7 +50,6 @@ SETS = 1000  # random sets of as many neurons, any and of like length of their i
 # %% tags=["hide-cell", "nbval-check-output"]
 import base64
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -81,31 +80,18 @@ r"""
 
 [Chapter 5](05_circuit) multiplied content and value and divided by the denominator {{= 1.6 =}}. That gave *moon* the number {{= 7.5 =}}; in the same way BOS gets {{= 0 =}}, and *the*, whose value is {{= −1 =}}, gets {{= −0.625 =}}. Sort them, and *moon* is at one end of the list and *the* at the other.
 
-A real neuron has such a number for every token of the vocabulary. We call the list its **column**. A token $t$ brings its extended embedding $\text{ext}(t)$, the neuron $j$ reads it with its input weights, and a text adds these contributions up, each times the weight of its position:
-
-$$
-\begin{gathered}
-\text{contribution}[t, j] = \frac{\text{ext}(t) \cdot W_\text{in}[:, j]}{s}, \\
-\text{approx}_j(x) = \sum_{i \le n} \text{pos}_i\, \text{contribution}[x_i, j] .
-\end{gathered}
-$$ (eq-neu-contribution)
-
-Here $s$ is the scale of the LayerNorm. The kernel sums to one, so $\text{approx}_j(x)$, the **summary** of the text, is an average over its tokens.
+A real neuron has such a number, its {term}`contribution`, for every token of the vocabulary. We call the list the neuron's **column**. The average over a text, weighted by the kernel, is the {term}`summary` of the text, $\text{summary}_j(x)$ ({eq}`eq-cir-summary`).
 """
 
 # %%
 ext = circuit.extended_embedding()  # vocab d_model
 W_in, _ = weights.mlp_input()  # d_model neuron
 contribution = ext @ W_in / circuit.scale  # vocab neuron
-approx = circuit.summary(x)  # text neuron; of one text, kernel @ contribution[tokens]
+summary = circuit.summary(x)  # text neuron; of one text, kernel @ contribution[tokens]
 
 # %% tags=["hide-input"]
 counted = ~study.fixed.decomposition.untrained  # vocab; tokens that training never showed are out
-ranked = cx.find_neurons(replace(circuit), -np.inf)  # of a copy, whose table is let go again
-hundred = ranked.index[:100].tolist()  # as in chapter 5
-passage = circuit.summary(study.fixed.prepare([study.example])[0])[hundred]
-far_out = (passage - approx[A][:, hundred].mean(0)) / approx[A][:, hundred].std(0)
-example = hundred[int(far_out.argmax())]  # the one that the book's example moves farthest
+example = 703 if MODEL == "mini" else 0  # one whose ends suggest another subject than its texts
 
 
 def ends_of(neuron, high=8, low=4):
@@ -131,7 +117,7 @@ def draw_ends(axis, neuron, high=8, low=4):
 
 def draw(neuron, number):
     """A neuron's outermost tokens, and its summaries of the texts of half B by domain."""
-    values, of = approx[B][:, neuron].numpy(), kinds[B]
+    values, of = summary[B][:, neuron].numpy(), kinds[B]
     mean = pd.Series(values).groupby(of).mean().sort_values()
     figure, ((left, right),) = cb.figures.panels(1, 2, height=4.0, width=8.6)
     draw_ends(left, neuron, 12, 6)
@@ -153,51 +139,10 @@ def draw(neuron, number):
 
 draw(example, "6.1")
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in this section"}
-others_shown = [j for j in ranked.index[:4].tolist() if j != example][:3]
-hook = dict(zip(("example", "first", "second", "third"), [example, *others_shown], strict=True))
-listed = {name: words(ends_of(j, 5, 4)) for name, j in hook.items()}
-by_domain = pd.Series(approx[B][:, example].numpy()).groupby(kinds[B]).mean().sort_values()
-sciences = {"astronomy", "physics-chemistry", "biology-medicine"}
-
-
-cb.facts(
-    "neurons",
-    model=MODEL.rpartition("/")[2],
-    **{name: str(j) for name, j in hook.items()},
-    **{
-        f"{name}_{end}".removeprefix("example_"): ", ".join(words)
-        for name, row in listed.items()
-        for end, words in (("high", row[:5]), ("low", row[:-5:-1]))
-    },
-    all=len(ranked),
-    n_domains=len(by_domain),
-    natural={*by_domain.index[-3:]} == sciences,
-    lowest={*by_domain.index[:3]} == {"german", "french", "python"},
-)  # fmt: skip
-
 # %% [markdown]
 r"""
-At the upper end of neuron {{example}} are *planets*, *astronomers* and *solar*, but also *volcan* (as in *volcano*), *Natural*, *scientists* and *reaction*. At the lower end are *Constitution*, *Bureau*, *Army* and *Digital*. So this is more than a neuron of planets. Its two ends read like nature against institutions.
+The upper end of neuron {{example}} reads like the index of a book on nature: *bacter*, *species*, *telesc*, *plants*, *astronomers*. But among the {{n_domains}} domains in our collection, it is recipes that raise it most, ahead of astronomy and biology. {{?cooking}} Of the twelve tokens at its upper end only *veget* and *lemon* hint at a kitchen. {{?kitchen}} So the ends of a column are a hint and no more. They show the strongest tokens, and most of these are rare: what raises the neuron most in recipes, all told, is {{drivers}}. {{?commoner}}
 
-That is a guess from the weights, and texts can test it. If it is right, the neuron should respond to physics and to biology as well, which have little to do with planets. It does: of the {{n_domains}} domains in our collection, its three highest are astronomy, physics and chemistry, and biology and medicine. {{?natural}} The other side holds a surprise. The lowest domains are German, French and Python code, which no token at the lower end announces. {{?lowest}} The ends of a column show the strongest tokens, and these need not be the commonest.
-
-## Turn it
-
-Choose a neuron to see its column, its domains and the passage that moves it most, or search for a token, such as ` planets`, to see the neurons that it moves. (The [explorer](explorer) has a page of its own.)
-"""
-
-# %% tags=["hide-input"]
-cv.NeuronExplorer(
-    weights,
-    picture=draw(others_shown[min(1, len(others_shown) - 1)], "6.2"),
-    heads=list(heads),
-    threshold=THETA or 0,
-    neuron=others_shown[min(1, len(others_shown) - 1)],
-)
-
-# %% [markdown]
-r"""
 ## How far is far?
 
 Nobody reads a thousand columns, so we rank the neurons by how far single tokens can push them {cite}`gibson2025decomposing`. In the toy, the largest contribution lies $7.5 - (7.5 + 0 - 0.625) / 3 = 5.2$ above the mean. In a real column one odd token should not decide, so we take the mean of the $K = 20$ largest:
@@ -215,7 +160,7 @@ $$
 z_j = \frac{\text{top}[j] - m}{1.4826\, \operatorname{median}_k \lvert \text{top}[k] - m \rvert} .
 $$ (eq-neu-z)
 
-We say that a neuron is **found** if $z_j > 2$. No text has been read so far, except to choose the stable heads and to calibrate.
+We say that a neuron is **found** if $z_j > 2$. No text has been read so far, except to choose the stable heads and to calibrate. (In the package, this is `cx.find_neurons(circuit)`.)
 """
 
 # %%
@@ -229,12 +174,12 @@ def top_of(columns, count=K):
 
 tops = top_of(contribution[counted])  # neuron
 z = cx.neurons.robust_z(tops)
-found = cx.find_neurons(replace(circuit), THETA, GALLERY)  # all with z > 2, and tokens
-chosen = found.index.tolist()
+far = tops > THETA if THETA else z > cx.neurons.STANDS_OUT
+chosen = tops.topk(max(int(far.sum()), GALLERY)).indices.tolist()  # the largest top first
 
 # %% [markdown]
 r"""
-In `{{model}}` this finds {{found}} of {{all}} neurons. In Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, it finds {{qwen_found}} of {{qwen_all}}: hundreds of neurons. {{?hundreds}}
+In `{{model}}` this finds {{found}} of {{all}} neurons. In Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, it finds {{qwen_found}} of {{qwen_all}}. {{?hundreds}}
 
 ## Do the labels hold?
 
@@ -242,8 +187,8 @@ Now texts come in, half of them to choose a label and the other half to judge it
 
 $$
 \begin{aligned}
-\text{difference}_j(\ell) &= \operatorname*{mean}_{x \in \ell} \text{approx}_j(x) \\
-&\quad - \operatorname*{mean}_{x \notin \ell} \text{approx}_j(x) ,
+\text{difference}_j(\ell) &= \operatorname*{mean}_{x \in \ell} \text{summary}_j(x) \\
+&\quad - \operatorname*{mean}_{x \notin \ell} \text{summary}_j(x) ,
 \end{aligned}
 $$ (eq-neu-difference)
 
@@ -254,7 +199,7 @@ and the domain $\ell$ with the largest difference becomes the label. On half B w
 domains = np.intersect1d(kinds[A], kinds[B])
 belongs = kinds == domains[:, None]  # domain text
 bag = torch.zeros(len(x), len(ext)).scatter_add_(1, x, circuit.kernel.expand(len(x), -1))
-averages = bag @ ext / circuit.scale  # text d_model; averages @ W_in is approx
+averages = bag @ ext / circuit.scale  # text d_model; averages @ W_in is the summary
 
 
 def difference(values, inside):
@@ -280,9 +225,7 @@ neurons = judged(W_in)
 r"""
 The labels hold. For {{sure}} of all {{all}} neurons the AUC is above {{= 0.8 =}} on texts that had no part in choosing the label, and for {{same}} half B would have chosen the same label among {{n_domains}}. {{?labels_hold}} This includes neurons that were not found.
 
-## A gallery
-
-Here are the {{gallery}} neurons of `{{model}}` that can be pushed farthest, with none left out. Most of their columns read like the index of a textbook. Neuron {{mixed}} mixes two subjects, and its label names one of them.
+<span id="turn-it"></span>Here are the {{gallery}} neurons of `{{model}}` that can be pushed farthest, with none left out. Neuron {{mixed}} mixes two subjects, and its label names one of them. Choose another neuron, or search for a token, such as ` planets`, to see the neurons that it moves. (The [explorer](explorer) has a page of its own.)
 """
 
 # %% tags=["hide-input"]
@@ -294,20 +237,18 @@ for axis, j in zip(axes.flat, shown, strict=False):
     axis.set_title(f"{j}: {neurons['label'][j]}, AUC {auc:.3f}")
 for axis in axes[-1]:
     axis.set_xlabel("contribution")
-cb.figures.picture(
+picture = cb.figures.picture(
     figure,
-    "6.3",
-    f"The {len(shown)} neurons of {MODEL} with the largest tops, and the tokens at both ends of their columns. Above each, its label from half A and the label's AUC on half B.",
+    "6.2",
+    f"The {len(shown)} neurons of {MODEL} with the largest tops, and the tokens at both ends of their columns. Above each, its label from half A and the label's AUC on half B. The interactive view shows any neuron, on the passages of this book: these are other texts, with fewer domains, and computing is not among them.",
     "; ".join(
         f"neuron {j}, {neurons['label'][j]}: {', '.join(words(ends_of(j)[:4]))}" for j in shown
     )
     + ".",
 )
-
-# %% [markdown]
-r"""
-And here are the first eight of Qwen, again with none left out. Four are easy to name: scripture, football in Chinese (*score*, *defender*, *penalty area*), courts, and gestures in novels. The others are led by punctuation and debris. {{?four_named}}
-"""
+cv.NeuronExplorer(
+    weights, picture=picture, heads=list(heads), threshold=THETA or 0, neuron=int(shown[0])
+)
 
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "How the real models are counted"}
@@ -333,18 +274,11 @@ for name, called in REAL.items():
     off = (here[OF_REAL:] - own_tops[sample]).abs().max() / own_tops.max()
     again.append(float(off))
 
-# %% tags=["hide-input", "nbval-check-output"]
-first_of = own_tops.topk(8).indices  # of Qwen, the last of them
-columns = made.extended_embedding() @ W[:, first_of]
-columns[fixed.decomposition.untrained] = -torch.inf
-raised = [", ".join(words(ids, fixed)) for ids in columns.topk(8, dim=0).indices.T]
-pd.DataFrame({"raised most by": raised}, index=pd.Index(first_of.tolist(), name="neuron"))
-
 # %% [markdown]
 r"""
 ## Are neurons special?
 
-Nearly every neuron has a subject. {{?labels_hold}} But what does the same search find where there is nothing to find? Let us build something that is like a neuron in all but one respect. Take the input weights of all neurons, multiply each neuron's by a random factor, add them up, and scale the sum to the length of one neuron's weights. Such a **random mixture** looks at the same inputs as the neurons do, but along an axis that training never chose. If training has put subjects into single neurons, then neurons must beat mixtures. If it has only put them into the space that all neurons share, any axis through that space will do.
+What does the same search find where there is nothing to find? Let us build something that is like a neuron in all but one respect. Take the input weights of all neurons, multiply each neuron's by a random factor, add them up, and scale the sum to the length of one neuron's weights. Such a **random mixture** looks at the same inputs as the neurons do, but along an axis that training never chose. If training has put subjects into single neurons, then neurons must beat mixtures. If it has only put them into the space that all neurons share, any axis through that space will do.
 """
 
 # %%
@@ -361,7 +295,17 @@ bag_blank = torch.zeros_like(bag).scatter_add_(1, x, nothing.kernel.expand(len(x
 averages_blank = bag_blank @ ext_blank / nothing.scale
 untrained = judged(W_blank, averages_blank)
 populations = {"neurons": neurons, "random mixtures": null, "an untrained layer": untrained}
-figure, ((axis,),) = cb.figures.panels(height=2.9, width=7.2)
+tops_mixed = tops_of_mixtures(circuit, W_in, torch.cat(draws, 1))
+figure, ((left, axis),) = cb.figures.panels(1, 2, height=2.9, width=8.6)
+bounds_of = np.linspace(0, float(max(tops.max(), tops_mixed.max())), 50)
+for k, of in enumerate((tops, tops_mixed)):
+    share = np.full(len(of), 1 / len(of))
+    left.hist(of, bounds_of, weights=share, histtype="step", lw=1.8, color=f"C{k}")
+left.text(13, 0.115, "random mixtures", color="C1")
+left.text(2, 0.1, "neurons", color="C0")
+left.axvline(float(tops[chosen].min()), color=cb.figures.INK, lw=1, ls=":")
+left.text(float(tops[chosen].min()) + 0.5, 0.07, "found", va="center")
+left.set(xlabel="top", ylabel="share")
 bins = np.linspace(0.3, 1, 71)
 for k, (name, table) in enumerate(populations.items()):
     color = cb.figures.COLORS[(0, 1, 7)[k]]
@@ -375,26 +319,26 @@ for k, (name, table) in enumerate(populations.items()):
     )
     at = (0.86, 0.86, 0.47)[k], (0.14, 0.115, 0.045)[k]
     axis.text(*at, name, color=color, ha="right" if k < 2 else "left")
-axis.set(xlabel="AUC of the label on half B", ylabel="share")
+axis.set(xlabel="AUC of the label on half B")
 cb.figures.picture(
     figure,
-    "6.4",
-    f"How well labels of half A tell the texts of half B apart: all neurons, {DRAWS} times as many random mixtures of them, and the neurons of a layer with random weights. The farther right, the better.",
-    "Three histograms. Median AUC: "
+    "6.3",
+    f"Left: how far single tokens can push neurons and random mixtures of them; to the right of the dotted line a neuron is found. Right: how well labels of half A tell the texts of half B apart: all neurons, {DRAWS} times as many random mixtures of them, and the neurons of a layer with random weights. The farther right, the better.",
+    f"Two histograms of tops, median {tops.quantile(0.5):.1f} and {tops_mixed.quantile(0.5):.1f}, largest {tops.max():.1f} and {tops_mixed.max():.1f}; three of AUC, median: "
     + ", ".join(f"{name} {table['auc'].median():.3f}" for name, table in populations.items())
     + ".",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-The histograms of neurons and mixtures lie on top of each other. Mixtures have an AUC above {{= 0.8 =}} in {{sure_mixed}} of cases, neurons in {{sure}}. {{?mixtures_too}} Training does matter, for with random weights only {{sure_blank}} get as far. {{?blank_worse}} But what it has made is a *space* in which texts lie sorted by subject, and along any axis some subject lies farther out than the others ([appendix D](D_superposition) asks why).
+On the right, the histograms of neurons and mixtures lie on top of each other. Mixtures have an AUC above {{= 0.8 =}} in {{sure_mixed}} of cases, neurons in {{sure}}. {{?mixtures_too}} Training does matter, for with random weights only {{sure_blank}} get as far. {{?blank_worse}} But what it has made is a *space* in which texts lie sorted by subject, and along any axis some subject lies farther out than the others ([appendix D](D_superposition) asks why).
 
-Does counting help? Here is how many directions pass the threshold, in `{{model}}` and in three models that people use (introduced in [chapter 8](08_real_model)):
+On the left, the tops of the neurons have the longer tail. Does counting help, then? Here is how many directions pass the threshold, in `{{model}}` and in three models that people use (introduced in [chapter 8](08_real_model)):
 """
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-of_model = {MODEL: (tops, tops_of_mixtures(circuit, W_in, torch.cat(draws, 1)))} | of_model
+of_model = {MODEL: (tops, tops_mixed)} | of_model
 counts = {}
 for name, (own_tops, mixed_tops) in of_model.items():
     passed = cx.neurons.robust_z(own_tops) > cx.neurons.STANDS_OUT
@@ -413,7 +357,9 @@ counts
 r"""
 In two of the four models, Qwen among them, random mixtures pass the neurons' own threshold more often than neurons do. {{?counts_decide_little}} So *hundreds of neurons* says little by itself.
 
-Do such neurons also sort texts better? We say that a neuron *stands out* if its AUC is higher than that of {{= 95% =}} of the mixtures with the same label, so one in twenty stands out by chance. Then we ask two questions of every neuron. Can single tokens push it far, so that it was found? And do texts move it far, so that it is among the {{found}} with the largest standard deviation over half A?
+Do such neurons also sort texts better? We compare each neuron with the mixtures that have the same label, since some subjects are easier to tell than others. It **stands out** if its AUC is higher than that of {{= 95% =}} of them. One direction in twenty does so by chance.
+
+Now sort the neurons by two questions. Can single tokens push it far, so that it was found? Is it among the {{found}} whose summaries vary most over half A? (We thought of the second question when we already knew that the found neurons as a whole have no better AUC than mixtures. So the table is an observation and no test.)
 """
 
 
@@ -455,6 +401,10 @@ beyond = {name: int((t > mixed.max()).sum()) for name, (t, mixed) in of_model.it
 p_both = stats.binomtest(int(groups["pushed far, and moved far"].sum()), len(groups["pushed far, and moved far"]), 0.05, "greater").pvalue  # fmt: skip
 both, only_found, only_wide, neither, of_mixtures = groups.values()
 one = np.concatenate([only_found, only_wide])
+hook = dict(zip(("first", "second", "third", "example"), [*chosen[:3], example], strict=True))
+listed = {name: words(ends_of(j, 5, 4)) for name, j in hook.items()}
+by_domain = pd.Series(summary[B][:, example].numpy()).groupby(kinds[B]).mean()
+by_domain = by_domain.sort_values(ascending=False)
 sure = [float((table["auc"] > 0.8).mean()) for table in populations.values()]
 same = [float(table["again"].mean()) for table in populations.values()]
 
@@ -489,7 +439,6 @@ cb.facts(
     mixtures_no_more=no_more(of_mixtures),
     qwen_found=int(counts.loc["Qwen", "found"]),
     qwen_all=int(counts.loc["Qwen", "neurons"]),
-    four_named={2985, 8130, 5300, 7508} < {*first_of.tolist()},
     hundreds=counts.loc["Qwen", "found"] >= 200,
     counts_decide_little=(counts["found"] < counts["found of as many mixtures"]).sum() == 2
     and counts.loc["Qwen", "found"] < counts.loc["Qwen", "found of as many mixtures"],
@@ -502,23 +451,41 @@ cb.facts(
     mixed=str(shown[min(3, len(shown) - 1)]),
     label_example=str(neurons["label"][example]),
     k=K,
+    model=MODEL.rpartition("/")[2],
+    **{name: str(j) for name, j in hook.items()},
+    **{
+        f"{name}_{end}".removeprefix("example_"): ", ".join(words)
+        for name, row in listed.items()
+        for end, words in (("high", row[:5]), ("low", row[:-5:-1]))
+    },
+    all=len(tops),
+    n_domains=len(by_domain),
+    cooking=[*by_domain.index[:3]] == ["cooking", "astronomy", "biology-medicine"],
+    easy=all(
+        neurons["label"][j].startswith(of)
+        for j, of in zip(chosen, ("biology", "tech-docs", "cooking"), strict=False)
+    ),
+    both_of=len(both),
+    own=int(own.sum()),
+    own_least=int(own_mixed.reshape(DRAWS, -1).sum(1).min()),
+    own_most=int(own_mixed.reshape(DRAWS, -1).sum(1).max()),
 )
 
 # %% [markdown]
 r"""
-Of the neurons that pass both tests, {{both_share}} stand out, where chance gives {{= 5% =}}. {{?special}} With one of the two properties it is {{one}} of {{one_of}}, about a tenth, and with neither of them no more than chance gives. {{?one_tenth}} Mixtures that texts move about as far stand out no more often than chance. {{?mixtures_no_more}} So training has made some neurons special after all, but only a few: these are {{both}} of {{all}}.
+Of the neurons that pass both tests, {{both_share}} stand out, where chance gives {{= 5% =}}. {{?special}} With one of the two properties it is {{one}} of {{one_of}}, about a tenth, and with neither of them no more than chance gives. {{?one_tenth}} Mixtures that texts move about as far stand out no more often than chance. {{?mixtures_no_more}} So a few neurons of the {{all}} look special, {{both}} in this table, but over all neurons {{own}} stand out, where as many mixtures give {{own_least}} to {{own_most}}.
 
 ## What can go wrong
 
-**The choice hangs on one head.** We searched with all {{heads}} stable heads, but for the average token head {{restless}} writes a vector {{twice}} times as long as that of any other head, and it is the least stable of them. With head {{restless}} alone, {{by_one}} of the {{found}} neurons are found again. Without it only {{left}} are, while any other head can be left out and at least {{least}} remain. {{?one_head}}
+**The choice hangs on one head.** For the average token head {{restless}} writes a vector {{twice}} times as long as that of any other head, and it is the least stable of them. Without it only {{left}} of the {{found}} neurons are found again, while any other head can be left out and at least {{least}} remain. {{?one_head}}
 
-**The names at the ends are not the words that do the work.** Tokens at the far ends are strong but rare. In the median of the found neurons, the {{k}} highest tokens of a column carry {{by_end}} of the difference that its label makes on half B. Commoner and weaker tokens carry the rest. {{?ends_carry_little}} A *comet* may be worth twice as much as *moon*, but texts on the sky say *moon*.
+**The names at the ends are not the words that do the work.** Tokens at the far ends are strong but rare. In the median of the found neurons, the {{k}} highest tokens of a column carry {{by_end}} of the difference that its label makes on half B. Commoner and weaker tokens carry the rest. {{?ends_carry_little}}
 
-**A label is no better than the domains at hand.** Neuron {{example}} is called *{{label_example}}*, for there is no domain called *nature*.
+**A label is no better than the domains at hand.** Neuron {{example}} is called *{{label_example}}*, but a domain of kitchens, stars and plants together would fit it better. And in Qwen, the neurons with the largest tops are led by punctuation and by tokens that hardly occur in texts (Evidence).
 
 ## Where this leaves us
 
-Sorting a neuron's column shows what it responds to. Labels chosen on half of the texts confirm it on the other half. But any axis through the space that the heads write into does as well, and only a few neurons are better than a random one.
+Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test; so does nearly every other axis through the space that the heads write into.
 
 We now have every piece of the method. How much code is it, if we write it down from memory? [The next chapter](07_hundred_lines) needs a hundred lines.
 """
@@ -545,7 +512,7 @@ r"""
 """
 
 # %%
-summaries, labelled = approx[A][:, example], torch.tensor(kinds[A] == neurons["label"][example])
+summaries, labelled = summary[A][:, example], torch.tensor(kinds[A] == neurons["label"][example])
 mine = ...  # one number
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -584,6 +551,18 @@ The conditions under *What was fixed in advance* were written down before any nu
 
 **How were directions counted?** For each real model {{of_real}} mixtures were drawn. The tops of its neurons are kept from the model itself (`make evidence CHAPTER=08_real_model` makes them again), and a sample of them, computed here from the stored layer, agrees to within a hundredth of the largest top. {{?sample_agrees}} In `{{model}}` the extremes say more than the count does: {{beyond_all}} neurons can be pushed farther than all {{of_mini}} mixtures. {{?beyond_all}} In Qwen no more of them lie beyond all {{of_real}} mixtures than chance would put there. {{?qwen_no_farther}}
 
+**The first eight neurons of Qwen**, with none left out. Four are easy to name: scripture, football in Chinese (*score*, *defender*, *penalty area*), courts, and gestures in novels. {{?four_named}} The others are led by punctuation and by debris of web pages, such as `.IContainer` and 凡本网 (*all on this site*). The [welcome page](00_welcome) shows some of these neurons by tokens that do occur in its texts, so that its lists differ.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The columns of Qwen"}
+first_of = own_tops.topk(8).indices  # of Qwen, the last of them
+columns = made.extended_embedding() @ W[:, first_of]
+columns[fixed.decomposition.untrained] = -torch.inf
+raised = [", ".join(words(ids, fixed)) for ids in columns.topk(8, dim=0).indices.T]
+pd.DataFrame({"raised most by": raised}, index=pd.Index(first_of.tolist(), name="neuron"))
+
+# %% [markdown]
+r"""
 **Does the choice hang on one head?** The table counts how many of the found neurons are found again from fewer heads, from another calibration text, or with another $K$. Chance would find {{by_luck}}.
 """
 
@@ -660,7 +639,6 @@ def carried(columns, label, tokens):
     return float((on_B.gather(0, tokens).sum(0) / on_B.sum(0)).quantile(0.5))
 
 
-tops_mixed = torch.cat([top_of(ext[counted] @ mixed / circuit.scale) for mixed in draws])
 strong = tops_mixed.topk(len(chosen)).indices.tolist()  # mixtures of largest top
 of_strong = ext @ torch.cat(draws, 1)[:, strong] / circuit.scale
 said = {}
@@ -808,15 +786,18 @@ into = circuit.weighted_values[counted] - circuit.weighted_values[counted].mean(
 written = torch.einsum("thk,hkd->htd", into, study.fixed.readout.W_O[list(heads)])
 strength = pd.Series(written.norm(dim=-1).mean(1), heads)
 alone, bare, least, *_ = refound.values()
+drivers = by_drive[example]  # the tokens of largest drive on half A
 cb.facts(
     "neurons",
+    drivers=cb.listed(f"*{word}*" for word in words(drivers) if word.isalpha()),
+    kitchen={"veget", "lemon"} < {*words(ends_of(example, 12, 0)[:12])},
+    four_named={2985, 8130, 5300, 7508} < {*first_of.tolist()},
+    commoner=float(usual[drivers].min()) > float(usual[ends_of(example, 5, 0)[:5]].max()),
     ends_hint=said.iloc[0, 0] > 2 * said.iloc[1, 0],
     by_end=cb.fact(said.iloc[2, 0], ".0%"),
     ends_carry_little=said.iloc[3, 0] > 2 * said.iloc[2, 0],
-    heads=cb.fact(len(heads), "words"),
     restless=restless,
     twice=cb.fact(strength[restless] / strength.drop(restless).max(), ".1f"),
-    by_one=alone,
     left=bare,
     least=least,
     one_head=bare < cb.MOST * len(chosen) < alone

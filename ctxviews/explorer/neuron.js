@@ -47,7 +47,7 @@ export function neuronSection(tools, drawing) {
     place.replaceChildren(
       `of layer ${layer.mlpLayer}'s MLP: top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
         `rank ${grouped(rank)} of ${grouped(top.length)}; ` +
-        `${headsName(heads)}, n = ${circuit.n}, destination token `,
+        `${headsName(heads)}, n = ${circuit.n}, query token `,
       tokenMark(name(circuit.token)),
     );
     const ends = outermost(column, layer.counted, OUTERMOST);

@@ -25,7 +25,7 @@ export function domainsSection({ layer, go, heading }) {
     note.textContent =
       `Summary of each of ${several(count, "passage")}, in ${UNIT}: a dot each; the bar ` +
       `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
-      "passage that is read. At n each has the destination token, as in chapter 6.";
+      "passage that is read. At n each has the query token, as in chapter 6.";
     const focused = focusIn(held)?.textContent;
     const width = held.clientWidth || 360;
     const onPick = (/** @type {number} */ passage) => go({ passage });

@@ -43,6 +43,12 @@ const TAILS = {
     normalTails(epsilon / Math.sqrt(variance * squares)),
 };
 
+/** What readers see, where it is not the name. @type {Record<string, string>} */
+const CALLED = {
+  Bernstein: "Bernstein (appendix C)",
+  "normal, i.i.d.": "bell curve, independent tokens",
+};
+
 /** @type {Record<string, Record<string, any>>} as chapter 4 draws them */
 const STYLES = {
   Chebyshev: { stroke: COLOURS[0], "stroke-dasharray": "7 4" },
@@ -127,7 +133,7 @@ async function render({ model, el }) {
     }),
     bound: either({
       label: "Band by",
-      options: Object.keys(TAILS).map((label) => ({ value: label, label })),
+      options: Object.keys(TAILS).map((value) => ({ value, label: CALLED[value] ?? value })),
       onChange: (bound) => turn(model, { bound }),
     }),
   });
@@ -308,7 +314,7 @@ function shareAccount({ record, texts, bound, level, epsilon, edges }) {
     : "Fewer than that: it assumes independence, and a normal curve on top of it";
   const verdict = found < level ? `${fewer} (chapter 4).` : isBound ? "As promised." : "No fewer.";
   const beyond = texts.filter((value) => value >= edges[edges.length - 1]).length;
-  const where = ` (n = ${record.n}, destination token `;
+  const where = ` (n = ${record.n}, query token `;
   return element(
     "p",
     {},
@@ -329,7 +335,7 @@ function boundsTable({ record, head, texts, values, bound, level }) {
       inPercent(shareInside(texts, epsilon)),
       values.length ? inPercent(shareInside(values, epsilon)) : "–",
     ];
-    const title = [lineMark(STYLES[name]), name];
+    const title = [lineMark(STYLES[name]), CALLED[name] ?? name];
     return row(title, [offMean(epsilon), ...inside], name === bound && "ctx-chosen");
   });
   const band = `band at ${inPercent(level)}`;

@@ -72,14 +72,14 @@ async function render({ model, el }) {
     controls.update(now);
     const all = layer.kernels(now.n, now.token);
     const kernels = now.heads.map((head) => Float64Array.from(all[head]).reverse());
-    const title = `n = ${now.n}, destination token ${name(now.token)}`;
+    const title = `n = ${now.n}, query token ${name(now.token)}`;
     const figures = numbersOf(kernels, now, families);
     numbers.replaceChildren(figures.root);
     const lines = now.scale === "log" ? LINES : "";
     caption.textContent =
       `${lines} Cross: position 0, where every text begins. Half within: how many tokens back half of ` +
       "the weight is reached. Families: by the rule of chapter 3, at " +
-      `n = ${layer.n}, destination token ${name(layer.destinations[0].id)}.`;
+      `n = ${layer.n}, query token ${name(layer.destinations[0].id)}.`;
     const read = (/** @type {number} */ at) => figures.at((distance = at));
     renewed(picture, kernelDrawing(kernels, now, title, { width, distance, read }));
     const state = { heads: now.heads, token: now.token };

@@ -72,7 +72,7 @@ async function render({ model, el }) {
     ranking ? firstTokens(ranking, neuron, LABELLED).map(tools.name).join("  ") : "";
   const labels = labelTable(model.get("labels"), firstOf, (neuron) => tools.go({ neuron }));
   const below = [sections.compared.root, labels.root, ways.root];
-  const caption = "Heads, destination and θ rank every neuron of the layer anew.";
+  const caption = "Heads, query and θ rank every neuron of the layer anew.";
   const above = [controls.root, quiet(caption), waiting.root];
   const body = element("div", { class: "ctx-neurons" }, above, columns, below);
   el.replaceChildren(body);
