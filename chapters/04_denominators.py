@@ -16,7 +16,7 @@ r"""
 
 **The number that a head divides by is an average over a hundred tokens or more, so it comes out roughly the same for every text.** {{?much_the_same}} In the eight heads of our small model `{{model}}`, its standard deviation over texts is at most {{spread_first}} of its mean. If we take it from one page, what the heads write is too long or too short by {{page}} with a page of plain prose, as the paper advises, and by {{typical}} with the most typical of {{pages}} texts (averaged over texts, with heads weighted by their share of the variance). Texts have topics, and so two published claims do not hold here by the bounds that we set in advance: that one text suffices, and that the average does not depend on the text. {{?two_fail}}
 
-[Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one. Everything above the fraction bar can be looked up: one table has an entry for each position, another an entry for each token. The {term}`denominator` is the exception. Through it, the weight of every token depends on all the others.
+[Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one. Everything above the fraction bar can be looked up: one table has an entry for each position, another an entry for each token. The denominator is the exception. Through it, the weight of every token depends on all the others.
 
 Suppose that the denominator were nearly the same for every text. Then we could measure it once, on one page, and never compute it again. Before you read on, make a guess. Head {{first}} averages over the equivalent of {{effective_first}} tokens. By how many per cent will its denominator change from one text to the next?
 """
@@ -84,7 +84,7 @@ $$
 \text{error} \;=\; \frac{\text{denom}(x)}{\text{denom}(\text{page})} - 1
 $$ (eq-cal-error)
 
-the **error** of reading a text $x$ with the denominator of another, the {term}`calibration text` or page. A positive error means an output that is too long.
+the **error** of reading a text $x$ with the denominator of another, the calibration text or page. A positive error means an output that is too long.
 
 How far apart are two averages of hundreds of tokens? Suppose that tokens are drawn independently, each from the same distribution. (BOS and the query never change, so from here on sums run over the tokens between them.) In the example, let the middle token be *moon* or *tide* with equal chances. Its content has mean {{= 5 =}} and variance $\sigma^2 = 1$, and its weight is {{= 0.2 =}}. So the denominator has mean {{= 1.8 =}} and variance $0.2^2 \times 1 = 0.04$. With many tokens, the variances add, each times its squared weight:
 
@@ -92,7 +92,7 @@ $$
 \operatorname{Var}\,\text{denom} \;=\; \sigma^2 \sum_i \text{pos}_i^2 \;\approx\; \frac{\sigma^2}{\text{eff}} ,
 $$ (eq-iid)
 
-where $\text{eff}$ is the number of {term}`effective tokens` of chapter 3. Head {{second}} covers {{effective_second}} of them, so its denominator should vary $\sqrt{\text{eff}} \approx$ {{root}} times less than the content of a single token. This is what {term}`concentration` means: a broad kernel makes a long average, and long averages hardly move.
+where $\text{eff}$ is the number of effective tokens of chapter 3. Head {{second}} covers {{effective_second}} of them, so its denominator should vary $\sqrt{\text{eff}} \approx$ {{root}} times less than the content of a single token. This is what concentration means: a broad kernel makes a long average, and long averages hardly move.
 
 ## Do real texts settle?
 
@@ -151,7 +151,7 @@ pd.DataFrame(table, pd.Index(heads, name="head"))
 
 # %% [markdown]
 r"""
-The {term}`coefficient of variation` is the standard deviation of the denominator over texts, divided by its mean. (Content has an arbitrary unit in each head, so only ratios of denominators mean anything.) Head {{first}}, about which you guessed, varies by {{spread_first}}. Heads that cover more than {{broad}} effective tokens and vary by less than {{max_cv}} are called **stable**; both numbers are conventions. All {{all}} heads are stable, but the two that matter most, heads {{two}}, vary most. {{?all_stable}}
+The coefficient of variation is the standard deviation of the denominator over texts, divided by its mean. (Content has an arbitrary unit in each head, so only ratios of denominators mean anything.) Head {{first}}, about which you guessed, varies by {{spread_first}}. Heads that cover more than {{broad}} effective tokens and vary by less than {{max_cv}} are called **stable**; both numbers are conventions. All {{all}} heads are stable, but the two that matter most, heads {{two}}, vary most. {{?all_stable}}
 
 No head is as stable as independent tokens would make it. Head {{second}} should vary by {{alone_second}} and varies by {{spread_second}}, and the others exceed the prediction by a factor of {{least_ratio}} at least. {{?topic_matters}} <span id="turn-it"></span>Choose a head, and see where single texts fall:
 """

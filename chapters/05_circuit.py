@@ -79,7 +79,7 @@ cb.figures.picture(
 r"""
 ## Three tokens by hand
 
-[Chapter 4](04_denominators) measured the denominator of a {term}`stable head` once and used that number for every other text. Suppose it is wrong by a quarter. What would you expect of the head's output?
+[Chapter 4](04_denominators) measured the denominator of a stable head once and used that number for every other text. Suppose it is wrong by a quarter. What would you expect of the head's output?
 
 Take the three tokens of [chapter 3](03_kernels) again, and give each a *value*: what the head would pass on to our neuron if it attended to this token alone. Let *moon* have $2$, *the* $-1$, and BOS $0$.
 """
@@ -119,7 +119,7 @@ $$
 \text{pos}_i \;=\; \frac{\operatorname{median}_{h} \text{pos}_{h,i}}{\sum_{k \le n} \operatorname{median}_{h} \text{pos}_{h,k}} .
 $$ (eq-cir-kernel)
 
-Now the sum over heads moves inside, and each token of the vocabulary gets one vector, its {term}`extended embedding`:
+Now the sum over heads moves inside, and each token of the vocabulary gets one vector, its extended embedding:
 
 $$
 \begin{aligned}
@@ -128,13 +128,13 @@ $$
 \end{aligned}
 $$ (eq-cir-ext)
 
-A neuron $j$ reads this vector through its input weights, divided by the scale $s$ of the second LayerNorm, which we take from the calibration text as well. That leaves one number per token and neuron, its {term}`contribution`:
+A neuron $j$ reads this vector through its input weights, divided by the scale $s$ of the second LayerNorm, which we take from the calibration text as well. That leaves one number per token and neuron, its contribution:
 
 $$
 \text{contribution}[t, j] \;=\; \frac{\text{ext}(t) \cdot W_\text{in}[:, j]}{s} .
 $$ (eq-cir-contribution)
 
-The average of these numbers over a text, weighted by the kernel, is the circuit's {term}`summary` of the text:
+The average of these numbers over a text, weighted by the kernel, is the circuit's summary of the text:
 
 $$
 \text{summary}_j(x) = \sum_{i \le n} \text{pos}_i\, \text{contribution}[x_i, j]
@@ -178,7 +178,7 @@ r"""
 
 One page proves little. So we predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. (The neurons were chosen by their weights alone, as [chapter 6](06_neurons) explains.)
 
-Two measures judge a prediction. The **correlation** $r$ (Pearson's) asks whether the prediction rises and falls with the truth, whatever its scale; we give the median over neurons, and also the correlation *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** ({term}`FVU`) asks for the right amounts as well. It is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
+Two measures judge a prediction. The **correlation** $r$ (Pearson's) asks whether the prediction rises and falls with the truth, whatever its scale; we give the median over neurons, and also the correlation *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well. It is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
 
 To see whether the circuit is worth its complexity, we compare it with four simpler predictors. The first drops the kernel, the second drops the content, and the third drops both, which leaves a uniform average of the tokens' values. The fourth does not read the text at all: it gives the average of the other texts of the same domain.
 """

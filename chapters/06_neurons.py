@@ -80,7 +80,7 @@ r"""
 
 [Chapter 5](05_circuit) multiplied content and value and divided by the denominator {{= 1.6 =}}. That gave *moon* the number {{= 7.5 =}}; in the same way BOS gets {{= 0 =}}, and *the*, whose value is {{= −1 =}}, gets {{= −0.625 =}}. Sort them, and *moon* is at one end of the list and *the* at the other.
 
-A real neuron has such a number, its {term}`contribution`, for every token of the vocabulary. We call the list the neuron's **column**. The average over a text, weighted by the kernel, is the {term}`summary` of the text, $\text{summary}_j(x)$ ({eq}`eq-cir-summary`).
+A real neuron has such a number, its contribution, for every token of the vocabulary. We call the list the neuron's **column**. The average over a text, weighted by the kernel, is the summary of the text, $\text{summary}_j(x)$ ({eq}`eq-cir-summary`).
 """
 
 # %%

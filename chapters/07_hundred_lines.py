@@ -114,7 +114,7 @@ content = (direction @ token_at_n.T).exp()  # head vocab
 r"""
 ## Find the stable heads
 
-A {term}`stable head` has a kernel that covers many {term}`effective tokens` {eq}`eq-kernel-effective` and a denominator {eq}`eq-denom` that hardly varies between texts ([chapter 4](04_denominators)). The thresholds are the book's conventions. We look at half A only, because half B will be the judge.
+A stable head has a kernel that covers many effective tokens {eq}`eq-kernel-effective` and a denominator {eq}`eq-denom` that hardly varies between texts ([chapter 4](04_denominators)). The thresholds are the book's conventions. We look at half A only, because half B will be the judge.
 """
 
 # %%
@@ -200,7 +200,7 @@ found = found[top[found].argsort(descending=True)]
 r"""
 ## Compare with the model
 
-The circuit's prediction for a text is the {term}`summary` {eq}`eq-cir-summary`, a mean of contributions weighted by the kernel. The truth is what the same heads add to the neuron when the layer runs.
+The circuit's prediction for a text is the summary {eq}`eq-cir-summary`, a mean of contributions weighted by the kernel. The truth is what the same heads add to the neuron when the layer runs.
 """
 
 # %%
