@@ -106,7 +106,10 @@ def test_every_edition_leads_to_every_other(tmp_path):
         assert page.read_text().count("</b>") == 1 and "</a> · <a" in page.read_text()
     assert not list(tmp_path.glob("*.part"))
     built = (sites[""] / "book" / "00_welcome.html").read_text()
-    assert "<b>mini</b> · " in built, "sites stay as built"
+    assert "<!-- run on: mini -->" in built, "sites stay as built"
+    publishing.assemble({"": sites[""]}, out)
+    alone = (out / "book" / "00_welcome.html").read_text()
+    assert alone == built, "a book without others needs no name"
 
 
 def test_what_cannot_be_brought_together_is_one_clear_line(repository, tmp_path, refused):
@@ -156,7 +159,7 @@ def test_the_whole_book_holds_every_page_that_is_read_through(html):
     assert whole.count("<figure") > 50 and "dropdown admonition" in whole, "solutions stay"
     formulas, set_ = (whole.count(f'class="{kind}"') for kind in ("math", "katex-mathml"))
     assert 500 < formulas <= set_ and "katex-error" not in whole
-    assert f"Version {PROJECT['version']}, edition mini." in whole
+    assert f"Version {PROJECT['version']}, run on the model mini." in whole
 
 
 def test_the_whole_book_is_printed_whole(site, browser):

@@ -22,6 +22,8 @@ TEXTS = [
     "the honour of the labour " * 80,  # longer than what is read
 ]
 
+TIP = ".ctx-tip:not([hidden])"  # above the word that is pointed at
+
 
 @pytest.fixture(scope="module")
 def kept():
@@ -97,7 +99,10 @@ def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, study, fixed
     before = output.inner_text()
     box.click()
     box.fill(TEXTS[0])
-    expect(output).to_contain_text("on average: model –,")  # no model runs in a page
+    outputs = page.locator("output")
+    for each in outputs.all():  # no model runs in a page, so both are predicted
+        expect(each).to_have_text(re.compile(r"^on average: prediction [+−]\d"))
+    expect(page.locator(".ctx-view")).to_contain_text("both show our prediction alone")
     ids = fixed.tokenizer.encode(TEXTS[0], add_special_tokens=False)
     expected = predicted(study, kept, [kept["texts"][0]["ids"][0], *ids]).mean()
     assert number(output.inner_text().split()[-1]) == pytest.approx(expected, abs=0.02)
@@ -109,38 +114,51 @@ def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, study, fixed
         expect(output).to_have_text(before)
 
 
-def test_an_address_is_read_and_a_text_keeps_the_models_numbers(visit, kept):
+def shades(page, which):
+    """The shades of the first word of a text: its ground, and its strip."""
+    style = page.locator(".ctx-mirror").nth(which).locator("span").first.get_attribute("style")
+    return [part.partition(": ")[2].strip() for part in style.split(";")][:2]
+
+
+def test_a_changed_text_puts_both_on_the_prediction_and_reset_brings_the_model_back(visit):
+    page = visit(fresh=True)
+    before = shades(page, 0)
+    assert before[1] != "transparent", "a strip for the prediction, a ground for the model"
     page = visit(fragment(american=TEXTS[0]))
-    expect(page.locator("output").last).to_contain_text("prediction")
-    box = page.get_by_label("British")
-    box.click()
-    box.press("End")
-    box.press_sequentially(" x")
-    spans = page.locator(".ctx-mirror").first.locator("span")
-    for token, read in ((spans.last, False), (spans.first, True)):  # by the model itself
-        token.hover(force=True)
-        said = re.compile(r": model [+−]?0\.\d\d, " if read else ": model –, ")
-        expect(page.locator("output").first).to_have_text(said)
+    expect(page.locator("output").last).to_contain_text(re.compile("prediction [+−]"))
+    for which in (0, 1):
+        expect(page.locator("output").nth(which)).not_to_contain_text("model")
+        ground, strip = shades(page, which)
+        assert strip == "transparent" and ground != before[0]
+        page.locator(".ctx-mirror").nth(which).locator("span").first.hover(force=True)
+        expect(page.locator(TIP)).to_have_text(re.compile(r"^\w+: prediction [+−]"))
+        page.mouse.move(0, 0)
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator("output").first).to_contain_text("on average: model")
+    assert shades(page, 0) == before
 
 
 def test_a_word_says_its_numbers_to_a_pointer_and_to_arrow_keys(visit, kept):
     page = visit(fresh=True)
-    box, output = page.get_by_label("British"), page.locator("output").first
+    box, tip = page.get_by_label("British"), page.locator(TIP)
     truth = kept["texts"][0]["model"][1:]
     spans = page.locator(".ctx-mirror").first.locator("span")
     place = spans.all_inner_texts().index(" theatre")
     spans.nth(place).hover(force=True)  # the box lies on top
-    expect(output).to_contain_text("theatre: model")
-    assert number(re.findall(r"[+−]?\d\.\d+", output.inner_text())[0]) == pytest.approx(
+    expect(tip).to_contain_text("theatre: model")
+    assert number(re.findall(r"[+−]?\d\.\d+", tip.inner_text())[0]) == pytest.approx(
         truth[place], abs=0.006
     )
+    word, above = spans.nth(place).bounding_box(), tip.bounding_box()
+    assert 0 <= word["y"] - above["y"] <= 2 * above["height"], "beside the word"
+    assert above["x"] < word["x"] + word["width"] and word["x"] < above["x"] + above["width"]
     page.mouse.move(0, 0)
-    expect(output).to_contain_text("on average")
+    expect(tip).to_have_count(0)  # hidden
     box.focus()
     box.press("Home")
     box.press("Control+Home")
     box.press("ArrowRight")
-    expect(output).to_contain_text("The: model")
+    expect(tip).to_contain_text("The: model")
 
 
 def test_markup_is_text_and_nothing_is_wrong_on_a_phone_or_for_a_screen_reader(visit):

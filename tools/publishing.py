@@ -35,7 +35,7 @@ ARTICLE = re.compile(r'<article class="bd-article">(.*)</article>', re.DOTALL)
 BYLINE = re.compile(r'<p class="byline">.*?</p>', re.DOTALL)
 NAMES = re.compile(r'\sid="([^"]+)"')
 FOLDED = re.compile(r'<details class="admonition hide[^>]*>.*?</details>', re.DOTALL)
-EDITION = re.compile(r"Edition: <b>(.*?)</b>")  # as the title page names its own
+EDITION = re.compile(r"<!-- run on: (.*?) -->")  # as the title page names its own model
 AT_ONCE = ("documentation_options.js", "doctools.js")  # which other scripts in a page go on from
 
 
@@ -143,9 +143,10 @@ def assemble(sites: dict[str, Path], out: Path) -> None:
             for to, model in models.items()
             if to != page
         ]
-        before, _, after = EDITION.split(page.read_text(encoding="utf-8"), maxsplit=1)
-        line = ", ".join([f"Edition: <b>{own}</b>", *ways])
-        page.write_text(before + line + after, encoding="utf-8")
+        if ways:  # a book that has no other needs no name
+            line = f"This book is run on the model <b>{own}</b>; also on {', '.join(ways)} · "
+            before, _, after = EDITION.split(page.read_text(encoding="utf-8"), maxsplit=1)
+            page.write_text(before + line + after, encoding="utf-8")
     shutil.rmtree(out, ignore_errors=True)
     part.rename(out)
 

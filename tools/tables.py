@@ -1,5 +1,5 @@
-"""The tables of chapters, in README.md and on the title page, as `_toc.yml` lists the chapters and
-as their titles describe: `make execute` writes them.
+"""The table of chapters in README.md, as `_toc.yml` lists them and as their titles describe them:
+`make execute` writes it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,15 @@ TABLE = re.compile(r"(\| \| asks \|.*\n.*\n)(?:\|.*\n)*")
 
 
 def filled() -> dict[Path, str]:
-    """Both files, with a line in their tables for every chapter."""
+    """README.md, with a line in its table for every chapter."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     colab = project["urls"]["Repository"].replace("github.com", "colab.research.google.com/github")
-    readme = front = ""
+    lines = ""
     for name, number in LISTED.findall((ROOT / "_toc.yml").read_text("utf-8")):
         title = re.findall(r'"""\n# (.*)', (ROOT / f"chapters/{name}.py").read_text("utf-8"))[0]
-        readme += f"| {number} | {title} | [open]({colab}/blob/main/book/{name}.ipynb) |\n"
-        kind = "Chapter" if number.isdigit() else "Appendix"
-        front += f"| [{kind} {number}]({name}) | {title} |\n"
-    made = {}
-    for file, lines in ((ROOT / "README.md", readme), (ROOT / "chapters" / "00_welcome.py", front)):
-        lines = lines.replace("\\", r"\\")  # nothing in it is a reference
-        made[file] = TABLE.sub(rf"\1{lines}", file.read_text("utf-8"))
-    return made
+        lines += f"| {number} | {title} | [open]({colab}/blob/main/book/{name}.ipynb) |\n"
+    file, lines = ROOT / "README.md", lines.replace("\\", r"\\")  # nothing in it is a reference
+    return {file: TABLE.sub(rf"\1{lines}", file.read_text("utf-8"))}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-/** A paragraph in two spellings, shaded for one neuron: each word by what heads add to it in the model, a strip
- *  below it by what their weights predict, which is computed again of any words (chapter 0). */
+/** A paragraph in two spellings, shaded for one neuron: each word by what heads add to it in the model, over a strip
+ *  by what their weights predict. Where a reader has changed a text, both are shaded by the prediction alone, for no
+ *  model runs here (chapter 0). */
 
 import { button } from "../ui/controls.js";
 import { element } from "../ui/dom.js";
@@ -16,19 +17,21 @@ import { signed } from "../ui/words.js";
 const TRAITS = ["british", "american"];
 const LIMIT = 2000; // characters that a box keeps
 
-/** Both numbers of a word, or means of several. @param {string} name @param {Word[]} words */
+/** The numbers of a word, or means of several. @param {string} name @param {Word[]} words */
 function numbers(name, words) {
   const mean = (/** @type {"model" | "predicted"} */ which) =>
     signed(words.reduce((sum, word) => sum + (word[which] ?? NaN), 0) / words.length);
-  return `${name}: model ${mean("model")}, prediction ${mean("predicted")}`;
+  const model = words.some((word) => word.model !== undefined) ? `model ${mean("model")}, ` : "";
+  return `${name}: ${model}prediction ${mean("predicted")}`;
 }
 
-/** A word on a ground for its number in the model, over a strip for the prediction; what no model has read
- *  has the prediction's colour. @param {number} full has the full shade @param {Word} word */
-function shaded(full, { text, model, predicted = NaN }, kind = "") {
+/** A word on a ground for its number in the model, over a strip for the prediction; one that no model has read
+ *  on a ground for the prediction, without a strip. @param {number} full has the full shade @param {Word} word */
+function shaded(full, { text, model, predicted = 0 }, kind = "") {
   const tint = (/** @type {number} */ value, /** @type {number} */ strongest) =>
-    shade(value || 0, strongest * Math.min(Math.abs(value || 0) / full, 1));
-  const style = `--ctx-word: ${tint(model ?? predicted, STRONGEST)}; --ctx-strip: ${tint(predicted, 1)}`;
+    shade(value, strongest * Math.min(Math.abs(value) / full, 1));
+  const strip = model === undefined ? "transparent" : tint(predicted, 1);
+  const style = `--ctx-word: ${tint(model ?? predicted, STRONGEST)}; --ctx-strip: ${strip}`;
   return element("span", { class: kind, style }, text);
 }
 
@@ -39,12 +42,21 @@ function box(kept, full, onText) {
   area.rows = 1; // its mirror sets its height
   const mirror = element("div", { class: "ctx-mirror", "aria-hidden": "true" });
   const output = element("output", { for: area.id, class: "ctx-quiet" });
-  const spelt = element("div", { class: "ctx-spelt" }, mirror, area);
+  const tip = element("div", { class: "ctx-tip", role: "status", hidden: true });
+  const spelt = element("div", { class: "ctx-spelt" }, mirror, area, tip);
   /** @type {Word[]} */ let words = [];
-  let whole = "";
-  /** @param {number} place of a word; -1 for the text */
-  const tell = (place, at = words.slice(place, place + 1)) =>
-    output.replaceChildren(at.length ? numbers(at[0].text.trim(), at) : whole);
+  /** @param {number} place of the word that is told of, right above it; -1 for none */
+  const tell = (place) => {
+    const span = /** @type {HTMLElement | undefined} */ (mirror.children[place]);
+    tip.hidden = !span;
+    if (!span) return;
+    const word = words[place];
+    tip.textContent = numbers(word.text.trim(), [word]);
+    const at = Array.from(span.getClientRects()).at(-1) ?? span.getBoundingClientRect(); // past a break
+    const { left, top, width } = spelt.getBoundingClientRect();
+    tip.style.left = `${Math.max(0, Math.min(at.left - left, width - tip.offsetWidth))}px`;
+    tip.style.top = `${at.top - top - tip.offsetHeight}px`;
+  };
   const under = (/** @type {MouseEvent} */ { clientX, clientY }) => {
     const there = document.elementsFromPoint(clientX, clientY); // the box lies on top
     tell(Array.from(mirror.children).findIndex((span) => there.includes(span)));
@@ -64,20 +76,17 @@ function box(kept, full, onText) {
     mirror.replaceChildren(...words.map((word) => shaded(full, word)), "\u200b");
     const read = words.filter(({ predicted }) => predicted !== undefined);
     const cut = read.length < words.length ? `; the first ${read.length} tokens are read` : "";
-    whole = note ?? (text ? numbers("on average", read) + cut : "Type a text.");
+    output.textContent = note ?? (text ? numbers("on average", read) + cut : "Type a text.");
     tell(-1);
   };
   return { root: element("div", {}, title, spelt, output), area, show };
 }
 
-/** The tokens of a text with the predicted contribution at each. The model's own are kept up to the first
- *  word that was changed, for no later word changes them. @param {NeuronPredictor} neuron @param {string} text
- *  @param {Kept} kept @returns {Word[]} */
-function readBy(neuron, text, kept) {
+/** The tokens of a text with the predicted contribution at each. @param {NeuronPredictor} neuron
+ *  @param {string} text @returns {Word[]} */
+function readBy(neuron, text) {
   const { pieces, predicted } = neuron.read(text);
-  const other = pieces.findIndex((piece, i) => piece.text !== kept.words[i]?.text);
-  const same = kept.words.slice(0, other < 0 ? pieces.length : other);
-  return pieces.map(({ text }, i) => ({ ...same[i], text, predicted: predicted[i] }));
+  return pieces.map((piece, i) => ({ text: piece.text, predicted: predicted[i] }));
 }
 
 /** @param {{model: Model, el: HTMLElement}} view traits: british, american */
@@ -95,15 +104,21 @@ async function render({ model, el }) {
     }),
   );
   const update = (note = "loading the weights’ prediction …") => {
-    for (const [k, { show }] of boxes.entries()) {
+    const now = texts.map(({ words }, k) => {
       const typed = model.get(TRAITS[k]);
-      const kept = texts[k].words.map((word) => word.text).join("");
       const turned = typeof typed === "string" ? typed.slice(0, LIMIT) : "";
+      const kept = words.map((word) => word.text).join("");
       const text = turned || (emptied[k] ? "" : kept);
-      if (neuron) show(text ? readBy(neuron, text, texts[k]) : []);
-      else if (text === kept) show(texts[k].words);
-      else show([{ text }], note);
+      return { text, words, same: text === kept };
+    });
+    const changed = now.some(({ same }) => !same);
+    for (const [k, { text, words, same }] of now.entries()) {
+      if (!changed) boxes[k].show(words);
+      else if (same) boxes[k].show(words.map(({ text, predicted }) => ({ text, predicted })));
+      else if (neuron) boxes[k].show(text ? readBy(neuron, text) : []);
+      else boxes[k].show([{ text }], note);
     }
+    means.replaceChildren(...key(full, changed));
   };
   const load = () => {
     loading ??= held(model)
@@ -123,25 +138,31 @@ async function render({ model, el }) {
     update();
   });
   const roots = boxes.map(({ root }) => root);
+  const means = element("p");
   el.replaceChildren(
     element("div", { class: "ctx-two" }, roots),
-    element("p", {}, key(full)),
+    means,
     element("p", {}, "Point at a word for its numbers; change any word. ", again),
   );
-  update();
-  if (TRAITS.some((name) => model.get(name))) load();
-  return observe(model, TRAITS, () => update());
+  const read = () => {
+    update();
+    if (TRAITS.some((name) => model.get(name))) load(); // an address may change them as well
+  };
+  read();
+  return observe(model, TRAITS, read);
 }
 
-/** What the shades mean. @param {number} full */
-function key(full) {
-  const one = (/** @type {string} */ text, /** @type {number} */ model, predicted = model) =>
-    shaded(full, { text, model, predicted }, "ctx-shade");
-  const words = [
-    one("word: what the model adds", full / 2, 0),
-    one("strip: what we predict", 0, full),
+/** What the shades mean. @param {number} full @param {boolean} changed whether a text is not Python's */
+function key(full, changed) {
+  const one = (/** @type {string} */ text, /** @type {number} */ predicted, model = predicted) =>
+    shaded(full, changed ? { text, predicted } : { text, model, predicted }, "ctx-shade");
+  const words = changed
+    ? ["A text has been changed: both show our prediction alone. "]
+    : [one("word: what the model adds", 0, full / 2), one("strip: what we predict", full, 0)];
+  return [
+    ...words,
+    ...[-full, -full / 2, full / 2, full].map((value) => one(signed(value), value)),
   ];
-  return [words, [-full, -full / 2, full / 2, full].map((value) => one(signed(value), value))];
 }
 
 export default { render };
