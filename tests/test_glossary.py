@@ -1,4 +1,4 @@
-"""Every word of the glossary is used, and every link to it has its entry."""
+"""Every word of the glossary is used, every link has its entry, and every symbol its code."""
 
 import re
 
@@ -33,3 +33,23 @@ def test_an_entry_is_used_and_a_link_has_its_entry():
     assert len(FIRST) == len(NAMES)
     starts = [names[0].lower() for names in ENTRIES]
     assert starts == sorted(starts)
+
+
+NOTATION = (ROOT / "book" / "notation.md").read_text("utf-8")
+ROWS = re.findall(r"(?m)^\| .* \| ((?:`[a-z_ ]+`)?) ?\| (`.*`) \|$", NOTATION)
+
+
+def test_a_symbol_is_in_the_code_what_the_notation_page_says(stated):
+    (setup,) = re.findall(r"(?s)```python\n(.*?)```", NOTATION)
+    exec(setup, names := dict(stated))
+    weights = names["weights"]
+    size = {"vocab": weights.d_vocab, "head": weights.n_heads, "neuron": weights.n_neurons}
+    size |= {"source": names["n"] + 1, "pos": len(names["tokens"]), "prompt": 1, "layer": 3}
+    size |= {"passage": len(names["passages"])}
+    size |= {name: getattr(weights, name) for name in ("d_model", "d_head", "n_ctx")}
+    for shape, spans in ROWS:
+        for code in re.findall("`([^`]+)`", spans):
+            value = eval(code, names)
+            if shape:
+                assert tuple(value.shape) == tuple(size[axis] for axis in shape[1:-1].split()), code
+    assert len(ROWS) > 50
