@@ -60,6 +60,10 @@ class ExactLayer(ABC):
         """
         return self.scores_from(x, self.normalized_resid(x))
 
+    def scores_of_repeated(self, x: Texts) -> Entries:
+        """Return `scores` of texts that repeat one token, with the query token at n."""
+        return self.scores(x)
+
     def rows(self, x: Texts) -> Entries:
         """Return the attention rows at n; each sums to 1 over its sources."""
         return self.scores(x).softmax(-1)
