@@ -28,6 +28,7 @@ from torch import Tensor
 from whole_neuron import GIVEN, KEPT, sums
 
 import ctxlib as cx
+from ctxlib.files import kept_folder
 from ctxlib.texts.batching import prepare_batches
 from ctxlib.texts.text import Text
 
@@ -163,6 +164,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=KEPT.with_name("deeper.json"))
     args = parser.parse_args(argv)
     name = GIVEN["deeper"]["model"]
+    if not kept_folder(name).is_dir():
+        print(f"{name}: left out, for it is not here; make models NAME={name} fetches it")
+        return
     model = cx.load(name)
     reader = cx.texts.Reader.of(model, min(512, model.cfg.n_ctx))
     sizes = sum(GIVEN["half_A"].values()), GIVEN["judged"]["half_B"]

@@ -529,6 +529,29 @@ def sums(name: str) -> dict[str, str]:
     return {file.name: digest(file) for file in files}
 
 
+def goals(models: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers that the conditions set a goal for, query by query: on the first of the
+    judged collections (for `mini` on half B) the median r within domains of the product, and for
+    real models whether its FVU is below that of each rival of equal bytes.
+    """
+    k, found = GIVEN["rivals"]["planes"], {}
+    for name, facts in models.items():
+        rows = []
+        for query in facts["queries"]:
+            first = "half B" if name == "mini" else next(iter(query["judged"]))
+            judged = query["judged"][first]
+            step = judged["steps"]["margins" if name == "mini" else f"planes {k}"]
+            *_, (_, own) = step.items()
+            row = {"token": query["token"], "n": query["n"], "texts": first}
+            row["r within"] = own["within"][1]
+            if name != "mini":
+                fvu = {rival: judged["rivals"][rival]["fvu"][1] for rival in ("svd", "keys")}
+                row |= {f"below {rival}": own["fvu"][1] < v for rival, v in fvu.items()}
+            rows.append(row)
+        found[name] = rows
+    return found
+
+
 @command("whole_neuron")
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -537,7 +560,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, default=Path("build/whole"), help="what is done")
     parser.add_argument("--out", type=Path, default=KEPT)
     args = parser.parse_args(argv)
-    if unknown := set(args.names) - {*GIVEN["models"]}:
+    if unknown := set(args.names) - {"mini", *cx.models.real_models()}:
         raise ValueError(f"{', '.join(unknown)}: choose of {', '.join(GIVEN['models'])}")
     if not args.corpus:
         print("no --corpus: judged on half B of the book's texts alone")
@@ -546,11 +569,15 @@ def main(argv: list[str] | None = None) -> None:
     if args.corpus:
         kept["corpus"] = digest(args.corpus / "MANIFEST.json")
     for name in args.names:
+        if name not in GIVEN["models"]:
+            print(f"{name}: left out, for the conditions do not name it")
+            continue
         if name != "mini" and not kept_folder(name).is_dir():
             print(f"{name}: left out, for it is not here; make models NAME={name} fetches it")
             continue
         with torch.no_grad():
             kept["models"][name] = measured(name, args.corpus, args.work)
+        kept["goals"] = GIVEN["goals"] | {"found": goals(kept["models"])}
         write(args.out, json.dumps(kept) + "\n")
 
 
