@@ -140,9 +140,12 @@ endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:
 	@$(LLAMA)/made/bin/llama-server --alias qwen --host 127.0.0.1 --port 8081 -c 8192 -np 1 -n 160 \
 	-m "$$($(BIN)/python -c 'from ctxlib.files import kept_folder; print(next(kept_folder("qwen").glob("*.gguf")))')"
 
-# The layers of real models that are fetched, and what chapters show of runs, where there are any.
+# The layers of real models that are fetched, and what chapters show of runs, where there are any. With the corpus of `mini`
+# (CORPUS=folder) whole neurons are judged on documents that no page reads, without it on half B of the book's texts.
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=09_british
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/store_layers.py $(NAME))
+	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py $(NAME) $(CORPUS:%=--corpus "%"))
+	$(if $(CHAPTER),,$(BIN)/python tools/evidence/deeper_scores.py)
 	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),00_welcome 02_keys 08_real_model 09_british \
 	11_evaluation 12_causal 13_families 14_depth 15_lookups F_local $(if $(wildcard $(or $(WORK),build/runs)),E_training)) \
 	--work "$(or $(WORK),build/runs)"

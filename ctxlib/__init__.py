@@ -14,8 +14,8 @@ What to call, in order:
 
 `cx.study(model)` does all of this at once, and so does `python -m ctxlib MODEL`. The modules read
 top to bottom in the order in which data flows: texts, models, weights, decompose, exact, query,
-additive, store, fix, heads, denominators, circuit, neurons, evaluation, studies. `lookups` goes on
-to the heads and neurons of all layers.
+additive, planes, store, fix, heads, denominators, circuit, neurons, evaluation, studies. `lookups`
+goes on to the heads and neurons of all layers.
 """
 
 import lazy_loader as _lazy

@@ -139,6 +139,18 @@ class ExactFromModel(ExactLayer):
         by_source = "... source d, head source d -> ... head source"
         return self.capped(einsum(resid, self.qk_direction, by_source) + self.qk_offset)
 
+    def scores_of_repeated(self, x: Texts) -> Entries:
+        if self.position_offset.any():
+            return super().scores_of_repeated(x)
+        # what keys read knows no position, so each token is read once
+        tokens = torch.cat([x[:, 0], x.new_tensor([self.token])])
+        keys = self.keys_read
+        read = layer_norm(self.E[tokens], self.readout.eps) if keys is None else keys[tokens]
+        by_source = einsum(read, self.qk_direction, "t d, head source d -> t head source")
+        scores = self.capped(by_source + self.qk_offset)
+        scores[..., self.n] = scores[-1, :, self.n]
+        return scores[:-1]
+
     def capped(self, scores: Tensor) -> Tensor:
         """Return what the softmax is taken of: the scores, or `cap tanh(score / cap)`."""
         if self.cap is None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import torch
 from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.decompose import Entries, Texts, qk_direction, queries_of
+from ctxlib.decompose import Entries, Texts, content_scale, qk_direction, queries_of
 from ctxlib.weights import LayerWeights, layer_norm
 
 Residual = Float[Tensor, "*text source d_model"]
@@ -59,6 +60,12 @@ class ExactLayer(ABC):
         True
         """
         return self.scores_from(x, self.normalized_resid(x))
+
+    def scores_of_repeated(self, x: Texts) -> Entries:
+        """Return `scores` of texts that repeat one token, with the same query token at n. Most
+        layers read each token once for it.
+        """
+        return self.scores(x)
 
     def rows(self, x: Texts) -> Entries:
         """Return the attention rows at n; each sums to 1 over its sources."""
@@ -108,3 +115,13 @@ class ExactFromWeights(ExactLayer):
         # the query meets W_K first: no key is formed
         direction = qk_direction(self.weights, queries_of(self.weights, resid[..., self.n, :]))
         return direction @ resid.mT + self.weights.position_bias(self.n, resid.shape[-2])
+
+    def scores_of_repeated(self, x: Texts) -> Entries:
+        w, source = self.weights, x.shape[1]
+        W_E, W_pos = w.embeddings()[x[:, 0]], w.W_pos[:source]
+        own = w.embeddings()[x[0, self.n]] + W_pos[self.n]
+        direction = qk_direction(w, queries_of(w, layer_norm(own, w.eps))).mT
+        sums = (W_E @ direction)[:, :, None] + (W_pos @ direction).T  # text head source
+        scores = sums / content_scale(w, torch.arange(source), x[:, 0]).T[:, None]
+        scores[..., self.n] = layer_norm(own, w.eps) @ direction
+        return scores + w.position_bias(self.n, source)

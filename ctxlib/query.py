@@ -226,14 +226,20 @@ class FixedQuery:
         """
         return self.to_neurons(x, self.head_outputs(x), heads)
 
-    def mlp(self, x: Texts) -> dict[str, Neurons]:
-        """Return the MLP's activations at n by name, exactly: `pre` and `post` the activation
-        function, or of a gated MLP `gate`, `up` and their `product`, act(gate) times up.
+    def mlp(self, x: Texts, outputs: Outputs | None = None) -> dict[str, Neurons]:
+        """Return the MLP's activations at n by name: `pre` and `post` the activation function, or
+        of a gated MLP `gate`, `up` and their `product`, act(gate) times up. They are exact if the
+        heads' outputs are, as those that are taken by default.
 
-        >>> list(cx.fix_query(weights, n=256).mlp(tokens))
+        >>> fixed = cx.fix_query(weights, n=256)
+        >>> list(fixed.mlp(tokens))
         ['pre', 'post']
+        >>> approx = fixed.mlp(tokens, fixed.approx_head_outputs(tokens))["post"]
+        >>> torch.corrcoef(torch.stack([approx, fixed.mlp(tokens)["post"]]))[0, 1] > 0.9
+        tensor(True)
         """
-        readout, stream = self.readout, self.resid_mid(x, self.head_outputs(x))
+        outputs = self.head_outputs(x) if outputs is None else outputs
+        readout, stream = self.readout, self.resid_mid(x, outputs)
         resid = stream / readout.scale(stream)
         inputs = {name: resid @ W + b for name, (W, b) in readout.inputs.items()}
         first, *up = inputs.values()

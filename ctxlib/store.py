@@ -1,10 +1,10 @@
 """A stored layer: the decomposition of a first layer in one safetensors file, without its model.
 
-It holds kernels and content for the fixed query, the values of the key/value heads, the matrices
-that heads write and neurons read with, the tokenizer, and the sum of the file that all came from.
-Values have 8 bits a number, with a scale for each row and column; weights have 16, or are the
-blocks of the GGUF file that they came from. A saved circuit holds everything in full precision.
-Files whose name ends in .zst are compressed with zstandard.
+It holds kernels and content for the fixed query, planes of interaction if it has any, the values of
+the key/value heads, the matrices that heads write and neurons read with, the tokenizer, and the sum
+of the file that all came from. Values have 8 bits a number, with a scale for each row and column;
+weights have 16, or are the blocks of the GGUF file that they came from. A saved circuit holds
+everything in full precision. Files whose name ends in .zst are compressed with zstandard.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,13 @@ from ctxlib.decompose import (
 )
 from ctxlib.files import DATA, repository_file
 from ctxlib.models.places import real_models
+from ctxlib.planes import PlanesDecomposition
 from ctxlib.query import FixedQuery
 from ctxlib.texts.text import Reader
 
 FORMAT = "ctxlib stored layer, version 1"
 LEVELS = 63  # on either side of zero: about 6.5 bits once compressed; the loss: book/costs.md
+PLANES = ("by_source", "by_token")  # the planes of interaction, where there are any
 COMPRESSION = 19  # zstandard's level
 
 # ---------------------------------------------------------------- a decomposition without its model
@@ -170,6 +172,9 @@ def pack(fixed: FixedQuery) -> tuple[dict[str, Tensor], dict[str, Any]]:
     Raises ValueError for a tokenizer that is not a fast one.
     """
     approx, readout, tokenizer = fixed.decomposition, fixed.readout, fixed.tokenizer
+    if isinstance(approx, PlanesDecomposition):
+        tensors, facts = pack(replace(fixed, decomposition=approx.base))
+        return tensors | {name: getattr(approx, name) for name in PLANES}, facts
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError("a stored layer holds its tokenizer, and this one cannot be saved")
     first, value_of = shared_values(fixed)
@@ -200,7 +205,12 @@ def unpack(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> FixedQuer
     """Return the fixed query that `pack` took apart."""
     spec = Tokenizer.from_str(bytes(tensors["tokenizer"].tolist()).decode())
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=spec, **facts["marks"])
+    approx: Decomposition
     approx = StoredDecomposition(facts["n"], facts["token"], tokenizer, tensors, facts)
+    if PLANES[0] in tensors:
+        approx = PlanesDecomposition(
+            approx.n, approx.token, approx, *(tensors[name] for name in PLANES)
+        )
     return FixedQuery(approx, None, Reader(tokenizer, facts["n_ctx"], approx.log_content.shape[1]))
 
 

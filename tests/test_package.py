@@ -131,7 +131,7 @@ def test_chapters_that_change_with_equation_1_are_named():
 
 MAY_IMPORT = {"ctxlib": {"ctxlib"}, "ctxviews": {"ctxlib", "ctxviews"}, "ctxbook": {*PACKAGES}}
 # of imports within ctxlib
-ORDER = """checks files texts models weights decompose exact adapter query additive store
+ORDER = """checks files texts models weights decompose exact adapter query additive planes store
 fix heads denominators circuit neurons evaluation studies lookups"""
 LATE = {"dask", "datasets", "openai", "pydantic"}  # optional, or slow to import
 

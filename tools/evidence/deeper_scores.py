@@ -1,0 +1,185 @@
+"""Measure how much of a deeper layer's scores tables of position and token explain.
+
+    python tools/evidence/deeper_scores.py
+
+In a first layer a score depends on position and token alone. Behind it, tokens are no longer all
+that stands in the stream. For the layers of `[deeper]` in `whole_neuron.toml`, whose model has
+rotary positions and keys without bias, the scores of a fixed query are compared on half B with the
+means of half A: by position, by position and token, and with the score that each token's mean
+stream gets from the text's own query. Kept in `data/evidence/deeper.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from command import command
+from einops import einsum, repeat
+from files import replace as write
+from jaxtyping import Float, Int
+from torch import Tensor
+from whole_neuron import GIVEN, KEPT, sums
+
+import ctxlib as cx
+from ctxlib.files import kept_folder
+from ctxlib.texts.batching import prepare_batches
+from ctxlib.texts.text import Text
+
+QUERY = GIVEN["queries"][0]
+TINY = 1e-3  # of the largest: how far our scores may be from those of the model's own rows
+
+Scores = Float[Tensor, "text head source"]
+Stream = Float[Tensor, "text source d_model"]
+
+
+@dataclass
+class Layer:
+    """The queries and keys of one layer with rotary positions."""
+
+    W_Q: Float[Tensor, "head d_model d_head"]
+    W_K: Float[Tensor, "head d_model d_head"]
+    theta: float
+
+    @classmethod
+    def of(cls, model: Any, layer: int) -> Layer:
+        attn, config = model.blocks[layer].attn, model.original_model.config
+        W_Q, W_K = attn.W_Q.detach(), attn.W_K.detach()
+        theta = (getattr(config, "rope_parameters", None) or {}).get("rope_theta", 1e4)
+        shared = len(W_Q) // len(W_K)
+        return cls(W_Q, repeat(W_K, "kv m d -> (kv shared) m d", shared=shared), theta)
+
+    def turned(self, v: Tensor) -> Tensor:
+        """Return queries or keys, `... source d_head`, turned by their positions."""
+        half = v.shape[-1] // 2
+        angle = torch.arange(v.shape[-2])[:, None] * self.theta ** (-torch.arange(half) / half)
+        a, b = v[..., :half], v[..., half:]
+        return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+
+    def scores(self, x: Stream, read: Stream) -> Scores:
+        """Return the scores of the last query of x for keys read from a stream, each row less its
+        mean over sources behind the first."""
+        q, k = (einsum(v, W, "text i m, head m d -> text head i d") for v, W in
+                ((x, self.W_Q), (read, self.W_K)))  # fmt: skip
+        rows = (self.turned(q)[:, :, -1:] @ self.turned(k).mT)[:, :, 0] / k.shape[-1] ** 0.5
+        return rows - rows[..., 1:].mean(-1, keepdim=True)
+
+
+def streams(
+    model: Any, texts: Sequence[Text], layers: Sequence[int]
+) -> Iterator[tuple[Int[Tensor, "text source"], dict[int, Stream], dict[int, Scores]]]:
+    """Yield tokens, what heads of each layer read, and the logarithm of their last rows."""
+    reader = cx.texts.Reader.of(model, min(512, model.cfg.n_ctx))
+    read, rows = (f"blocks.{{}}.attn.hook_{name}" for name in ("in", "pattern"))
+    for x in prepare_batches(reader, texts, QUERY["n"], QUERY["token"], desc="deeper"):
+        for part in x.split(8):
+            names = [name.format(layer) for layer in layers for name in (read, rows)]
+            _, found = model.run_with_cache(part, names_filter=names, stop_at_layer=max(layers) + 1)
+            last = {layer: found[rows.format(layer)][:, :, -1].log() for layer in layers}
+            yield part, {layer: found[read.format(layer)] for layer in layers}, last
+
+
+def explained(guess: Scores, truth: Scores) -> list[float]:
+    """Return the share of the variance within rows that is explained, of all heads together and of
+    the middle one; sources behind the first."""
+    left, all_of_it = ((v[..., 1:]).square().sum((0, 2)) for v in (truth - guess, truth))
+    shares = 1 - left / all_of_it
+    whole = 1 - float(left.sum() / all_of_it.sum())
+    return [round(whole, 4), round(float(shares.median()), 4)]
+
+
+def measure(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, dict[str, list[float]]]:
+    """Return what each kind of table explains of each layer's scores on B."""
+    layers, d_vocab = GIVEN["deeper"]["layers"], model.cfg.d_vocab
+    parts = {layer: Layer.of(model, layer) for layer in layers}
+    tokens: list[Tensor] = []
+    held: dict[int, list[Tensor]] = {layer: [] for layer in layers}
+    total = {layer: torch.zeros(d_vocab, model.cfg.d_model) for layer in layers}
+    for x, streams_of, rows in streams(model, A, layers):
+        tokens.append(x)
+        for layer, stream in streams_of.items():
+            held[layer].append(check(parts[layer].scores(stream, stream), rows[layer]))
+            total[layer].index_add_(0, x.flatten(), stream.flatten(0, 1))
+    x_A = torch.cat(tokens)
+    counts = x_A.flatten().bincount(minlength=d_vocab)
+    tables = {layer: Tables.of(x_A, torch.cat(held[layer]), d_vocab) for layer in layers}
+    mean = {
+        layer: torch.where(counts[:, None] > 0, v / counts[:, None].clamp_min(1),
+                           v.sum(0) / counts.sum()) for layer, v in total.items()
+    }  # fmt: skip
+    kinds = ("position", "position and token", "mean stream, own query")
+    pairs: dict[int, list] = {layer: [] for layer in layers}
+    for x, streams_of, rows in streams(model, B, layers):
+        for layer, stream in streams_of.items():
+            truth = check(parts[layer].scores(stream, stream), rows[layer])
+            by_position = tables[layer].position.expand_as(truth)
+            by_token = centered(by_position + tables[layer].token.T[x].mT)
+            own = parts[layer].scores(stream, mean[layer][x])
+            pairs[layer].append((truth, by_position, by_token, own))
+    found = {}
+    for layer, several in pairs.items():
+        truth, *guesses = (torch.cat(v) for v in zip(*several, strict=True))
+        found[str(layer)] = {k: explained(g, truth) for k, g in zip(kinds, guesses, strict=True)}
+    return found
+
+
+def centered(rows: Scores) -> Scores:
+    return rows - rows[..., 1:].mean(-1, keepdim=True)
+
+
+def check(scores: Scores, log_rows: Scores) -> Scores:
+    """Return the scores; raise ValueError unless they give the model's own rows."""
+    off = (scores.softmax(-1) - log_rows.softmax(-1)).abs().max()
+    if not off < TINY:
+        raise ValueError(f"these scores do not give the model's rows: they are off by {off:.1e}")
+    return scores
+
+
+@dataclass
+class Tables:
+    """Mean scores by position, and what is left by token; zero for tokens that no text had."""
+
+    position: Float[Tensor, "head source"]
+    token: Float[Tensor, "head vocab"]
+
+    @classmethod
+    def of(cls, x: Int[Tensor, "text source"], scores: Scores, d_vocab: int) -> Tables:
+        position = scores.mean(0)
+        left, inner = (scores - position)[..., 1:], x[:, 1:].flatten()
+        sums_of = torch.zeros(scores.shape[1], d_vocab)
+        sums_of.index_add_(1, inner, left.transpose(0, 1).flatten(1))
+        return cls(position, sums_of / inner.bincount(minlength=d_vocab).clamp_min(1))
+
+
+@command("deeper_scores")
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--texts", type=int, help="of each half, by default as the conditions say")
+    parser.add_argument("--out", type=Path, default=KEPT.with_name("deeper.json"))
+    args = parser.parse_args(argv)
+    name = GIVEN["deeper"]["model"]
+    if not kept_folder(name).is_dir():
+        print(f"{name}: left out, for it is not here; make models NAME={name} fetches it")
+        return
+    model = cx.load(name)
+    reader = cx.texts.Reader.of(model, min(512, model.cfg.n_ctx))
+    sizes = sum(GIVEN["half_A"].values()), GIVEN["judged"]["half_B"]
+    A, B = (
+        cx.texts.collection(reader, min(size, args.texts or size), half=half)
+        for size, half in zip(sizes, "AB", strict=True)
+    )
+    with torch.no_grad():
+        found = measure(model, A, B)
+    kept = {"model": name, "files": sums(name), "query": QUERY, "texts": [len(A), len(B)]}
+    write(args.out, json.dumps(kept | {"layers": found}) + "\n")
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
