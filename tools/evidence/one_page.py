@@ -193,7 +193,11 @@ def remedy(layer: FirstLayer) -> dict[str, Any]:
     the strongest neurons with intervals over documents, and FVU for all."""
     circuit, (_, B) = layer.study.circuit, layer.halves
     J, truth, on_B = layer.strongest, layer.truth[B], [layer.texts[i] for i in B]
-    kinds = {"circuit": circuit, "centred": circuit.centered(), "own": circuit.self_normalized()}
+    kinds: dict[str, Any] = {
+        "circuit": circuit,
+        "centred": circuit.centered(),
+        "own": circuit.self_normalized(),
+    }
     kept: dict[str, Any] = {}
     for kind, one in kinds.items():
         guess = torch.cat([one.summary(few) for few in layer.x[B].split(32)])
