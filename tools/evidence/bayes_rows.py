@@ -80,26 +80,17 @@ def bayes_weights(counts: Tensor, kinds: np.ndarray, names: list[str]) -> Tensor
     return (p / p_bar).log()
 
 
-def fits(contribution: Contributions, texts: Texts, drawn: Any = slice(None)) -> np.ndarray:
-    """Return the correlation of every row with each domain's weights, counted on half B's texts:
-    `row domain`, tokens as often as they occur there."""
-    counts, kinds = texts.counts["B"][drawn], texts.kinds["B"][drawn]
-    share = counts.sum(0) / counts.sum()
-    w = bayes_weights(counts, kinds, texts.names)
-    p, q = (v - (v @ share)[:, None] for v in (contribution.double(), w))
-    sizes = ((p**2) @ share)[:, None] * ((q**2) @ share)
-    return ((p * share) @ q.T / sizes.sqrt()).numpy()
-
-
 class Row:
     """Directions that read the heads, with the domain that half A gives each."""
 
     def __init__(self, contribution: Contributions, circuit: Any, texts: Texts):
         self.contribution, self.texts = contribution, texts
+        self.p = contribution.double()
+        self.p = self.p - self.p.mean(1, keepdim=True)  # a constant changes no correlation
+        self.squares = self.p**2
         self.summaries = {h: self.summary(circuit.kernel, x) for h, x in texts.x.items()}
-        found = cx.label_neurons(
-            self.summaries["A"], texts.kinds["A"], range(len(contribution))
-        )["label"]  # fmt: skip
+        kinds = texts.kinds["A"].tolist()
+        found = cx.label_neurons(self.summaries["A"], kinds, range(len(contribution)))["label"]
         self.own = np.array([texts.names.index(label) for label in found])
 
     def summary(self, kernel: Tensor, x: Tensor) -> Float[Tensor, "text neuron"]:
@@ -108,9 +99,19 @@ class Row:
         )
         return weight @ self.contribution.T
 
+    def fits(self, drawn: Any = slice(None)) -> np.ndarray:
+        """Return the correlation of every row with each domain's weights, counted on half B's
+        texts: `row domain`, tokens as often as they occur there."""
+        counts, kinds = self.texts.counts["B"][drawn], self.texts.kinds["B"][drawn]
+        share = counts.sum(0) / counts.sum()
+        w = bayes_weights(counts, kinds, self.texts.names)
+        w = w - (w @ share)[:, None]
+        variance = self.squares @ share - (self.p @ share) ** 2
+        return (self.p @ (share * w).T / (variance[:, None] * ((w**2) @ share)).sqrt()).numpy()
+
     def lean(self, drawn: Any = slice(None)) -> tuple[float, float]:
         """Return the median correlation with the own domain, and how often that fits best."""
-        fit = fits(self.contribution, self.texts, drawn)
+        fit = self.fits(drawn)
         of_own = fit[np.arange(len(self.own)), self.own]
         return float(np.median(of_own)), float((fit.argmax(1) == self.own).mean())
 
@@ -119,11 +120,12 @@ class Row:
         auc = cx.neurons.auc(self.summaries["B"].double().numpy(), belongs)
         own = auc[self.own, np.arange(len(self.own))]
         on_B = self.texts.on_B
-        kept = {
-            name: cb.with_interval(lambda drawn, k=k: self.lean(drawn)[k], on_B, DRAWS)
-            for k, name in enumerate(("r", "own fits best"))
+        return {
+            "r": cb.with_interval(lambda drawn: self.lean(drawn)[0], on_B, DRAWS),
+            "own fits best": cb.with_interval(lambda drawn: self.lean(drawn)[1], on_B, DRAWS),
+            "mean AUC": float(own.mean()),
+            "rows": len(own),
         }
-        return kept | {"mean AUC": float(own.mean()), "rows": len(own)}
 
 
 def largest(contribution: Contributions, count: int, ordinary: Tensor) -> Tensor:
