@@ -105,15 +105,20 @@ def words_of(model: str = "qwen", lists: dict[str, str] = LISTS) -> dict[str, An
     for name, ids in tokens.items():
         chosen = torch.tensor([place[t] for t in ids])
         neuron, auc = found_for(ranks, chosen)
-        drawn = [
-            found_for(ranks, torch.from_numpy(dice.choice(np.arange(len(own), len(pool)), len(ids), False)))[1]
-            for _ in range(RANDOM_LISTS)
-        ]  # fmt: skip
+        free = np.arange(len(own), len(pool))
+        random = (dice.choice(free, len(ids), replace=False) for _ in range(RANDOM_LISTS))
+        drawn = [found_for(ranks, torch.from_numpy(some))[1] for some in random]
         top = circuit.contribution_to([neuron])[0, pool].topk(10).indices.tolist()
         p = cb.nulls.p_value(auc, drawn)
-        kept[name] = {"words": [strings[t] for t in ids], "neuron": neuron, "AUC": auc, "p": p,
-                      "random lists": np.quantile(drawn, [0.025, 0.5, 0.975]).tolist(),
-                      "top words": [strings[pool[k]] for k in top], "there is one": p < LIMIT}  # fmt: skip
+        kept[name] = {
+            "words": [strings[t] for t in ids],
+            "neuron": neuron,
+            "AUC": auc,
+            "p": p,
+            "random lists": np.quantile(drawn, [0.025, 0.5, 0.975]).tolist(),
+            "top words": [strings[pool[k]] for k in top],
+            "there is one": p < LIMIT,
+        }
     return kept
 
 
@@ -138,8 +143,12 @@ def positions_of(name: str = "mini", count: int = 200) -> dict[str, Any]:
         drawn = cb.with_interval(
             lambda some, pre=pre: float((share_of_position(pre[some]) > HALF).float().mean()),
             texts, 39)  # fmt: skip
-        kept[f"layer {layer}"] = {"median": float(share.median()), "largest": float(share.max()),
-                                  "positional": drawn, "null, largest": float(null.max())}  # fmt: skip
+        kept[f"layer {layer}"] = {
+            "median": float(share.median()),
+            "largest": float(share.max()),
+            "positional": drawn,
+            "null, largest": float(null.max()),
+        }
     return kept
 
 
