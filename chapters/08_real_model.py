@@ -569,6 +569,15 @@ layers[MODEL] = First(cx.fix_query(model, common, n))
 held = {name: held.get(name.lower()) or held_against(first) for name, first in layers.items()}
 
 
+controls = json.loads(cb.evidence("controls.json").read_text())  # of the models themselves
+
+
+def of_circuit(name, reading):
+    """What is kept of a real model: r of the circuit with another reading of the neurons."""
+    known = name != MODEL and controls[name.lower()]["readings"][reading]["circuit"]["r"]
+    return shown(*known) if known else ""
+
+
 def row(name, first):
     """What the table says of a model."""
     told, heads = held[name], first.heads
@@ -589,6 +598,8 @@ def row(name, first):
         "TV": f"{first.over_heads(first.tv):.3f}",
         "error of one page": f"{first.over_heads(of_heads):.0%}",
         f"r, {MANY} strongest": shown(*told["r"]),
+        "r with the pre-activation": of_circuit(name, "pre-activation"),
+        "r with the activation": of_circuit(name, "activation"),
         "r of an even bag": shown(told["even r"]),
         f"FVU, {MANY} strongest": shown(*told["FVU"]),
         "r, all": shown(told["of all"][0]),
@@ -879,7 +890,6 @@ here = {
     "median_fvu": fvu,
 }
 here = {id: math.nan if known else float(value) for id, value in here.items()}
-controls = json.loads(cb.evidence("controls.json").read_text())
 readings = controls["qwen"]["readings"]
 cb.ledger(
     model,
