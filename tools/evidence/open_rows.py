@@ -26,6 +26,8 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,11 @@ def share_of_position(pre: Float[Tensor, "text pos neuron"]) -> Float[Tensor, " 
     return pre.mean(0).var(0, correction=0) / pre.flatten(0, 1).var(0, correction=0)
 
 
+def positional_share(pre: Float[Tensor, "text pos neuron"], drawn: np.ndarray) -> float:
+    """Return how many of the neurons are positional, on the texts that are drawn."""
+    return float((share_of_position(pre[torch.from_numpy(drawn)]) > HALF).float().mean())
+
+
 def positions_of(name: str = "mini", count: int = 200) -> dict[str, Any]:
     """Return of every layer how many neurons are positional, and with positions permuted."""
     model, dice = cx.load(name), torch.Generator().manual_seed(0)
@@ -140,9 +147,8 @@ def positions_of(name: str = "mini", count: int = 200) -> dict[str, Any]:
         share = share_of_position(pre)
         deal = torch.rand(pre.shape[:2], generator=dice).argsort(1)
         null = share_of_position(pre.gather(1, deal[..., None].expand_as(pre)))
-        drawn = cb.with_interval(
-            lambda some, pre=pre: float((share_of_position(pre[some]) > HALF).float().mean()),
-            texts, 39)  # fmt: skip
+        positional = partial(positional_share, pre)
+        drawn = cb.with_interval(positional, texts, 39)
         kept[f"layer {layer}"] = {
             "median": float(share.median()),
             "largest": float(share.max()),
@@ -181,7 +187,11 @@ def languages_of(name: str = "qwen", each: int = EACH) -> dict[str, Any]:
             "most even": math.log(len(names)), "are among": chance < LIMIT}  # fmt: skip
 
 
-QUESTIONS = {"words": words_of, "positions": positions_of, "languages": languages_of}
+QUESTIONS: dict[str, Callable[..., dict[str, Any]]] = {
+    "words": words_of,
+    "positions": positions_of,
+    "languages": languages_of,
+}
 
 
 @command("open_rows")
