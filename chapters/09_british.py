@@ -14,7 +14,7 @@
 r"""
 # Is there a British neuron?
 
-**A gate of Qwen hears British English: it met 9 of the 10 conditions about hearing that were set before; whether it meets that for words that are no spelling is undecided.**
+**A gate of Qwen hears British English: it met 9 of the 10 conditions about hearing that were set before; the tenth, about words that are no spelling, it misses.**
 British spelling adds to the gate of neuron 6419 16 times the spread of random words, where random words take the largest of 8960 gates to 5 in 300 draws; in families that were not used to find it, 14 times.
 To hear is not to use: what the neuron writes hardly moves, and set to its values under American spelling it costs nothing of what Qwen expects, for late heads read the spelling off the words themselves.
 """
@@ -293,7 +293,7 @@ passed = {
 }
 display(
     cb.finding(
-        f"It hears British words that are no spelling, AUC {words_auc:.3f}, which luck reaches in {told[Q]['vocabulary'][1][0]:.1%} of deals. That misses the bar of {BAR['vocabulary']:.2f}, but by less than its interval, [{ends[0]:.2f}, {ends[1]:.2f}] over pairs of words, which was asked afterwards.",
+        f"It hears British words that are no spelling, AUC {words_auc:.3f}, which luck reaches in {told[Q]['vocabulary'][1][0]:.1%} of deals. That misses the bar of {BAR['vocabulary']:.2f}. (An interval over pairs of words, asked afterwards, is [{ends[0]:.2f}, {ends[1]:.2f}].)",
         holds=ends[0] < words_auc < BAR["vocabulary"] < ends[1],
     ),
     cb.finding(
@@ -841,9 +841,8 @@ table.rename(ASKS).rename_axis("condition")
 # %% tags=["hide-input", "nbval-check-output"]
 hears = {k: v.endswith("yes") for k, v in answers["Qwen"].items() if k != "used"}
 cb.finding(
-    f"A gate of Qwen hears British English: it met {sum(hears.values())} of the {len(hears)} conditions about hearing that were set before; whether it meets that for words that are no spelling is undecided.",
-    holds=[k for k, ok in hears.items() if not ok] == ["vocabulary"]
-    and ends[1] > BAR["vocabulary"],
+    f"A gate of Qwen hears British English: it met {sum(hears.values())} of the {len(hears)} conditions about hearing that were set before; the tenth, about words that are no spelling, it misses.",
+    holds=[k for k, ok in hears.items() if not ok] == ["vocabulary"] and len(hears) == 10,
 )
 
 # %% tags=["hide-input"]

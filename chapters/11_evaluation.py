@@ -908,9 +908,32 @@ def matched_over_other(kind_of):
 
 
 by_kind, by_name = matched_over_other(kind_of), matched_over_other(np.array(study.domains))
+says = [circuit.fixed.mlp(few) for few in x_B.split(32)]
+readings_B = {
+    id: cb.with_interval(
+        cb.median_over_neurons(
+            "r", paper_B[:, found], torch.cat([few[which] for few in says])[:, found]
+        ),
+        half_B,
+        199,
+        cb.WIDER,
+    )
+    for id, which in zip(
+        ("median_r_pre", "median_r_post"), (next(iter(says[0])), list(says[0])[-1]), strict=True
+    )
+}
 cb.ledger(
     model,
     cb.Claim("median_r", f"paper's circuit, {TOKEN!r} at n: median r", *r_B.for_claim, 4),
+    cb.Claim(
+        "median_r_pre",
+        "the same, with the whole pre-activation",
+        *readings_B["median_r_pre"].for_claim,
+        4,
+    ),
+    cb.Claim(
+        "median_r_post", "the same, with the activation", *readings_B["median_r_post"].for_claim, 4
+    ),
     cb.Claim("median_fvu", "the same: median FVU", medians["fvu"], of_pages, 4),
     cb.Claim("median_r", "paper's circuit, own token at n: median r", *r_own.for_claim, 4),
     *(

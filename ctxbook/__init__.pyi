@@ -40,6 +40,7 @@ from .ledgers import (
     known_by,
     ledger,
     on_real,
+    tally,
 )
 from .prose import (
     ABOUT,
@@ -99,5 +100,6 @@ __all__ = [
     "published",
     "published_figures",
     "spelling",
+    "tally",
     "with_interval",
 ]

@@ -23,7 +23,7 @@ import ctxviews as cv
 from ctxlib.studies import PROSE, Study
 from ctxlib.texts.accumulate import cluster
 from ctxlib.texts.sources import halves, label_notes, learnable, one_text, some
-from ctxviews.report import OWN, report
+from ctxviews.report import CENTERED, OWN, report
 
 READ = 257  # tokens of a text, BOS and the query token included, where --n does not say
 TEXTS = 500  # of the book's: labels of 22 domains
@@ -171,7 +171,12 @@ def neurons(study: Study, threshold: float | None = None, client: Any = None) ->
         found = found.assign(label=label, auc=scores[f"auc{JUDGE}"].reindex(rows).to_numpy())
     if study.fixed.exact is not None:
         texts = some(halves(study.texts)[1], JUDGED)
-        for circuit, suffix in ((study.circuit, ""), (study.circuit.self_normalized(), OWN)):
+        one = study.circuit
+        for circuit, suffix in (
+            (one, ""),
+            (one.centered(), CENTERED),
+            (one.self_normalized(), OWN),
+        ):
             of = cx.evaluate(circuit, texts, found.index, client=client)[["r", "fvu"]]
             found = found.join(of.add_suffix(suffix))
         found.attrs["texts"] = len(texts)

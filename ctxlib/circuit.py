@@ -11,7 +11,7 @@ since they are sums over its tokens as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from ctxlib.decompose import weighted_sum
 from ctxlib.query import FixedQuery
 from ctxlib.texts.text import AnyText
 
-CALIBRATED = ("calibration", "kernel", "denominators")  # tensors of a circuit, beside its query's
+CALIBRATED = ("calibration", "kernel", "denominators", "constant")  # tensors beside its query's
 SCALES = ("scale", "scale_of_heads")  # and its numbers
 
 # ---------------------------------------------------------------- the paper's circuit
@@ -50,8 +50,8 @@ class ContextualCircuit:
 
     `kernel` is shared by all heads, `denominators` has one number a head, and `scale` is that of
     LayerNorm 2, times `scale_of_heads` of a norm behind the heads. `calibration` holds the tokens
-    that they come from, with the query token at n. Make one with `ContextualCircuit.calibrate`;
-    `save` keeps it in a file.
+    that they come from, with the query token at n; `constant` is None but in a circuit that
+    `centered` returns. Make one with `ContextualCircuit.calibrate`; `save` keeps it in a file.
 
     >>> circuit = cx.ContextualCircuit.calibrate(fixed, passages[0], heads)
     >>> circuit.fixed.n, circuit.kernel.shape
@@ -67,6 +67,7 @@ class ContextualCircuit:
     denominators: Float[Tensor, " head"]
     scale: float
     scale_of_heads: float = 1.0
+    constant: Float[Tensor, "head d_head"] | None = None
 
     @classmethod
     def calibrate(
@@ -105,18 +106,40 @@ class ContextualCircuit:
             scale_of_heads=scale_of_heads,
         )
 
+    def centered(self) -> ContextualCircuit:
+        """Return the circuit that takes each head's constant from the calibration text (chapter 8):
+        a token adds `content_h(t) / denom_h (v_h(t) - constant_h) + constant_h`, the constant being
+        the mean of the values that the head gathers there, weighted by kernel and content.
+
+        A borrowed denominator that is too small or too large then scales only what differs from
+        that text. It mends models whose heads add nearly the same to every text (SmolLM2), and
+        stays one number a token and neuron.
+
+        >>> better = circuit.centered()
+        >>> x = circuit.calibration
+        >>> torch.allclose(better.summary(x), circuit.summary(x), rtol=0.1, atol=0.1)
+        True
+        """
+        approx, heads = self.fixed.decomposition, list(self.heads)
+        weight = self.kernel * approx.content[heads][:, self.calibration]  # head source
+        values = approx.values(heads)[self.calibration]
+        gathered = einsum(weight, values, "head source, source head d_head -> head d_head")
+        return replace(self, constant=gathered / weight.sum(-1, keepdim=True))
+
     @cached_property
     def weighted_values(self) -> Float[Tensor, "vocab head d_head"]:
         """Return `content_h(t) / denom_h (LN(W_E[t] + W_pos[n]) W_V^h + b_V^h)`: what a token adds
-        to z of each head, per unit of kernel.
+        to z of each head, per unit of kernel. In a `centered` circuit the constant stays as it is.
 
         >>> circuit.weighted_values.shape == (weights.d_vocab, len(heads), weights.d_head)
         True
         """
         approx = self.fixed.decomposition
         content = approx.content[list(self.heads)] / self.denominators[:, None]
+        constant = 0.0 if self.constant is None else self.constant
         # in place: for a large vocabulary a copy would show
-        return approx.values(self.heads).mul_(rearrange(content, "head t -> t head 1"))
+        values = approx.values(self.heads).sub_(constant)
+        return values.mul_(rearrange(content, "head t -> t head 1")).add_(constant)
 
     @cached_property
     def readout(self) -> Float[Tensor, "head d_head neuron"]:
@@ -217,7 +240,8 @@ class ContextualCircuit:
         True
         """
         tensors, facts = store.pack(self.fixed)
-        tensors |= {name: getattr(self, name) for name in CALIBRATED}
+        own = {name: getattr(self, name) for name in CALIBRATED}
+        tensors |= {name: tensor for name, tensor in own.items() if tensor is not None}
         facts |= {name: getattr(self, name) for name in ("heads", *SCALES)}
         return store.write(Path(file), tensors, facts)
 
@@ -235,7 +259,7 @@ class ContextualCircuit:
         tensors, facts = store.read(Path(file))
         if "heads" not in facts:
             raise ValueError(f"{file} is a stored layer without a circuit: cx.fix_query opens it")
-        own: dict[str, Any] = {name: tensors[name] for name in CALIBRATED}
+        own: dict[str, Any] = {name: tensors[name] for name in CALIBRATED if name in tensors}
         own |= {name: facts[name] for name in SCALES if name in facts}
         return cls(store.unpack(tensors, facts), tuple(facts["heads"]), **own)
 

@@ -228,7 +228,7 @@ def approx_summary(
     - values: of x_i at position n, or at its own position;
     - scale: of the calibration text, or the text's own.
 
-    Raises ValueError for an approximation that is not one of the six, and as
+    Raises ValueError for an approximation that is not one of the six, for a centred circuit, and as
     `FixedQuery.exact_summary` does.
 
     >>> list(cx.evaluation.APPROXIMATIONS)
@@ -237,7 +237,9 @@ def approx_summary(
     >>> torch.allclose(none, fixed.exact_summary(tokens[None], heads), atol=1e-3)
     True
     """
-    check_kind(circuit, "a ContextualCircuit")
+    if check_kind(circuit, "a ContextualCircuit").constant is not None:
+        raise ValueError("a centred circuit is not one of the six approximations alone: give the "
+                         "circuit that it was made of")  # fmt: skip
     if unknown := {*check_kind(made, "a list")} - APPROXIMATIONS.keys():
         raise ValueError(f"no approximation called {unknown}; there are {list(APPROXIMATIONS)}")
     fixed, approx, heads = circuit.fixed, circuit.fixed.decomposition, list(circuit.heads)

@@ -37,8 +37,10 @@ def denominators_so_far(circuit: ContextualCircuit) -> Float[Tensor, "head sourc
 
 
 def packed_neuron(circuit: ContextualCircuit, neuron: int) -> bytes:
-    """Return the file's bytes, the same ones on every call. Raises ValueError for a tokenizer whose
-    merges do not make its tokens in order: byte-level BPE trained in one go has such.
+    """Return the file's bytes, the same ones on every call.
+
+    Raises ValueError for a centred circuit, and for a tokenizer whose merges do not make its tokens
+    in order: byte-level BPE trained in one go has such.
 
     >>> from ctxviews.neuronfile import packed_neuron
     >>> circuit = cx.study(cx.fix_query("qwen"), 1, heads=[4, 7]).circuit
@@ -46,6 +48,8 @@ def packed_neuron(circuit: ContextualCircuit, neuron: int) -> bytes:
     True
     """
     fixed, chosen = circuit.fixed, list(circuit.heads)
+    if circuit.constant is not None:
+        raise ValueError("the view has no constants: give the circuit that was not centred")
     spelt, merges = spelling(fixed.tokenizer, fixed.d_vocab)
     vocab = spelt.pop("vocab")
     ids = {token: number for number, token in enumerate(vocab)}

@@ -7,6 +7,7 @@ import pandas as pd
 from ctxlib.studies import Study
 
 OWN = " self-normalised"  # ends the columns of the circuit with each text's own denominators
+CENTERED = " centred"  # of the circuit that takes its constants from the calibration text
 WELL, ROUGHLY = 0.9, 0.7  # r: a line explains four fifths, or half, of the variance across texts
 SCALE = 0.1  # of the FVU: a scale is wrong if a slope and an offset would take more than this off
 ROWS, LABELS = 10, 25  # of the tables
@@ -58,11 +59,13 @@ def verdict(found: pd.DataFrame) -> str:
     of, kind = found[found["stands out"]], "stand out"
     if of.empty:
         of, kind = found, "are listed, for none stands out"
-    (one, enough), (own, better) = (
-        quality(of[f"r{suffix}"], of[f"fvu{suffix}"]) for suffix in ("", OWN)
+    (one, enough), (own, better), (constant, mended) = (
+        quality(of[f"r{suffix}"], of[f"fvu{suffix}"]) for suffix in ("", OWN, CENTERED)
     )
     if enough:
         advice = "One calibration text is enough."
+    elif mended:
+        advice = f"Use circuit.centered(), with the constants of that text: it {constant}."
     elif better:
         advice = "Use the text's own denominators: circuit.self_normalized()."
     else:

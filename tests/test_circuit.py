@@ -64,6 +64,29 @@ def test_a_circuit_and_its_summaries_of_texts_are_the_loops(make_weights, case):
     same(circuit.pre_activations(case.texts), torch.stack(whole))
 
 
+@given(cases())
+def test_a_centred_circuits_constant_is_the_calibration_texts_mean(make_weights, case):
+    """A borrowed denominator then scales what differs from that text alone."""
+    circuit = calibrated(make_weights, case)
+    w, n, heads = circuit.fixed.decomposition.weights, case.n, case.heads
+    placed, better = circuit.calibration.tolist(), circuit.centered()
+    by_token = []
+    for k, h in enumerate(heads):
+        q = by_hand.query(w, h, by_hand.content_component(w, case.token, n))
+        content = [by_hand.content(w, h, q, n, t) for t in range(len(w.W_E))]
+        values = [
+            by_hand.value(w, h, by_hand.content_component(w, t, n)) for t in range(len(w.W_E))
+        ]
+        weight = [float(p) * content[t] for p, t in zip(circuit.kernel, placed, strict=True)]
+        mean = by_hand.weighted(weight, [values[t] for t in placed]) / sum(weight)
+        share = [c / circuit.denominators[k] for c in content]
+        by_token.append(
+            torch.stack([s * (v - mean) + mean for s, v in zip(share, values, strict=True)])
+        )
+    same(better.weighted_values, torch.stack(by_token, dim=1))
+    same(circuit.weighted_values, calibrated(make_weights, case).weighted_values)
+
+
 # ---------------------------------------------------------------- the self-normalised circuit
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import tomllib
 from decimal import Decimal
 from types import SimpleNamespace
 
@@ -55,6 +56,13 @@ def test_every_figure_is_judged_somewhere_and_no_ledger_has_one_or_a_bound_of_it
         assert not re.search(r"\bat_(least|most)=", code), chapter.name
         named |= {*re.findall(r'cb\.Claim\(\s*"(\w+)"', code)}
     assert named == set(FIGURES)
+
+
+def test_no_line_that_was_ever_judged_is_missing():
+    """A withdrawn line comes back, and a new one is entered."""
+    ever = tomllib.loads((ROOT / "tests" / "judged.toml").read_text("utf-8"))
+    assert set(ever["names"]) == set(FIGURES)
+    assert set(ever["joined"].values()) <= set(FIGURES) and not {*ever["joined"]} & {*FIGURES}
 
 
 # ---------------------------------------------------------------- verdicts
@@ -136,6 +144,20 @@ def test_lines_about_real_models_are_kept_beside_those_of_other_chapters(tmp_pat
     assert kept.to_dict("index") == {"TV": {"Qwen": "0.1"}, "r": {"Qwen": "0.9"}}
     with pytest.raises(KeyError, match="gone"):
         cb.on_real("gone")
+
+
+def test_a_tally_counts_verdicts_and_what_chance_would_let_hold():
+    """A twentieth of intervals miss what they are of, half of them on the side that holds."""
+    rows = [
+        {"this run": "0.30 [0.20, 0.40]", "verdict": "another model; holds here"},
+        {"this run": "0.10", "verdict": "holds"},
+        {"this run": "−0.10 [−0.30, 0.10]", "verdict": "another model; undecided here"},
+        {"this run": "0.90 [0.80, 0.95]", "verdict": "does not hold"},
+        {"this run": "–", "verdict": "untestable"},
+    ]
+    counts = {"holds": 2, "does not hold": 1, "undecided": 1}
+    assert cb.tally(rows) == counts | {"judged": 4, "with an interval": 3, "by chance": 0.075}
+    assert cb.tally([])["judged"] == 0
 
 
 # ---------------------------------------------------------------- findings

@@ -15,7 +15,7 @@ from viewing import header
 
 import ctxlib as cx
 from ctxlib.__main__ import best_neurons, main, neurons
-from ctxviews.report import OWN, quality, verdict
+from ctxviews.report import CENTERED, OWN, quality, verdict
 
 FILES = {"neurons.csv", "labels.csv", "explorer.html", "receipt.txt"}
 SEA, CODE = "the colour of the water at the harbour", "def area(width): return width"
@@ -219,16 +219,18 @@ def test_a_verdict_tells_ranks_from_scales(r, fvu, says, good):
 
 
 @pytest.mark.parametrize(
-    ("one", "own", "advice"),
+    ("one", "centred", "own", "advice"),
     [
-        (0.05, 0.05, "One calibration text is enough."),
-        (0.45, 0.05, "Use the text's own denominators"),
-        (0.45, 0.45, "Trust neither's amounts"),
+        (0.05, 0.05, 0.05, "One calibration text is enough."),
+        (0.45, 0.05, 0.05, "Use circuit.centered(), with the constants of that text"),
+        (0.45, 0.45, 0.05, "Use the text's own denominators"),
+        (0.45, 0.45, 0.45, "Trust neither's amounts"),
     ],
 )
-def test_the_advice_is_the_circuit_that_is_good_enough(one, own, advice):
-    found = pd.DataFrame({"stands out": [True], "r": 0.98, "fvu": one, f"r{OWN}": 0.98})
-    found[f"fvu{OWN}"] = own
+def test_the_advice_is_the_circuit_that_is_good_enough(one, centred, own, advice):
+    found = pd.DataFrame({"stands out": [True], "r": 0.98, "fvu": one})
+    for kind, fvu in ((CENTERED, centred), (OWN, own)):
+        found[[f"r{kind}", f"fvu{kind}"]] = 0.98, fvu
     found.attrs["texts"] = 2
     assert verdict(found).splitlines()[-1].startswith(advice)
 

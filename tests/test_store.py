@@ -55,6 +55,9 @@ def test_a_circuit_of_a_layer_or_of_a_stored_one_is_the_same_again(of_kind, kind
         ours, theirs = (c.self_normalized().summary(x) for c in (again, circuit))
         torch.testing.assert_close(ours, theirs)
         assert cx.find_neurons(again, 0).index.equals(cx.find_neurons(circuit, 0).index)
+        centred = circuit.centered()
+        once_more = cx.ContextualCircuit.load(centred.save(tmp_path / name))
+        torch.testing.assert_close(once_more.summary(x), centred.summary(x))
     with pytest.raises(ValueError, match="no exact rows"):
         cx.evaluate(again, texts)
 

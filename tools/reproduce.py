@@ -200,10 +200,15 @@ def apart(row: dict[str, Any]) -> str:
 def count(run: Run) -> str:
     """How many lines came out how, of those that could come out either way."""
     why = Counter(row["apart"] for row in run.rows)
-    verdicts = (re.sub(".*; | here", "", row["verdict"]) for row in run.rows if not row["apart"])
     stand = ", ".join(f"{number} {kind}" for kind, number in why.items() if kind)
-    listed = ", ".join(f"{verdict} {number}" for verdict, number in Counter(verdicts).most_common())
-    return f"Of {why.total()} lines these stand apart: {stand}. Of the other {why['']}: {listed}."
+    of = cb.tally(row for row in run.rows if not row["apart"])
+    return (
+        f"Of {of['judged']} lines that could come out either way, {of['holds']} hold, "
+        f"{of['does not hold']} do not, and {of['undecided']} are undecided. Bounds were fixed "
+        f"before; of the {of['with an interval']} lines with an interval {of['by chance']:.1f} "
+        f"would hold by chance if every number lay exactly at its bound (2.5% each). "
+        f"Of all {why.total()} lines these stand apart: {stand}."
+    )
 
 
 def plain(text: str) -> str:

@@ -1,0 +1,176 @@
+"""Controls for real models: `data/evidence/controls.json`.
+
+    python tools/evidence/controls.py            # what is missing; names of models choose
+
+Three readings of "r between the circuit and the neurons": what the stable heads add, the
+pre-activation (of a gated MLP the gate), and the activation (the product of gate and up). Each is
+held against the circuit's summary, a uniform average of the tokens' values, and the mean of the
+text's domain over half A; r is given over all texts and within domains. All pre-activations have
+the same query token, so the circuit's own guess of the whole pre-activation correlates as its
+summary does. Also kept: how many independent neurons the judged ones are worth, and how stable
+denominators are with permuted contents (`controls.toml` has the conditions).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from command import command
+from einops import einsum
+from first_layers import FirstLayer, first_layer, keep
+from jaxtyping import Float
+from torch import Tensor
+from transformers.activations import ACT2FN
+
+import ctxbook as cb
+import ctxlib as cx
+from ctxlib.heads import BROAD
+
+PLAN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+VERSION = "1"
+DRAWS = 199  # of documents and of domains, for an interval
+
+ByNeuron = Float[Tensor, "text neuron"]
+
+
+def less_domain(values: ByNeuron, domains: np.ndarray) -> ByNeuron:
+    """Return values with each domain's mean subtracted."""
+    same = torch.from_numpy(domains[:, None] == domains).to(values)
+    return values - same @ values / same.sum(1, keepdim=True)
+
+
+def domain_means(truth: ByNeuron, domains: np.ndarray, A: np.ndarray, B: np.ndarray) -> ByNeuron:
+    """Return for half B the mean of half A's texts of the same domain; of all where it has none."""
+    same = torch.from_numpy(domains[B][:, None] == domains[A]).to(truth)
+    same[same.sum(1) == 0] = 1.0
+    return same @ truth[A] / same.sum(1, keepdim=True)
+
+
+def uniform_average(layer: FirstLayer) -> ByNeuron:
+    """Return what the tokens' values add on average, without kernel and content."""
+    circuit, values = layer.study.circuit, layer.study.fixed.decomposition.values(layer.heads)
+    even = torch.full(layer.x.shape, 1 / layer.x.shape[1])
+    z = cx.decompose.weighted_sum(values.flatten(1), layer.x, even)
+    return z @ circuit.readout.flatten(0, 1)[:, layer.strongest]
+
+
+def independent(truth: ByNeuron) -> float:
+    """Return how many independent neurons these are worth, by their squared correlations."""
+    rho = torch.corrcoef(truth.T).nan_to_num()
+    return truth.shape[1] ** 2 / float(rho.square().sum())
+
+
+def readings(layer: FirstLayer) -> dict[str, Any]:
+    """Return r, r within domains and FVU on half B, of three guesses for three readings."""
+    J, (A, B), domains = layer.strongest, layer.halves, layer.domains
+    on_B, kinds = [layer.texts[i] for i in B], list(layer.mlp)
+    circuit, own = layer.study.circuit, layer.study.circuit.self_normalized()
+    truths = {"contribution": layer.truth[:, J], "pre-activation": layer.mlp[kinds[0]][:, J]}
+    truths["activation"] = layer.mlp[kinds[-1]][:, J]
+
+    def said(by: Any) -> ByNeuron:
+        return torch.cat([by(few)[:, J] for few in layer.x[B].split(32)])
+
+    act = ACT2FN[layer.study.fixed.readout.act_fn]
+    guesses = {"circuit": said(circuit.summary), "uniform average": uniform_average(layer)[B]}
+    guesses["circuit through the activation function"] = act(said(circuit.pre_activations))
+    guesses["self-normalised"] = said(own.summary)
+    kept: dict[str, Any] = {}
+    for reading, truth in truths.items():
+        all_guesses = guesses | {"domain mean": domain_means(truth, domains, A, B)}
+        for kind, guess in all_guesses.items():
+            pairs = {"r": (guess, truth[B])}
+            if kind != "domain mean":
+                inside = less_domain(guess, domains[B]), less_domain(truth[B], domains[B])
+                pairs["r within domains"] = inside
+            rs = {
+                name: cb.with_interval(
+                    cb.median_over_neurons("r", *pair), on_B, DRAWS, cb.WIDER
+                )
+                for name, pair in pairs.items()
+            }  # fmt: skip
+            fvu = cb.median_over_neurons("fvu", guess, truth[B])(np.arange(len(B)))
+            kept.setdefault(reading, {})[kind] = rs | {"FVU": fvu}
+    return kept
+
+
+def dealt(layer: FirstLayer) -> dict[str, Any]:
+    """Return how much the denominators of broad heads vary, as trained and with contents that are
+    dealt out anew, and of which heads that makes stability free."""
+    fixed, plan, split = layer.study.fixed, PLAN["dealt"], layer.study.fixed.decomposition
+    tokens = cx.families(fixed)["effective tokens"]
+    heads = tokens.index[tokens > BROAD].tolist()
+    content, kernels, x = split.content[heads], split.kernels[heads], split.sources(layer.x)
+    seen, same = x.flatten().bincount(minlength=fixed.d_vocab), [int(x[0, 0]), fixed.token]
+    present, index = x.unique(return_inverse=True)
+    dice = torch.Generator().manual_seed(plan["seed"])
+
+    def spread(content: Tensor) -> Tensor:
+        per_text = torch.cat(
+            [
+                einsum(content[:, few], kernels, "head text source, head source -> head text")
+                for few in index.view(x.shape).split(100)
+            ],
+            dim=1,
+        )
+        return per_text.std(1) / per_text.mean(1)
+
+    drawn = []
+    for k in range(plan["draws"]):
+        deal = (
+            torch.randperm(fixed.d_vocab, generator=dice) if k % 2
+            else torch.multinomial(seen.float(), fixed.d_vocab, True, generator=dice)
+        )  # fmt: skip
+        deal[same] = torch.tensor(same)
+        drawn.append(spread(content[:, deal[present]]))
+    trained, null = spread(content[:, present]), torch.stack(drawn)
+    below = (null < trained).float().mean(0)
+    kinds = ["owed" if b <= plan["owed"] else "free" if b >= plan["free"] else "neither"
+             for b in below.tolist()]  # fmt: skip
+    return {
+        "heads": heads,
+        "trained": trained.tolist(),
+        "dealt": null.quantile(torch.tensor([0.025, 0.5, 0.975]), dim=0).T.tolist(),
+        "permuted": null[1::2].median(0).values.tolist(),
+        "drawn from texts": null[::2].median(0).values.tolist(),
+        "draws below": below.tolist(),
+        "kinds": kinds,
+        "free in half": kinds.count("free") >= len(kinds) / 2,
+    }
+
+
+def measured_of(name: str) -> dict[str, Any]:
+    layer = first_layer(name, PLAN["texts"])
+    facts: dict[str, Any] = {"heads": layer.heads, "dealt": dealt(layer)}
+    if name in PLAN["models"]:
+        true_B = layer.truth[layer.halves[1]]
+        facts["readings"] = readings(layer)
+        facts["independent"] = {
+            "strongest": independent(true_B[:, layer.strongest]),
+            "of": len(layer.strongest),
+        }
+    return facts
+
+
+@command("controls")
+def main(argv: list[str] | None = None) -> None:
+    names = [*PLAN["models"], *PLAN["twins"]]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", nargs="*", default=names)
+    parser.add_argument("--file", type=Path, default=cb.evidence("controls.json"))
+    args = parser.parse_args(argv)
+    kept = keep(args.file, args.models, measured_of, VERSION)
+    free = {name: kept[name]["dealt"]["free in half"] for name in names if name in kept}
+    print(
+        f"stability is free in half of the broad heads: {sum(free.values())} of {len(free)}", free
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
