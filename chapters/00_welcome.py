@@ -353,7 +353,7 @@ if MODELS and "qwen" in MODELS:
 These are the numbers in the text. Those of whole documents are computed from what is kept for [chapter 9](09_british), over the documents of its judging half.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"]
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 documents = pd.DataFrame(json.loads(cb.evidence("british.json").read_text())["qwen"]["documents"])
 documents = documents[documents["half"] == "B"]
 moved = pd.Series([of[0][-1][0] - of[0][0][0] for of in documents["told"]], documents["document"])

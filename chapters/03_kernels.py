@@ -122,7 +122,7 @@ torch.allclose(row, cx.approx_rows(weights, x, n)[head], atol=1e-4)  # as chapte
 r"""
 ## One head on a real page
 
-Our example is the first page of a section on the formation of the solar system, held out from training. This is what head {{head}} does with it when *the* is the query, in the middle of the context. Keep an eye on *planets* and *solar*: they raise neuron {{circuit.j}}, the one that we follow through this book. {{?circuit.planets}}
+Our example is the first page of a section on the formation of the solar system, held out from training. This is what head {{head}} does with it when *the* is the query, in the middle of the context. Keep an eye on *planets* and *solar*: in [chapter 1](01_first_layer) they added most to neuron {{first_layer.neuron}}, the one that we follow through this book. {{?first_layer.two_words_lead}}
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

@@ -217,10 +217,11 @@ def character_count(view: LayerView) -> int:
 
 
 class Attention(LayerView):
-    """How much of its attention each head gives to the nearest tokens of a passage (chapter 1).
+    """How much of its attention each head gives to the nearest tokens of a passage, and what a
+    token adds to a `neuron` (chapter 1): attention times value, a head at a time.
 
-    `passage` counts the labelled passages; `n` is the destination, 0 the middle of the context. A
-    `text` is read in place of the passage.
+    `passage` counts the labelled passages; `n` is where the query stands, 0 the middle of the
+    context. A `text` is read in place of the passage.
     """
 
     module = "attention"
@@ -228,6 +229,7 @@ class Attention(LayerView):
     passage = Whole(0, passage_count, "passage").tag(sync=True, turned=True)
     n = Whole(0, position_count, "position").tag(sync=True, turned=True)
     text = Unicode("").tag(sync=True, turned=True)
+    neuron = Whole(0, neuron_count, "neuron").tag(sync=True, along=True)
 
 
 class Rows(LayerView):

@@ -19,7 +19,7 @@ from ctxviews.fixedfile import parts_of_destination
 from ctxviews.layerfile import parts_of_layer
 from ctxviews.neuronfile import packed_neuron
 
-OPENING = (0, 6)  # labelled passages: those that the views of chapters 1 and 2 open with
+OPENING = (6,)  # labelled passages: the one that the views of chapters 1 and 2 open with
 AT_ONCE = 256  # neurons whose columns are held
 NAMED = 5  # tokens of a neuron
 

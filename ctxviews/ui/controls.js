@@ -92,7 +92,7 @@ export function destinationChoice({ destinations }, name, onChange) {
 
 /** Where the destination stands. @param {number} max @param {(n: number) => void} onInput */
 export function destinationSlider(max, onInput) {
-  return slider({ label: "Query at position n", min: 1, max, onInput });
+  return slider({ label: "Position n of the query token", min: 1, max, onInput });
 }
 
 /** A few ways side by side, one of them taken; each may bear a note. One that has no value has its place
@@ -134,7 +134,7 @@ export function headChoice({ count, onChange, label = "Head", notes }) {
  *  @param {Layer} layer @param {(id: number) => string} name */
 export function fixedDestination({ n, destinations }, name) {
   const query = element("p", {}, `n = ${n}, `, tokenMark(name(destinations[0].id)), ", fixed here");
-  const held = [element("span", { class: "ctx-label" }, "Query"), query];
+  const held = [element("span", { class: "ctx-label" }, "Query token"), query];
   return Object.assign(element("div", { class: "ctx-control" }, held), { update: () => {} });
 }
 

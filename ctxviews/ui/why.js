@@ -24,13 +24,12 @@ const SENTENCE =
   "{denominator} is how much more {row:attention} the {token} draws than its place alone would give " +
   `it. The {value} is what it brings the {neuron}, in ${UNIT}, for each unit of attention.`;
 
-/** Opens into path and equation; nothing is computed while it is shut.
- *  @param {{open?: boolean}} [options] */
-export function whyHere({ open = false } = {}) {
+/** Opens into path and equation; nothing is computed while it is shut. */
+export function whyHere() {
   const summary = element("summary");
   const held = element("div");
   let explain = () => {};
-  const ways = { class: "ctx-why", open, ontoggle: () => explain() };
+  const ways = { class: "ctx-why", ontoggle: () => explain() };
   const root = element("details", ways, summary, held);
   lighting(held);
   const show = (/** @type {Source} */ source, /** @type {() => Part[]} */ of) => {
