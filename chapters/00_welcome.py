@@ -126,7 +126,7 @@ The two versions differ in {{differ}} words. What makes the neuron interesting i
 
 We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the effect of spelling on the whole neuron, all heads included, falls from {{gate}} to {{document_gate}}. {{?thin}} Subjects move the neuron as well, so it cannot tell where a text comes from: over a collection of English texts, British ones do not score higher. {{?no_higher}} Only two spellings of one text can be compared. [Chapter 9](09_british) follows the neuron through such documents, and asks whether the model makes any use of it.
 
-We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights and one page of prose, what every {term}`token` of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared.
+We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights and one page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared.
 
 ## How can a table know what attention will do?
 
@@ -140,7 +140,7 @@ $$
 \text{weight}_i \;\approx\; \frac{\text{position}_i \times \text{content}_i}{\text{denominator}} .
 $$
 
-Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a whole comes in only through the {term}`denominator`.
+Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a whole comes in only through the denominator.
 
 **In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out: from text to text, its standard deviation is at most {{spread}} of its mean in the two heads above. {{?stable}} So we measure it once, on one page of prose, and use that number for every text ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. Each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([chapter 5](05_circuit)).
 

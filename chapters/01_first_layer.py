@@ -79,11 +79,11 @@ The last word is the same, so what tells the texts apart must come from the word
 
 We begin with the first layer because it has nothing but tokens and their positions: everything that its heads can know can be written down. Neuron {{neuron}} will stay with us ([chapter 6](06_neurons) tells how it was found).
 
-Our model, {term}`mini`, is a small GPT-2 {cite}`radford2019language`, trained for this book on textbooks, statutes, novels, recipes and code. Nobody tuned it to suit what the book says; its training was chosen by its loss alone.
+Our model, mini, is a small GPT-2 {cite}`radford2019language`, trained for this book on textbooks, statutes, novels, recipes and code. Nobody tuned it to suit what the book says; its training was chosen by its loss alone.
 
 ## An average by hand
 
-Suppose a head can look at three tokens: {term}`BOS`, which marks the beginning of every text, *moon*, and *the*, from which it looks. This last token is called the **query token**. The head shares out its attention as in the first line below. Each token also has a *value*, the number that it would pass on to our neuron.
+Suppose a head can look at three tokens: BOS, which marks the beginning of every text, *moon*, and *the*, from which it looks. This last token is called the **query token**. The head shares out its attention as in the first line below. Each token also has a *value*, the number that it would pass on to our neuron.
 """
 
 # %%
@@ -106,12 +106,12 @@ $$
 r_i \;=\; W_E[x_i] + W_\text{pos}[i] .
 $$ (eq-residual)
 
-This sum is the beginning of the {term}`residual stream`, from which every layer reads and to which it adds {cite}`elhage2021framework`.
+This sum is the beginning of the residual stream, from which every layer reads and to which it adds {cite}`elhage2021framework`.
 
 Before a head reads $r_i$, **LayerNorm** changes it in four steps {cite}`ba2016layernorm`: it subtracts the mean of the entries, divides by their standard deviation, multiplies by a gain and adds a bias. Three of these steps can be done before there is any text:
 
-- *The mean.* The mean of a sum is the sum of the means, so we subtract it from every row of both tables. They are now *centred* ({term}`centring`).
-- *Gain and bias.* A matrix product follows, so we multiply both into the matrix. They are now *folded* ({term}`folding`).
+- *The mean.* The mean of a sum is the sum of the means, so we subtract it from every row of both tables. They are now *centred*.
+- *Gain and bias.* A matrix product follows, so we multiply both into the matrix. They are now *folded*.
 
 Only the division is left. The mean is zero, so the standard deviation is $\lvert r \rvert / \sqrt{d_\text{model}}$, and LayerNorm is a change of length:
 
@@ -143,7 +143,7 @@ a_{n,i} = \mathop{\text{softmax}}_{i \le n} \left( \frac{q_n \cdot \text{key}_i}
 \end{gathered}
 $$ (eq-qk)
 
-The numbers $a_{n,0}, \dots, a_{n,n}$ are positive and sum to one. We call them the {term}`attention row` of the head, and $W_Q W_K^{\mathsf T}$ its {term}`QK circuit`. For all heads at once:
+The numbers $a_{n,0}, \dots, a_{n,n}$ are positive and sum to one. We call them the attention row of the head, and $W_Q W_K^{\mathsf T}$ its QK circuit. For all heads at once:
 """
 
 # %%
@@ -205,7 +205,7 @@ v_i = \text{LN}(r_i)\, W_V + b_V, \\
 \end{gathered}
 $$ (eq-ov)
 
-$W_V W_O$ is the {term}`OV circuit`. The layer adds up its heads, and adds the sum to the stream. The neurons of the MLP read the stream through a LayerNorm of their own, folded like the first, so it divides the stream by one number $s$. If $w$ are the input weights of our neuron, the token at position $i$ therefore adds $a_{n,i}\, v_i\, W_O\, w / s$ to it, summed over heads:
+$W_V W_O$ is the OV circuit. The layer adds up its heads, and adds the sum to the stream. The neurons of the MLP read the stream through a LayerNorm of their own, folded like the first, so it divides the stream by one number $s$. If $w$ are the input weights of our neuron, the token at position $i$ therefore adds $a_{n,i}\, v_i\, W_O\, w / s$ to it, summed over heads:
 """
 
 # %%
