@@ -170,7 +170,7 @@ KEYS = {
     "button": ["Enter"],
     "number": ["Control+A", *"77"],
     "search": ["Control+A", *"war"],
-    "textarea": ["Control+A", *"We"],
+    "textarea": ["Control+A", *"We go"],  # of two tokens, so that a reader of tokens can move
 }
 # the kind and a name of what has the focus, or of every control; one stands for those of a group
 HERE = "labelOf(document.activeElement)"
