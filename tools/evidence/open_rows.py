@@ -27,7 +27,6 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,14 +123,22 @@ def words_of(model: str = "qwen", lists: dict[str, str] = LISTS) -> dict[str, An
     return kept
 
 
-def share_of_position(pre: Float[Tensor, "text pos neuron"]) -> Float[Tensor, " neuron"]:
-    """Return the share of each neuron's variance that lies between positions' means."""
-    return pre.mean(0).var(0, correction=0) / pre.flatten(0, 1).var(0, correction=0)
+class Positional:
+    """The share of each neuron's variance that lies between the means of positions, from sums over
+    positions that are taken once."""
 
+    def __init__(self, pre: Float[Tensor, "text pos neuron"]):
+        self.pre, self.mean, self.square = pre, pre.mean(1), pre.square().mean(1)
 
-def positional_share(pre: Float[Tensor, "text pos neuron"], drawn: np.ndarray) -> float:
-    """Return how many of the neurons are positional, on the texts that are drawn."""
-    return float((share_of_position(pre[torch.from_numpy(drawn)]) > HALF).float().mean())
+    def share(self, often: Float[Tensor, " text"]) -> Float[Tensor, " neuron"]:
+        """Return it with each text counted so often, weights that sum to one."""
+        by_position = torch.tensordot(often, self.pre, 1)
+        return by_position.var(0, correction=0) / (often @ self.square - (often @ self.mean) ** 2)
+
+    def of_drawn(self, drawn: np.ndarray) -> float:
+        """Return how many of the neurons are positional, on the texts that are drawn."""
+        counts = np.bincount(drawn, minlength=len(self.pre)) / len(drawn)
+        return float((self.share(torch.from_numpy(counts).float()) > HALF).float().mean())
 
 
 def positions_of(name: str = "mini", count: int = 200) -> dict[str, Any]:
@@ -144,11 +151,12 @@ def positions_of(name: str = "mini", count: int = 200) -> dict[str, Any]:
         hook = f"blocks.{layer}.mlp.hook_pre"
         runs = [model.run_with_cache(few, names_filter=[hook])[1][hook] for few in x.split(16)]
         pre = torch.cat(runs)[:, 1:].detach()
-        share = share_of_position(pre)
+        of, once = Positional(pre), torch.full((len(pre),), 1 / len(pre))
+        share = of.share(once)
         deal = torch.rand(pre.shape[:2], generator=dice).argsort(1)
-        null = share_of_position(pre.gather(1, deal[..., None].expand_as(pre)))
-        positional = partial(positional_share, pre)
-        drawn = cb.with_interval(positional, texts, 39)
+        dealt = torch.stack([one[order] for one, order in zip(pre, deal, strict=True)])
+        null = Positional(dealt).share(once)
+        drawn = cb.with_interval(of.of_drawn, texts, 99)
         kept[f"layer {layer}"] = {
             "median": float(share.median()),
             "largest": float(share.max()),
