@@ -10,7 +10,8 @@ import open_rows
 import pytest
 import torch
 from einops import einsum
-from first_layers import first_layer, keep, rounded
+from evidence import rounded
+from first_layers import first_layer, keep
 
 import ctxlib as cx
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 from command import command
-from first_layers import rounded
+from evidence import provenance, rounded
 from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -182,7 +182,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--texts", type=int, default=TEXTS)
     parser.add_argument("--draws", type=int, default=DRAWS)
     args = parser.parse_args(argv)
-    facts = rounded(rows_of(count=args.texts, draws=args.draws))
+    facts = rounded(rows_of(count=args.texts, draws=args.draws)) | provenance("mini")
     args.file.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(facts, indent=1))
 

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from command import command
 from einops import einsum
+from evidence import provenance
 from first_layers import FirstLayer, first_layer, keep
 from jaxtyping import Float
 from torch import Tensor
@@ -165,7 +166,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("models", nargs="*", default=names)
     parser.add_argument("--file", type=Path, default=cb.evidence("controls.json"))
     args = parser.parse_args(argv)
-    kept = keep(args.file, args.models, measured_of, VERSION)
+    kept = keep(args.file, args.models, lambda name: measured_of(name) | provenance(name), VERSION)
     free = {name: kept[name]["dealt"]["free in half"] for name in names if name in kept}
     print(
         f"stability is free in half of the broad heads: {sum(free.values())} of {len(free)}", free

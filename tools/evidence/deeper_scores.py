@@ -22,10 +22,11 @@ from typing import Any
 import torch
 from command import command
 from einops import einsum, repeat
+from evidence import provenance
 from files import replace as write
 from jaxtyping import Float, Int
 from torch import Tensor
-from whole_neuron import GIVEN, KEPT, sums
+from whole_neuron import GIVEN, KEPT
 
 import ctxlib as cx
 from ctxlib.files import kept_folder
@@ -176,7 +177,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     with torch.no_grad():
         found = measure(model, A, B)
-    kept = {"model": name, "files": sums(name), "query": QUERY, "texts": [len(A), len(B)]}
+    kept = {"model": name, "query": QUERY, "texts": [len(A), len(B)]} | provenance(name)
     write(args.out, json.dumps(kept | {"layers": found}) + "\n")
     print(json.dumps(found, indent=1))
 

@@ -31,8 +31,9 @@ from ship_mini import as_model, recipe_of, save_half, save_tokenizer
 from tqdm.auto import tqdm
 from train_mini import TWIN_RUNS, folder_of
 
-from ctxlib.files import DATA, kept_folder
-from ctxlib.models import real_models
+from ctxlib.files import kept_folder
+from ctxlib.models import MINI, real_models
+from ctxlib.models.places import twin_files
 
 
 def export(work: Path, out: Path) -> None:
@@ -122,16 +123,21 @@ def resumed(file: Path, make: Callable[..., Any], *given: Any) -> Any:
 
 
 def rounded(facts: Any, digits: int = 4) -> Any:
-    """Facts as JSON has them, their numbers to so many digits."""
-    return json.loads(json.dumps(facts), parse_float=lambda v: float(f"{float(v):.{digits}g}"))
+    """Facts as JSON has them, their numbers to so many significant digits."""
+    held = json.dumps(facts, default=float)
+    return json.loads(held, parse_float=lambda v: float(f"{float(v):.{digits}g}"))
 
 
 def provenance(name: str) -> dict[str, Any]:
-    """What tells which weights a model has: its files' sums."""
-    real = real_models()
-    if name in real:
-        return {"files": real[name]["files"]}
-    return {"files": {f.name: digest(f) for f in [DATA / name / "model.safetensors"]}}
+    """What tells which weights a model has: the sums of its files, or of those of `mini` or a twin
+    that hold them.
+    """
+    weights = "model.safetensors"
+    if name == "mini":
+        return {"files": {weights: digest(MINI / weights)}}
+    if name in twin_files():
+        return {"files": {weights: twin_files()[name][weights]}}
+    return {"files": real_models()[name]["files"]}
 
 
 def kept(file: Path, name: str, facts: dict[str, Any]) -> None:

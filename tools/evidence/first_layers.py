@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from evidence import rounded
+from files import replace
 from jaxtyping import Float, Int
 from torch import Tensor
 from tqdm.auto import tqdm
 
 import ctxbook as cb
 import ctxlib as cx
-from ctxlib.models import real_models
 from ctxlib.studies import Study
 from ctxlib.texts.text import Reader, Text
 
@@ -102,18 +103,6 @@ def first_layer(name: str, count: int = TEXTS) -> FirstLayer:
 # ---------------------------------------------------------------- what is kept
 
 
-def sums_of(name: str) -> list[str]:
-    """Return the SHA-256 of a model's files; none for `mini` and its twins, which ship."""
-    return [*real_models()[name]["files"].values()] if name in real_models() else []
-
-
-def rounded(facts: Any, digits: int = 4) -> Any:
-    """Return facts with their numbers to so many significant digits, as JSON has them."""
-    return json.loads(
-        json.dumps(facts, default=float), parse_float=lambda v: float(f"{float(v):.{digits}g}")
-    )
-
-
 def keep(
     file: Path, names: Sequence[str], measure: Callable[[str], dict[str, Any]], version: str
 ) -> dict[str, Any]:
@@ -124,6 +113,6 @@ def keep(
     if kept.get("version") != version:
         kept = {"version": version}
     for name in tqdm([name for name in names if name not in kept], file.stem):
-        kept[name] = rounded(measure(name)) | {"sha256": sums_of(name)}
-        file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        kept[name] = rounded(measure(name))
+        replace(file, json.dumps(kept, indent=1) + "\n")
     return kept

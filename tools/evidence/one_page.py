@@ -40,6 +40,7 @@ import numpy as np
 import torch
 from command import command
 from einops import einsum
+from evidence import provenance
 from first_layers import FirstLayer, first_layer, keep
 from jaxtyping import Float
 from torch import Tensor
@@ -234,9 +235,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("models", nargs="*", default=PLAN["models"])
     parser.add_argument("--file", type=Path, default=cb.evidence("one_page.json"))
     args = parser.parse_args(argv)
-    kept = keep(
-        args.file, args.models, lambda name: measured_of(first_layer(name, PLAN["texts"])), VERSION
-    )
+
+    def measure(name: str) -> dict[str, Any]:
+        return measured_of(first_layer(name, PLAN["texts"])) | provenance(name)
+
+    kept = keep(args.file, args.models, measure, VERSION)
     for kind, found in verdicts(kept).items():
         print(kind, found)
 

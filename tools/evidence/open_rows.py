@@ -33,7 +33,8 @@ from typing import Any
 import numpy as np
 import torch
 from command import command
-from first_layers import STRONGEST, keep, rounded, texts_for
+from evidence import provenance, rounded
+from first_layers import STRONGEST, keep, texts_for
 from jaxtyping import Float
 from scipy.stats import hypergeom
 from torch import Tensor
@@ -77,7 +78,7 @@ def found_for(ranks: Ranks, chosen: Tensor) -> tuple[int, float]:
     return best, float(aucs(ranks[best : best + 1], chosen[1::2]))
 
 
-def words_of(model: str = "qwen", lists: dict[str, str] = LISTS) -> dict[str, Any]:
+def words_of(model: str, lists: dict[str, str] = LISTS) -> dict[str, Any]:
     """Return of each list the neuron that is chosen, its judging AUC, and what chance reaches."""
     fixed = cx.fix_query(model)
     _, texts = texts_for(Reader.of(fixed, fixed.length))
@@ -141,7 +142,7 @@ class Positional:
         return float((self.share(torch.from_numpy(counts).float()) > HALF).float().mean())
 
 
-def positions_of(name: str = "mini", count: int = 200) -> dict[str, Any]:
+def positions_of(name: str, count: int = 200) -> dict[str, Any]:
     """Return of every layer how many neurons are positional, and with positions permuted."""
     model, dice = cx.load(name), torch.Generator().manual_seed(0)
     texts = cx.texts.collection(Reader.of(model, 257), count)
@@ -166,7 +167,7 @@ def positions_of(name: str = "mini", count: int = 200) -> dict[str, Any]:
     return kept
 
 
-def languages_of(name: str = "qwen", each: int = EACH) -> dict[str, Any]:
+def languages_of(name: str, each: int = EACH) -> dict[str, Any]:
     """Return how many of LAPE's language neurons are among the strongest, and by chance."""
     model = cx.load(name, layers=1)
     fixed = cx.fix_query(name)
@@ -195,10 +196,10 @@ def languages_of(name: str = "qwen", each: int = EACH) -> dict[str, Any]:
             "most even": math.log(len(names)), "are among": chance < LIMIT}  # fmt: skip
 
 
-QUESTIONS: dict[str, Callable[..., dict[str, Any]]] = {
-    "words": words_of,
-    "positions": positions_of,
-    "languages": languages_of,
+QUESTIONS: dict[str, tuple[Callable[..., dict[str, Any]], str]] = {
+    "words": (words_of, "qwen"),
+    "positions": (positions_of, "mini"),
+    "languages": (languages_of, "qwen"),
 }
 
 
@@ -208,7 +209,12 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("questions", nargs="*", default=list(QUESTIONS))
     parser.add_argument("--file", type=Path, default=cb.evidence("open_rows.json"))
     args = parser.parse_args(argv)
-    kept = keep(args.file, args.questions, lambda name: QUESTIONS[name](), VERSION)
+
+    def measure(question: str) -> dict[str, Any]:
+        ask, name = QUESTIONS[question]
+        return ask(name) | provenance(name)
+
+    kept = keep(args.file, args.questions, measure, VERSION)
     print(rounded(kept, 3))
 
 

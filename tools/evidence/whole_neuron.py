@@ -28,6 +28,7 @@ import pandas as pd
 import torch
 from command import ROOT, command
 from einops import einsum
+from evidence import provenance
 from files import digest
 from files import replace as write
 from jaxtyping import Float, Int
@@ -519,14 +520,7 @@ def measured(name: str, corpus: Path | None, work: Path) -> dict[str, Any]:
             write(file, json.dumps(facts))
             found[query["n"]] = facts
     queries = [found[query["n"]] for query in GIVEN["queries"]]
-    return {"files": sums(name), "queries": queries}
-
-
-def sums(name: str) -> dict[str, str]:
-    """Return the files of a model and their SHA-256."""
-    folder = cx.models.MINI if name == "mini" else kept_folder(name)
-    files = [f for f in sorted(folder.iterdir()) if f.suffix in (".gguf", ".safetensors")]
-    return {file.name: digest(file) for file in files}
+    return provenance(name) | {"queries": queries}
 
 
 def goals(models: dict[str, Any]) -> dict[str, Any]:
