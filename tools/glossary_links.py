@@ -22,9 +22,10 @@ def pattern(terms: list[str]) -> re.Pattern[str]:
     return re.compile(rf"\b({words})(?=s?\b)", re.IGNORECASE)
 
 
-def first_uses(doctree: nodes.document, terms: list[str]) -> list[tuple[nodes.Text, re.Match[str]]]:
-    """Return the first match of each term in the paragraphs of a page, at most one in a text."""
-    find, left, found = pattern(terms), {term.lower() for term in terms}, []
+def first_uses(doctree: nodes.document, terms: list[str]) -> dict[nodes.Text, list[re.Match[str]]]:
+    """Return where in the paragraphs of a page each term stands first, text by text."""
+    find, left = pattern(terms), {*terms}
+    found: dict[nodes.Text, list[re.Match[str]]] = {}
     for paragraph in doctree.findall(nodes.paragraph):
         for text in list(paragraph.findall(nodes.Text)):
             node = text.parent
@@ -33,7 +34,7 @@ def first_uses(doctree: nodes.document, terms: list[str]) -> list[tuple[nodes.Te
             for match in find.finditer(text) if node is None else ():
                 if match[1].lower() in left:
                     left.remove(match[1].lower())
-                    found.append((text, match))
+                    found.setdefault(text, []).append(match)
     return found
 
 
@@ -46,10 +47,7 @@ def link(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         for name, _, kind, page, label, _ in app.env.get_domain("std").get_objects()
         if kind == "term" and name not in COMMON
     }
-    uses: dict[nodes.Text, list[re.Match[str]]] = {}
-    for text, match in first_uses(doctree, list(entries)):
-        uses.setdefault(text, []).append(match)
-    for text, matches in uses.items():
+    for text, matches in first_uses(doctree, list(entries)).items():
         parts, end = [], 0
         for match in matches:
             page, label = entries[match[1].lower()]
