@@ -218,10 +218,12 @@ In the first table *moon* is two ahead of *the* at either place, and where and w
 
 $$
 \begin{aligned}
-\log \text{pos}_i \;&=\; \sum_t f_t\, \text{score}(i, t) - \log Z \;=\; g_i \cdot \bar x + c_i - \log Z , \\
-\log \text{content}(t) \;&=\; \sum_i \text{pos}_i \bigl( \text{score}(i, t) - g_i \cdot \bar x - c_i \bigr) \;=\; \bar g \cdot (x_t - \bar x) , \\
-\delta(i, t) \;&=\; (g_i - \bar g) \cdot (x_t - \bar x) ,
-\qquad \bar x = \sum_t f_t\, x_t , \quad \bar g = \sum_i \text{pos}_i\, g_i .
+\log \text{pos}_i \;&=\; \sum_t f_t\, \text{score}(i, t) - \log Z \\
+&=\; g_i \cdot \bar x + c_i - \log Z , \\
+\log \text{content}(t) \;&=\; \sum_i \text{pos}_i \bigl( \text{score}(i, t) - g_i \cdot \bar x - c_i \bigr) \\
+&=\; \bar g \cdot (x_t - \bar x) , \\
+\delta(i, t) \;&=\; (g_i - \bar g) \cdot (x_t - \bar x) , \\
+\bar x \;&=\; \sum_t f_t\, x_t , \quad \bar g = \sum_i \text{pos}_i\, g_i .
 \end{aligned}
 $$ (eq-fam-means)
 
@@ -741,7 +743,8 @@ The circuit of [chapter 5](05_circuit) reads a value *as if every source stood a
 
 $$
 \begin{aligned}
-\text{contribution}[t, j] \;&=\; \sum_{h \in H} \frac{\text{content}_h(t)}{\text{denom}_h}\, \bigl( x_t W_V^h + b_V^h \bigr)\, W_O^h \cdot \frac{W_\text{in}[:, j]}{s} , \\
+\text{contribution}[t, j] \;&=\; \sum_{h \in H} \frac{\text{content}_h(t)}{\text{denom}_h} \\
+&\quad \times \bigl( x_t W_V^h + b_V^h \bigr)\, W_O^h \cdot \frac{W_\text{in}[:, j]}{s} , \\
 \text{approx}_j \;&=\; \sum_i \text{pos}_i\, \text{contribution}[x_i, j]
 \end{aligned}
 $$ (eq-fam-circuit)
