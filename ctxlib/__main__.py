@@ -1,6 +1,6 @@
 """One command from a model to its context-sensitive neurons: python -m ctxlib MODEL.
 
-Prints the heads with their share of the variance, the neurons that stand out, the best neuron of
+Prints the heads with their share of the variance, the neurons that are found, the best neuron of
 each label, and how well the circuit predicts them. Writes all of it as tables, and a page that
 explores the neurons in any browser.
 """
@@ -60,7 +60,7 @@ def arguments() -> argparse.ArgumentParser:
     add("--heads", metavar="0,2,5", type=numbers, help="heads of the circuit, not the stable ones")
     add("--calibrate", metavar="FILE_OR_TEXT", help="text to calibrate on, at least n tokens long; "
         "by default the most typical of your texts, or of the book's prose")  # fmt: skip
-    add("--threshold", metavar="TOP", type=number, help="neurons with a larger top stand out; by "
+    add("--threshold", metavar="TOP", type=number, help="neurons with a larger top are found; by "
         "default those two robust standard deviations above the median neuron")  # fmt: skip
     add("--dask", metavar="ADDRESS", help="Dask cluster for r and FVU, as tcp://10.0.0.1:8786")
     return parser
@@ -86,8 +86,7 @@ def run(options: argparse.Namespace, client: Any = None) -> str:
     out.mkdir(parents=True, exist_ok=True)
     of, length = open_model(options)
     study, receipt = build_study(options, of, length), getattr(of, "receipt", None)
-    found = neurons(study, options.threshold, client)
-    labels = best_neurons(study, found)
+    found, labels = neurons(study, options.threshold, client)
     facts = {"model": options.model, **provenance(study)}
     with TemporaryDirectory(dir=out) as new:  # whole files take the place of the old ones
         for name, table in (("neurons.csv", found), ("labels.csv", labels)):
@@ -157,13 +156,15 @@ def provenance(study: Study) -> dict[str, Any]:
 # ---------------------------------------------------------------- neurons and labels
 
 
-def neurons(study: Study, threshold: float | None = None, client: Any = None) -> pd.DataFrame:
-    """Return the neurons that stand out by their weights, and the next ones up to a hundred, with
+def neurons(
+    study: Study, threshold: float | None = None, client: Any = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the neurons that are found by their weights, and the next ones up to a hundred, with
     the label that half A gives them and, on half B, its AUC and, if there is an exact layer, r and
-    FVU.
+    FVU; and the best of them for each label.
     """
     found = cx.find_neurons(study.circuit, threshold, at_least=LISTED)
-    found.insert(2, "stands out", found["top"] > found.attrs["threshold"])
+    found.insert(2, "found", found["top"] > found.attrs["threshold"])
     scores = label_scores(study, found.index)
     if len(scores):
         label = scores["difference"].unstack("label").idxmax(axis=1)[found.index]
@@ -172,15 +173,11 @@ def neurons(study: Study, threshold: float | None = None, client: Any = None) ->
     if study.fixed.exact is not None:
         texts = some(halves(study.texts)[1], JUDGED)
         one = study.circuit
-        for circuit, suffix in (
-            (one, ""),
-            (one.centered(), CENTERED),
-            (one.self_normalized(), OWN),
-        ):
+        for circuit, suffix in (one, ""), (one.centered(), CENTERED), (one.self_normalized(), OWN):
             of = cx.evaluate(circuit, texts, found.index, client=client)[["r", "fvu"]]
             found = found.join(of.add_suffix(suffix))
         found.attrs["texts"] = len(texts)
-    return found
+    return found, best_neurons(scores, found)
 
 
 def label_scores(study: Study, index: pd.Index) -> pd.DataFrame:
@@ -198,15 +195,14 @@ def label_scores(study: Study, index: pd.Index) -> pd.DataFrame:
     return tables[0].join(tables[1].add_suffix(JUDGE))
 
 
-def best_neurons(study: Study, found: pd.DataFrame) -> pd.DataFrame:
+def best_neurons(scores: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     """Return the neurons with the largest AUC for each label on half A, and their AUC on half B."""
-    scores = label_scores(study, found.index)
     if scores.empty:
         return pd.DataFrame(columns=["neuron", "auc"], index=pd.Index([], name="label"))
     best = scores["auc"].groupby("label", group_keys=False).nlargest(BEST).index
     table = scores.reindex(best)[[f"auc{JUDGE}", f"difference{JUDGE}"]]
     table.columns = ["auc", "difference"]
-    return table.join(found[["stands out", "top tokens"]], on="neuron").reset_index("neuron")
+    return table.join(found[["found", "top tokens"]], on="neuron").reset_index("neuron")
 
 
 if __name__ == "__main__":

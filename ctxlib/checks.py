@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
@@ -48,6 +49,21 @@ def check_kind(given: Any, kind: str) -> Any:
     if several or isinstance(given, type) or not hasattr(given, mark):
         raise TypeError(f"{type(given).__name__} where {kind} is wanted: {remedy}")
     return given
+
+
+def as_path(given: Any) -> Path:
+    """Return the path of a file or a folder, `~` as the home folder.
+
+    >>> cx.checks.as_path(None)
+    Traceback (most recent call last):
+        ...
+    TypeError: NoneType where a path is wanted: give a string or a pathlib.Path
+    """
+    try:
+        return Path(given).expanduser()
+    except TypeError as error:
+        said = f"{type(given).__name__} where a path is wanted: give a string or a pathlib.Path"
+        raise TypeError(said) from error
 
 
 def as_index(kind: str, given: Any) -> int:

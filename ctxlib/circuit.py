@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib import store
-from ctxlib.checks import check_chosen, check_kind
+from ctxlib.checks import as_path, check_chosen, check_kind
 from ctxlib.decompose import weighted_sum
 from ctxlib.query import FixedQuery
 from ctxlib.texts.text import AnyText
@@ -243,7 +243,7 @@ class ContextualCircuit:
         own = {name: getattr(self, name) for name in CALIBRATED}
         tensors |= {name: tensor for name, tensor in own.items() if tensor is not None}
         facts |= {name: getattr(self, name) for name in ("heads", *SCALES)}
-        return store.write(Path(file), tensors, facts)
+        return store.write(as_path(file), tensors, facts)
 
     @classmethod
     def load(cls, file: str | Path) -> ContextualCircuit:
@@ -256,7 +256,7 @@ class ContextualCircuit:
         >>> cx.ContextualCircuit.load(saved).heads == circuit.heads
         True
         """
-        tensors, facts = store.read(Path(file))
+        tensors, facts = store.read(as_path(file))
         if "heads" not in facts:
             raise ValueError(f"{file} is a stored layer without a circuit: cx.fix_query opens it")
         own: dict[str, Any] = {name: tensors[name] for name in CALIBRATED if name in tensors}

@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from ctxlib.checks import as_index, check_ids, check_kind, crop
+from ctxlib.checks import as_index, check_chosen, check_ids, check_kind, check_tokens, crop
 from ctxlib.texts.vocabulary import untrained_tokens
 from ctxlib.weights import NO_MLP, LayerWeights, layer_norm, layer_norm_scale
 
@@ -60,7 +60,7 @@ def content_component(
     W_pos_n, W_E = check_kind(weights, "weights").position(n), weights.embeddings()
     chosen = W_E if tokens is None else W_E[check_ids(tokens, len(W_E)).to(W_E.device)]
     # LayerNorm's scale is applied after the product: no second copy of the vocabulary is made
-    product = (chosen @ M).add_(W_pos_n[None] @ M)
+    product = (chosen @ check_kind(M, "a tensor")).add_(W_pos_n[None] @ M)
     return product.div_(content_scale(weights, n, tokens)[..., None])
 
 
@@ -78,7 +78,7 @@ def positional_component(
     >>> P_V.shape, P_V[:, 99].abs().max().item()
     (torch.Size([8, 100, 32]), 0.0)
     """
-    return positional_shift(weights, n, C, length) @ M
+    return positional_shift(weights, n, C, length) @ check_kind(M, "a tensor")
 
 
 def positional_shift(
@@ -114,7 +114,7 @@ def content_scale(
     """
     W_E = check_kind(weights, "weights").embeddings()
     W_pos_n = weights.W_pos[n] if isinstance(n, Tensor) else weights.position(n)
-    W_E = W_E if tokens is None else W_E[tokens.to(W_E.device)]
+    W_E = W_E if tokens is None else W_E[check_ids(tokens, len(W_E)).to(W_E.device)]
     # |a + b|^2 = |a|^2 + 2 a.b + |b|^2: the sum itself is not formed
     both = (W_pos_n[..., None, :] @ W_E.mT)[..., 0, :]
     squared = torch.linalg.vector_norm(W_E, dim=-1).square() + 2 * both
@@ -224,7 +224,7 @@ def qk_direction_at(
     True
     """
     W_E = check_kind(weights, "weights").embeddings()
-    x = W_E[check_ids(x_n, len(W_E))] + weights.W_pos[n]
+    x = W_E[check_ids(x_n, len(W_E))] + weights.position(n)
     return qk_direction(weights, queries_of(weights, layer_norm(x, weights.eps)))
 
 
@@ -614,7 +614,7 @@ class LayerNormDecomposition(Decomposition):
         return self.weights.crop(x, self.n)
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
-        chosen = list(heads)
+        chosen = check_chosen("head", heads, self.weights.n_heads)
         W_V = rearrange(self.weights.W_V[chosen], "head d_model d_head -> d_model (head d_head)")
         values = content_component(self.weights, W_V, self.n)
         values = values.unflatten(-1, (len(chosen), self.weights.d_head))
@@ -636,7 +636,8 @@ class LayerNormDecomposition(Decomposition):
 
     def z(self, x: Texts, rows: Entries) -> Float[Tensor, "*text head d_head"]:
         by_token, by_source = self.all_values
-        heads = torch.arange(self.weights.n_heads, device=rows.device)[:, None]
+        device = check_kind(rows, "a tensor").device
+        heads = torch.arange(self.weights.n_heads, device=device)[:, None]
         entry = self.sources(x)[..., None, :] * self.weights.n_heads + heads
         z = weighted_sum(by_token.flatten(0, 1), entry, rows)
         return z + (rows[..., None, :] @ by_source)[..., 0, :]
@@ -653,8 +654,9 @@ def weighted_sum(
     >>> cx.decompose.weighted_sum(ones, torch.tensor([0, 2]), halves)
     tensor([1., 1.])
     """
-    bags, shares = (v.reshape(-1, v.shape[-1]) for v in (x, share))
-    sums = embedding_bag(bags, table, per_sample_weights=shares, mode="sum")
+    check_tokens(x)
+    bags, shares = (v.reshape(-1, v.shape[-1]) for v in (x, check_kind(share, "a tensor")))
+    sums = embedding_bag(bags, check_kind(table, "a tensor"), per_sample_weights=shares, mode="sum")
     return sums.view(*x.shape[:-1], -1)
 
 
@@ -719,6 +721,7 @@ def split_scores(
     """
     tokens = check_kind(weights, "weights").sources(tokens)
     W_E, W_pos = weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
+    check_kind(q, "a tensor")
     q_E, q_pos = (q @ (x @ weights.W_K).mT for x in (W_E, W_pos))  # head dest source
     q_pos_n = q_pos.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
     scale = content_scale(weights, torch.arange(len(tokens), device=tokens.device), tokens)
@@ -742,9 +745,12 @@ def split_values(
     >>> content.shape, position.shape
     (torch.Size([8, 512, 32]), torch.Size([8, 512, 32]))
     """
+    tokens = check_kind(weights, "weights").sources(tokens)
+    heads = check_chosen("head", heads, weights.n_heads)
     v_E, v_pos = (  # head pos d_head
         x @ weights.W_V[heads] for x in (weights.embeddings()[tokens], weights.W_pos[: len(tokens)])
     )
+    check_kind(rows, "a tensor")
     scaled = rows / content_scale(weights, torch.arange(len(tokens), device=tokens.device), tokens)
     content = scaled @ v_E + scaled.sum(-1, keepdim=True) * v_pos
     content = content + rows.sum(-1, keepdim=True) * weights.b_V[heads][:, None]
@@ -765,5 +771,5 @@ def causal_softmax(scores: Pattern) -> Pattern:
              [0.5000, 0.5000, 0.0000],
              [0.3333, 0.3333, 0.3333]]])
     """
-    future = torch.ones_like(scores[0], dtype=torch.bool).triu(1)
+    future = torch.ones_like(check_kind(scores, "a tensor")[0], dtype=torch.bool).triu(1)
     return scores.masked_fill(future, float("-inf")).softmax(-1)

@@ -22,7 +22,7 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.checks import check_chosen, check_kind
+from ctxlib.checks import as_indices, check_chosen, check_kind
 from ctxlib.circuit import ContextualCircuit, SelfNormalizedCircuit, shared_kernel
 from ctxlib.decompose import Entries
 from ctxlib.texts.accumulate import accumulate
@@ -102,7 +102,8 @@ class Moments:
         parts = {"from offset": offset**2, "from spread": (spread - r) ** 2, "from shape": 1 - r**2}
         columns = {"r": torch.where(varied_a, r, torch.nan), "fvu": sum(parts.values()), **parts}
         columns |= {"offset": offset, "spread": spread, "sd": torch.where(varied_t, sd, 0)}
-        table = pd.DataFrame(columns, index=pd.Index(list(neurons), name="neuron"))
+        index = pd.Index(as_indices("neuron", neurons), name="neuron")
+        table = pd.DataFrame(columns, index=index)
         table.loc[~varied_t.numpy(), table.columns != "sd"] = np.nan
         return table
 

@@ -15,6 +15,7 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
+from ctxlib.checks import check_kind
 from ctxlib.decompose import Entries, Texts, content_scale, qk_direction, queries_of
 from ctxlib.weights import LayerWeights, layer_norm
 
@@ -81,6 +82,7 @@ class ExactLayer(ABC):
         # the row meets the sources before W_V: no value is formed, which for one query
         # saves a factor of d_head
         W_V, b_V = self.value_weights()
+        check_kind(rows, "a tensor")
         z = einsum(rows @ resid, W_V, "... head d_model, head d_model d_head -> ... head d_head")
         return z + rows.sum(-1, keepdim=True) * b_V
 

@@ -111,7 +111,7 @@ def family_table(
         "effective tokens": effective_tokens(kernels),
         "half-mass distance": half_mass(kernels, n),
         "TV to uniform": total_variation(kernels, torch.full_like(kernels, 1 / kernels.shape[1])),
-        "nats for a copy": unknown if copies is None else copies,
+        "nats for a copy": unknown if copies is None else check_kind(copies, "a tensor"),
     }
     table = pd.DataFrame({name: values.tolist() for name, values in columns.items()})
     named = [family(a, b, c, d, n) for a, b, c, d in table.to_numpy().tolist()]
@@ -130,14 +130,16 @@ def family(spread: float, half: float, uneven: float, copies: float, n: int) -> 
     >>> cx.heads.family(113, 36, 0.56, 0.4, n=500)[0]
     'slowly decaying'
     >>> cx.heads.family(31, 311, 0.19, float("nan"), n=500)
-    ('uniform', '19% of the mass is elsewhere than in an even row')
+    ('uniform', '19% of the mass is elsewhere than under uniform attention')
     """
+    for value in (spread, half, uneven, copies):
+        check_kind(value, "a number")
     if spread < LOCAL:
         return "local", f"spread over {spread:.1f} tokens, fewer than {LOCAL:.0f}"
     if copies > COPIES:
         return "duplicate-token", f"prefers a copy by {copies:.1f} nats, more than {COPIES:.0f}"
     if uneven < EVEN:
-        return "uniform", f"{uneven:.0%} of the mass is elsewhere than in an even row"
+        return "uniform", f"{uneven:.0%} of the mass is elsewhere than under uniform attention"
     if half > n / 2:
         return "remote", f"half of the mass lies more than {n // 2} tokens back"
     return "slowly decaying", f"spread over {spread:.0f} tokens, half of the mass within {half:.0f}"

@@ -207,6 +207,7 @@ class FixedQuery:
         True
         """
         heads = check_chosen("head", heads, self.n_heads)
+        check_kind(outputs, "a tensor")
         return outputs[..., heads, :].sum(-2) @ self.readout.W_in / self.scale(x, outputs)
 
     def exact_summary(self, x: Texts, heads: Sequence[int]) -> Neurons:

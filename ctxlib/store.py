@@ -29,6 +29,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from ctxlib.additive import ExactFromModel
+from ctxlib.checks import as_path
 from ctxlib.decompose import (
     Decomposition,
     Entries,
@@ -154,7 +155,7 @@ def load_layer(file: str | os.PathLike) -> FixedQuery:
     >>> torch.equal(stored.decomposition.kernels, fixed.decomposition.kernels)
     True
     """
-    path = Path(file)
+    path = as_path(file)
     if not path.exists():
         if file not in stored_layers():
             raise FileNotFoundError(

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.checks import as_index, check_index, check_kind, check_tokens, crop
-from ctxlib.models.loading import ENCODERS, Encoder, first_position
+from ctxlib.models.loading import ENCODERS, Encoder, device_for, first_position
 from ctxlib.texts.vocabulary import token_id
 
 NO_MLP = "these weights came without the MLP (mlp.c_fc, ln_2), and this needs it"
@@ -44,7 +44,8 @@ def layer_norm_scale(v: Float[Tensor, "*batch d_model"], eps: float) -> Float[Te
     >>> cx.weights.layer_norm_scale(torch.tensor([3.0, -4.0, 1.0, 0.0]), eps=0.0).round(decimals=2)
     tensor([2.5500])
     """
-    return (check_kind(v, "a tensor").square().mean(-1, keepdim=True) + eps).sqrt()
+    variance = check_kind(v, "a tensor").square().mean(-1, keepdim=True)
+    return (variance + check_kind(eps, "a number")).sqrt()
 
 
 class NoPositionEmbeddings(ValueError):
@@ -359,6 +360,7 @@ class LayerWeights:
         """
         if dtype not in (None, torch.float32, torch.float64):
             raise ValueError(f"{dtype}: choose torch.float32 or torch.float64")
+        device = None if device is None else device_for(device)
         moved = {name: t.to(device=device, dtype=dtype) for name, t in self.tensors().items()}
         return replace(self, **moved)
 

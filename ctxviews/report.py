@@ -19,7 +19,7 @@ def report(study: Study, found: pd.DataFrame, labels: pd.DataFrame, notes: list[
     """Return the heads, the first neurons of a table, the best neuron of each label, notes, and how
     well the circuit predicts the neurons.
 
-    `found` is the table of `ctxlib.__main__.neurons`, `labels` that of `best_neurons`.
+    `found` and `labels` are the tables of `ctxlib.__main__.neurons`.
     """
     none = "" if study.head_table["stable"].any() else "\nno head is stable"
     heads = study.head_table.assign(**{"variance share": study.head_variance_share.round(2)})
@@ -37,10 +37,10 @@ def report(study: Study, found: pd.DataFrame, labels: pd.DataFrame, notes: list[
 
 
 def counted(study: Study, found: pd.DataFrame) -> str:
-    """Return how many neurons stand out, of which MLP, and how many others are listed."""
-    of, out = study.fixed, int(found["stands out"].sum())
+    """Return how many neurons are found, of which MLP, and how many others are listed."""
+    of, out = study.fixed, int(found["found"].sum())
     others = f"; the next {len(found) - out} are listed too" if out < len(found) else ""
-    return f"{out} of the {of.n_neurons} neurons of layer {of.mlp_layer}'s MLP stand out{others}"
+    return f"{out} of the {of.n_neurons} neurons of layer {of.mlp_layer}'s MLP are found{others}"
 
 
 def display_table(found: pd.DataFrame) -> str:
@@ -51,14 +51,14 @@ def display_table(found: pd.DataFrame) -> str:
 
 
 def verdict(found: pd.DataFrame) -> str:
-    """Return how well the circuit predicts the neurons that stand out, all that are listed if none
-    does, by medians over them; and which circuit to use.
+    """Return how well the circuit predicts the neurons that are found, all that are listed if none
+    is, by medians over them; and which circuit to use.
     """
     if "fvu" not in found:
         return "a stored layer holds an approximation: there is nothing exact to compare it with"
-    of, kind = found[found["stands out"]], "stand out"
+    of, kind = found[found["found"]], "are found"
     if of.empty:
-        of, kind = found, "are listed, for none stands out"
+        of, kind = found, "are listed, for none is found"
     (one, enough), (own, better), (constant, mended) = (
         quality(of[f"r{suffix}"], of[f"fvu{suffix}"]) for suffix in ("", OWN, CENTERED)
     )

@@ -108,3 +108,22 @@ def test_functions_of_weights_and_of_a_reader_name_what_they_want(tiny, given):
                 call(tiny, given)
     with pytest.raises(TypeError, match="where a tensor is wanted"):
         cx.layer_norm(given, 1e-5)
+
+
+@pytest.mark.parametrize("given", [None, 3, "the", [1, 2], object()])
+def test_what_takes_tensors_or_paths_says_so(tiny, tiny_weights, circuit, given):
+    split, fixed, x = cx.decompose, circuit.fixed, X[0, :9]
+    calls = [partial(split.content_component, tiny_weights, n=9), split.causal_softmax]
+    calls += [partial(split.positional_component, tiny_weights, n=9)]
+    calls += [partial(split.weighted_sum, x=x, share=V[:, 0]), partial(fixed.decomposition.z, X)]
+    calls += [partial(split.split_scores, tiny_weights, x)]
+    calls += [partial(split.split_values, tiny_weights, x, heads=[0])]
+    for call in calls:
+        with pytest.raises(TypeError, match="where a tensor is wanted"):
+            call(given)
+    with pytest.raises((TypeError, ValueError), match=r"where a list is wanted|has none of these"):
+        look.hooks.at_last_token(tiny, [X[0]], given, 1)
+    if not isinstance(given, str):
+        for call in (partial(cx.texts.labeled, tiny), circuit.save, circuit.load):
+            with pytest.raises(TypeError, match="where a path is wanted"):
+                call(given)

@@ -14,7 +14,7 @@ from store_layers import save_layer
 from viewing import header
 
 import ctxlib as cx
-from ctxlib.__main__ import best_neurons, main, neurons
+from ctxlib.__main__ import main, neurons
 from ctxviews.report import CENTERED, OWN, quality, verdict
 
 FILES = {"neurons.csv", "labels.csv", "explorer.html", "receipt.txt"}
@@ -67,7 +67,7 @@ def test_a_models_neurons_in_one_command(tmp_path, capsys):
     assert "stable heads [0, 1, 2, 3, 4, 5, 6, 7] of 8" in said
     assert re.search(r"coefficient of variation\s+stable\s+variance share", said)
     assert "ranks texts well but gets the scale wrong (r 0.97, FVU 0.4" in said
-    assert "90 of the 1024 neurons of layer 0's MLP stand out; the next 10 are listed" in said
+    assert "90 of the 1024 neurons of layer 0's MLP are found; the next 10 are listed" in said
     assert (tmp_path / "neurons.csv").read_bytes().startswith(b"\xef\xbb\xbf"), "as Excel asks"
     table = pd.read_csv(tmp_path / "neurons.csv", index_col="neuron")
     assert len(table) >= 100 and table["top"].is_monotonic_decreasing
@@ -96,13 +96,13 @@ def test_ones_own_folders_are_the_labels(tmp_path, ran, two_labels, of_kind, tin
 
 def test_neurons_are_judged_on_texts_that_gave_no_label(mini):
     study = cx.study(mini, texts=60)
-    found = neurons(study)
+    found, _ = neurons(study)
     of = {half: [t for t in study.texts if t.half == half] for half in "AB"}
     fvu = {half: cx.evaluate(study.circuit, of[half], found.index)["fvu"] for half in "AB"}
     assert found["fvu"].tolist() == pytest.approx(fvu["B"].tolist())
     assert found["fvu"].tolist() != pytest.approx(fvu["A"].tolist())
     two = cx.study(mini, [of["A"][0], of["B"][0]], or_all=True)
-    assert neurons(two)["fvu"].notna().all(), "where a half has one alone, all are"
+    assert neurons(two)[0]["fvu"].notna().all(), "where a half has one alone, all are"
 
 
 def test_texts_of_all_labels_are_judged(mini, monkeypatch):
@@ -127,8 +127,7 @@ def test_texts_of_all_labels_are_judged(mini, monkeypatch):
 def test_labels_are_learned_on_one_half_and_judged_on_the_other(mini):
     """By hand: the best neuron of a label, and what a neuron's label is worth."""
     study = cx.study(mini, texts=110)
-    found = neurons(study)
-    labels = best_neurons(study, found)
+    found, labels = neurons(study)
     told = study.circuit.summary(study.fixed.prepare(study.texts)).double().numpy()
     half, domain = (
         np.array([getattr(t, name) for t in study.texts]) for name in ("half", "domain")
@@ -170,7 +169,7 @@ def test_models_of_every_kind_run_and_whose_neurons_they_are_is_said(
     """Of parallel models, the second layer's: in print, table, page and repr, and of a file."""
     layer = int(kind in PARALLEL)
     said, table, labels = ran(of_kind(kind).folder, "--texts", two_labels)
-    assert f"neurons of layer {layer}'s MLP stand out" in said
+    assert f"neurons of layer {layer}'s MLP are found" in said
     assert {file.name for file in (tmp_path / "out").iterdir()} == FILES
     receipt = (tmp_path / "out" / "receipt.txt").read_text(encoding="utf-8")
     assert receipt.splitlines()[0] in said and "  model.safetensors" in receipt
@@ -186,19 +185,19 @@ def test_models_of_every_kind_run_and_whose_neurons_they_are_is_said(
 
 def test_neurons_that_only_fill_the_list_are_marked_and_count_in_no_median(mini):
     study = cx.study(mini, texts=60)
-    found = neurons(study)
-    out = found[found["stands out"]]
+    found, _ = neurons(study)
+    out = found[found["found"]]
     assert out.index.tolist() == cx.find_neurons(study.circuit).index.tolist()
     assert len(found) == 100 > len(out)
-    padded = found.assign(r=found["r"].where(found["stands out"], -1))
+    padded = found.assign(r=found["r"].where(found["found"], -1))
     padded.attrs = found.attrs
-    assert verdict(padded) == verdict(found) and f"{len(out)} neurons that stand out" in verdict(
+    assert verdict(padded) == verdict(found) and f"{len(out)} neurons that are found" in verdict(
         found
     )
-    above = neurons(study, threshold=30.0)
-    assert above["stands out"].tolist() == (above["top"] > 30).tolist()
-    none = neurons(study, threshold=1e6)
-    assert not none["stands out"].any() and "for none stands out" in verdict(none)
+    above, _ = neurons(study, threshold=30.0)
+    assert above["found"].tolist() == (above["top"] > 30).tolist()
+    none, _ = neurons(study, threshold=1e6)
+    assert not none["found"].any() and "for none is found" in verdict(none)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +227,7 @@ def test_a_verdict_tells_ranks_from_scales(r, fvu, says, good):
     ],
 )
 def test_the_advice_is_the_circuit_that_is_good_enough(one, centred, own, advice):
-    found = pd.DataFrame({"stands out": [True], "r": 0.98, "fvu": one})
+    found = pd.DataFrame({"found": [True], "r": 0.98, "fvu": one})
     for kind, fvu in ((CENTERED, centred), (OWN, own)):
         found[[f"r{kind}", f"fvu{kind}"]] = 0.98, fvu
     found.attrs["texts"] = 2
@@ -242,7 +241,7 @@ def test_what_can_be_chosen_is_in_the_tables(tmp_path, ran, two_labels, of_kind)
     model = of_kind("GPT-2").folder
     said, table, labels = ran(model, "--texts", two_labels, *asked, "--threshold", 1e-9)
     assert "query token 'd' at n = 12; heads [2, 0] of 3" in said
-    assert table["stands out"].all(), "above a billionth"
+    assert table["found"].all(), "above a billionth"
     facts = {"model": str(model), "layer": 0, "n": 12, "token": "d", "heads": "2 0"}
     facts |= {"calibration text": str(tmp_path / "plain.txt")}
     for of in (table, labels):

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from ctxlib.checks import check_ids, check_kind, check_tokens
+from ctxlib.checks import as_index, check_ids, check_kind, check_tokens
 from ctxlib.texts.batching import batched, check_texts, progress
 from ctxlib.texts.text import AnyText, Reader, token_ids
 
@@ -36,7 +36,10 @@ def at_last_token(
     check_texts(prompts)
     if not len(prompts):
         raise ValueError("no prompts: give at least one")
-    parts: dict[str, list[Tensor]] = {name: [] for name in names}
+    parts: dict[str, list[Tensor]] = {name: [] for name in check_kind(names, "a list")}
+    if unknown := parts.keys() - model.hook_dict.keys():
+        raise ValueError(f"hooks {sorted(map(str, unknown))}: this model has none of these names")
+    as_index("layer", stop_at_layer)
     reader = Reader.of(model)
     read = [token_ids(prompt, reader) for prompt in prompts]
     by_length = sorted(range(len(read)), key=lambda i: len(read[i]))

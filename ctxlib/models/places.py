@@ -13,6 +13,7 @@ from typing import Any
 
 from huggingface_hub import constants, try_to_load_from_cache
 
+from ctxlib.checks import as_path
 from ctxlib.files import DATA, kept_folder, repository_file
 
 MINI = DATA / "mini"  #: the folder of the embedded model
@@ -36,7 +37,7 @@ def locate(name: str) -> str:
         return str(twin(name))
     if name in real_models():
         return str(real_model(name))
-    folder = Path(name).expanduser()
+    folder = as_path(name)
     if folder.is_file() and folder.suffix == ".gguf":
         return str(folder)
     if folder.is_dir():

@@ -23,6 +23,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ctxlib.checks import as_path
 from ctxlib.texts.batching import check_texts
 from ctxlib.texts.documents import refusing
 from ctxlib.texts.streams import Stream
@@ -71,7 +72,7 @@ def accumulate(
     batch by batch in order, those of the texts that are not in it yet. Each batch is in the file as
     soon as it is done. Errors as in `cx.evaluate`.
     """
-    file = None if checkpoint is None else Path(checkpoint).expanduser()
+    file = None if checkpoint is None else as_path(checkpoint)
     if file and (file.is_dir() or not file.parent.is_dir()):
         raise ValueError(f"checkpoint={str(checkpoint)!r}: name a file in a folder that is there")
     owner = owner_of(measure) if file else ""

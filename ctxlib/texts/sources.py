@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from ctxlib.checks import as_index
+from ctxlib.checks import as_index, as_path
 from ctxlib.files import DATA
 from ctxlib.texts.documents import PLAIN, Documents, document_hash, file_documents, in_files, on_hub
 from ctxlib.texts.streams import START, Spot, Spotted, Stream
@@ -140,7 +140,7 @@ def stream(
     count = 1000 if count is None else count
     if as_index("count", count) < 1:
         raise ValueError(f"count={count}: ask for at least one text")
-    place = Path(source).expanduser()
+    place = as_path(source)
     name, found = in_files(place) if place.exists() else on_hub(str(source))
     sources = [partial(document_texts, reader, *each) for each in found]
     return Stream(reader, count, name, sources, half)
@@ -157,7 +157,7 @@ def labeled(reader: Any, folder: str | os.PathLike) -> list[Text]:
     >>> len(texts) > 300, texts[0].domain, texts[0].name
     (True, 'american-1', 'american-1.1')
     """
-    reader, place, found = Reader.of(reader), Path(folder).expanduser(), list[Text]()
+    reader, place, found = Reader.of(reader), as_path(folder), list[Text]()
     for label, files in labeled_files(folder).items():
         for file in files:
             path = PLAIN.sub("", file.relative_to(place).as_posix())
@@ -175,7 +175,7 @@ def labeled_files(folder: str | os.PathLike) -> dict[str, list[Path]]:
     >>> [file.name for file in labeled_files(cx.texts.PASSAGES)["american-1"]]
     ['american-1.txt']
     """
-    place = Path(folder).expanduser()
+    place = as_path(folder)
     if not str(folder) or not place.is_dir():
         raise ValueError(f"{str(folder)!r} is no folder: name one that holds .txt files")
     found: dict[str, list[Path]] = defaultdict(list)
