@@ -9,7 +9,7 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help book execute check pages links test quick coverage newest nightly mutants lint types format serve bench editions reproduce
-.PHONY: endpoint mini models evidence address release notes colab clean
+.PHONY: endpoint mini pictures models evidence address release notes colab clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -93,6 +93,9 @@ bench: $(READY) ## speed and memory, as ratios in one run
 	$(BIN)/python benchmarks/texts.py --page book/costs.md
 	$(BIN)/python benchmarks/door.py --page book/costs.md
 	$(BIN)/python benchmarks/views.py --page book/costs.md
+
+pictures: $(READY) ## the pictures of README.md, taken of the built site
+	@$(BIN)/python tools/pictures.py
 
 editions: $(READY) ## the whole book on a model of GPT-2 small's size with random weights
 	$(BIN)/python benchmarks/editions.py --page book/costs.md

@@ -1,0 +1,53 @@
+"""The pictures of README.md, taken of the pages themselves:
+
+make pictures        # after make book, with Chromium
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+from command import ROOT
+from playwright.sync_api import sync_playwright
+
+SITE, STATIC = ROOT / "_build" / "html", ROOT / "book" / "_static"
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+#: What each picture shows: a page, what stands in it, and how wide and high it is at most.
+PICTURES = {
+    "explorer.png": ("book/explorer.html", "[data-view=neurons]", 1000, 640),
+    "spelling.png": ("book/00_welcome.html", "[data-view=spellings]", 1000, 420),
+}
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nothing on the screen."""
+
+
+def main() -> None:
+    """Take every picture, whole or none."""
+    browser_there = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if not (SITE / "index.html").exists() or browser_there is None:
+        sys.exit("pictures: make book first, and install Chromium")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(SITE)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with sync_playwright() as playwright:
+        page = playwright.chromium.launch(executable_path=browser_there).new_page()
+        for name, (of, what, width, height) in PICTURES.items():
+            page.set_viewport_size({"width": 1280, "height": 1000})
+            page.goto(f"http://127.0.0.1:{server.server_port}/{of}", wait_until="networkidle")
+            place = page.locator(what).first
+            place.scroll_into_view_if_needed()
+            page.wait_for_timeout(3000)
+            box = place.bounding_box() or {}
+            clip = box | {"width": min(box["width"], width), "height": min(box["height"], height)}
+            page.screenshot(path=STATIC / name, clip=clip)
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main()
