@@ -274,3 +274,28 @@ def test_the_address_of_a_slider_that_was_dragged_is_that_of_its_end(visit):
         }""",
         arg=THETA,
     )
+
+
+def test_the_threshold_is_a_line_that_one_drags_and_dots_are_neurons(visit):
+    page = visit("", "neurons", fresh=True)
+    box = page.locator(".ctx-neurons-dots canvas").bounding_box()
+    reach = float(page.get_attribute(THETA, "max"))
+
+    def across(top):
+        """Where it lies: the slider is the axis."""
+        return box["x"] + 8 + (box["width"] - 16) * top / reach
+
+    before, count = theta(page)
+    page.mouse.move(across(before), box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(across(before + reach / 4), box["y"] + 60, steps=12)
+    page.mouse.up()
+    after, fewer = theta(page)
+    assert after == pytest.approx(before + reach / 4, abs=2 * reach / box["width"])
+    assert 0 < fewer < count
+    _, neuron, top, *_ = cells(page, ROWS)[1]
+    place = 18 + 110 * (0.05 + 0.9 * (int(neuron) * 0.618034 % 1))
+    page.mouse.click(across(number(top)), box["y"] + place)
+    page.get_by_role("heading", name=f"Neuron {neuron}", exact=True).wait_for()
+    said = page.locator(".ctx-neurons-dots canvas").get_attribute("aria-label")
+    assert f"{fewer} of 1024 neurons pass the threshold" in said

@@ -8,21 +8,23 @@ import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
 import { rankingName } from "./scene.js";
 
-/** @import { Ranking, Scene, Tools } from "./scene.js" */
+/** @import { Ranking, Scene, Tools } from "./scene.js"
+ *  @import { Label } from "../ui/labels.js" */
 
 const FIRST_ROWS = 12; // of the list, and as many more at a time
 const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (layerfile.NAMED)
 
 /** The found neurons, the largest first; the arrow keys move from one to the next.
- *  @param {Tools} tools */
-export function listSection(tools) {
+ *  @param {Tools} tools @param {Promise<Map<number, Label>>} known the labels */
+export function listSection(tools, known) {
   const { layer, name, go, heading } = tools;
   const group = fresh("found");
   const note = quiet();
-  const columns = [["rank"], ["neuron"], ["top"], ["z"], "first tokens"];
+  const columns = [["rank"], ["neuron"], ["top"], ["z"], "label", "first tokens"];
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
   let room = FIRST_ROWS;
+  /** @type {Map<number, Label>} */ let labels = new Map();
   /** @type {Ranking | null} */ let last = null;
   /** @type {WeakMap<HTMLElement, Ranking>} of which a row's words are */ const filled =
     new WeakMap();
@@ -46,7 +48,8 @@ export function listSection(tools) {
     (row, j) => {
       const { ranking, neuron, found } = tools.scene();
       const place = ranking.places[j];
-      const [rank, number, top, z, words] = row.cells;
+      const [rank, number, top, z, label, words] = row.cells;
+      label.textContent = labels.get(j)?.label ?? "";
       if (filled.get(row) !== ranking) {
         rank.textContent = String(place + 1);
         top.textContent = figure(ranking.top[j], 1);
@@ -71,6 +74,11 @@ export function listSection(tools) {
     fewer.hidden = room <= FIRST_ROWS;
     turns.hidden = more.hidden && fewer.hidden;
   };
+  known.then((found) => {
+    labels = found;
+    list.classList.toggle("ctx-neurons-labelled", found.size > 0);
+    if (last) paint(tools.scene());
+  });
   const show = (/** @type {number} */ count) => {
     room = count;
     paint(tools.scene());
@@ -89,7 +97,7 @@ function listRow(j, group, onPick) {
   const number = element("label", { onclick: within }, input, String(j));
   const cells = ["", number, "", ""].map(numberCell);
   // the whole row is a target for pointers; what keys reach is the input in it
-  return element("tr", { onclick: () => input.click() }, cells, element("td"));
+  return element("tr", { onclick: () => input.click() }, cells, element("td"), element("td"));
 }
 
 /** @param {Scene} scene @param {Layer} layer @returns {string[]} */

@@ -3,21 +3,35 @@
 import { largest, outermost } from "../engine/linalg.js";
 import { button } from "../ui/controls.js";
 import { csvButton } from "../ui/csv.js";
-import { element } from "../ui/dom.js";
+import { element, quiet } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
 import { columnOf, headsName, rankingName } from "./scene.js";
 import { endTables, sameAgain } from "./search.js";
 
-/** @import { Scene, Tools } from "./scene.js" */
+/** @import { Scene, Tools } from "./scene.js"
+ *  @import { Label } from "../ui/labels.js" */
 
 const OUTERMOST = 12; // tokens shown of each end of a neuron
 
 /** Name, place, and the outermost tokens. @param {Tools} tools @param {HTMLElement} drawing saves its
- *  histogram */
-export function neuronSection(tools, drawing) {
+ *  histogram @param {Promise<Map<number, Label>>} known the labels */
+export function neuronSection(tools, drawing, known) {
   const { layer, name, text, go, heading } = tools;
   const title = heading(0);
+  const label = quiet();
+  /** @type {Map<number, Label>} */ let labels = new Map();
+  const named = (/** @type {number} */ neuron) => {
+    const found = labels.get(neuron);
+    label.hidden = !found;
+    label.textContent = found
+      ? `Label: ${found.label}. It tells such texts from others with an AUC of ${figure(Number(found.auc), 3)}.`
+      : "";
+  };
+  known.then((found) => {
+    labels = found;
+    if (tools.scene()) named(tools.scene().neuron);
+  });
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
   const file = csvButton("Column as CSV", () => {
@@ -43,6 +57,7 @@ export function neuronSection(tools, drawing) {
     const column = columnOf(ranking, neuron);
     const rank = ranking.places[neuron] + 1;
     title.textContent = `Neuron ${neuron}`;
+    named(neuron);
     const { top, z, heads, circuit } = ranking;
     place.replaceChildren(
       `of layer ${layer.mlpLayer}'s MLP: top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
@@ -62,7 +77,15 @@ export function neuronSection(tools, drawing) {
   });
   return {
     // a button that goes when it is pressed hands the keys on to it
-    root: element("section", { class: "ctx-neurons-one", tabindex: -1 }, title, place, held, turns),
+    root: element(
+      "section",
+      { class: "ctx-neurons-one", tabindex: -1 },
+      title,
+      label,
+      place,
+      held,
+      turns,
+    ),
     paint,
   };
 }

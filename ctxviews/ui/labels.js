@@ -55,6 +55,24 @@ export function foundRows(rows, typed, by, falling) {
     .sort((a, b) => (falling ? -1 : 1) * order(a, b) || Number(a.neuron) - Number(b.neuron));
 }
 
+/** @typedef {{label: string, auc: string}} Label in the words of the passages, and its AUC on half B */
+
+/** The file's rows; raises an Error if it cannot be had. @param {URL} source */
+async function rowsOf(source) {
+  const answer = await fetch(source);
+  if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
+  return csvRows(await answer.text());
+}
+
+/** Every neuron's label; none where there is no such file. @param {URL | undefined} source
+ *  @returns {Promise<Map<number, Label>>} */
+export async function labelsOf(source) {
+  const rows = source ? await rowsOf(source).catch(() => []) : [];
+  return new Map(
+    rows.map(({ neuron, label, auc }) => [Number(neuron), { label: labelName(label), auc }]),
+  );
+}
+
 /** @param {URL | undefined} source a file; none where there is no such table
  *  @param {(neuron: number) => string} firstOf the tokens that weigh most in a neuron
  *  @param {(neuron: number) => void} onChoose */
@@ -107,9 +125,7 @@ export function labelTable(source, firstOf, onChoose) {
   const open = async () => {
     if (!root.open || rows.length || !source) return;
     try {
-      const answer = await fetch(source);
-      if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
-      rows = csvRows(await answer.text()).map((row) => {
+      rows = (await rowsOf(source)).map((row) => {
         const first = firstOf(Number(row.neuron));
         // empty where no mixture has its label
         const above = row.null && String(Number(row.auc) - Number(row.null));

@@ -8,6 +8,7 @@ import { firstTokens } from "../engine/ranking.js";
 import { latest } from "../engine/slices.js";
 import { comparedSection } from "../explorer/compared.js";
 import { controlsSection } from "../explorer/controls.js";
+import { dotsSection } from "../explorer/dots.js";
 import { histogramSection } from "../explorer/histogram.js";
 import { listSection } from "../explorer/list.js";
 import { neuronSection } from "../explorer/neuron.js";
@@ -23,7 +24,7 @@ import {
 } from "../explorer/scene.js";
 import { searchSection } from "../explorer/search.js";
 import { eachFrame, element, failed, quiet } from "../ui/dom.js";
-import { labelTable } from "../ui/labels.js";
+import { labelTable, labelsOf } from "../ui/labels.js";
 import { ofModels } from "../ui/models.js";
 import { downloaded, layerOf } from "../ui/source.js";
 import { kept, observe } from "../ui/state.js";
@@ -43,11 +44,14 @@ async function render({ model, el }) {
   if (!layer) return undefined;
   const tools = toolsOf(model, layer, el);
   const controls = controlsSection(tools, stateButtons(model));
+  const known = labelsOf(model.get("labels"));
+  const dots = dotsSection(tools, known);
   const histogram = histogramSection(tools);
-  const one = neuronSection(tools, histogram.file);
+  const one = neuronSection(tools, histogram.file, known);
   /** @type {Record<string, Section>} */
   const sections = {
-    list: listSection(tools),
+    dots,
+    list: listSection(tools, known),
     search: searchSection(tools),
     neuron: one,
     histogram,
@@ -72,8 +76,10 @@ async function render({ model, el }) {
     ranking ? firstTokens(ranking, neuron, LABELLED).map(tools.name).join("  ") : "";
   const labels = labelTable(model.get("labels"), firstOf, (neuron) => tools.go({ neuron }));
   const below = [sections.compared.root, labels.root, ways.root];
-  const caption = "Heads, query and θ rank every neuron of the layer anew.";
-  const above = [controls.root, quiet(caption), waiting.root];
+  const caption =
+    "Each dot is a neuron. The further right it lies, the further single tokens in a text can push it. " +
+    "Drag the line, turn a head off, or press a dot.";
+  const above = [controls.root, waiting.root, quiet(caption), dots.root];
   const body = element("div", { class: "ctx-neurons" }, above, columns, below);
   el.replaceChildren(body);
 
@@ -105,16 +111,17 @@ async function render({ model, el }) {
     if (wanted === ranked) return;
     ranked = wanted;
     body.setAttribute("aria-busy", "true"); // from now on: the last task has to let go first
+    body.toggleAttribute("data-stale", Boolean(ranking));
     task((signal) => rank(now, signal)).catch((error) => failed(el, error));
   };
   const paint = (/** @type {Turned & {width: number}} */ now) => {
     last = now;
     follow(now);
     scene = ranking && sceneOf(now, ranking, responses);
-    controls.paint(now, scene);
+    controls.paint(now);
     if (!scene) return;
     columns[0].hidden = false;
-    paintSections("list");
+    paintSections("dots", "list");
     second();
   };
   // a ranking is mostly there when the picture of the turn is painted, which then is of it
@@ -142,6 +149,7 @@ async function render({ model, el }) {
     const found = near.get(ranked) ?? rankingOf(circuit, heads);
     if (!ranking) await firstColumn(now, found, signal); // later the list follows a turn at once
     ranking = found;
+    body.removeAttribute("data-stale");
     responses = null;
     waiting.end();
     repaint();
