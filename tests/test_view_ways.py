@@ -1,6 +1,6 @@
 """What leads from one view to another and out of the page: addresses, links, the way back, files;
-the cursor, the window and the marks of the live reader; the table of labels. On pages laid out as
-the site's are.
+the cursor, the window and the marks of the live reader; the box that finds neurons. On pages laid
+out as the site's are.
 """
 
 import io
@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import adds, cells, check, fragment, loads, readings, titles
+from shown import adds, cells, check, fragment, readings, titles
 from viewing import added, settled, view_page
 
 import ctxlib as cx
@@ -242,28 +242,25 @@ def common(a, b):
 # ---------------------------------------------------------------- labels
 
 
-def test_labels_are_searched_sorted_and_lead_to_a_neuron(visit):
+def test_a_box_finds_a_neuron_by_number_label_or_word(visit):
     page = visit(name="explorer")
-    assert loads(page, ".csv") == 0  # nobody has opened it
-    table = page.locator(".ctx-labels")
-    table.locator("summary").click()
-    table.locator("tbody tr").nth(2).wait_for()
+    box = page.get_by_label("Neuron, label or word")
 
-    def shows(*neurons):
-        expect(table.locator("tbody tr > :first-child")).to_have_text([*map(str, neurons)])
+    def found(typed):
+        box.fill(typed)
+        box.press("Enter")
 
-    shows(7, 648, 12)  # by how far AUC is above that of mixtures
-    expect(table.locator("tbody .ctx-labels-beyond")).to_have_count(1)
-    assert cells(table)[0][1:4] == ["astronomy", "0.991", "0.980"]
-    for order, fallen in ([648, 7, 12], ["top"]), ([12, 7, 648], []):
-        table.get_by_role("button", name="top").click()
-        shows(*order)
-        expect(table.locator("th[aria-sort=descending]")).to_have_text(fallen)
-    table.get_by_role("button", name="label").click()
-    shows(7, 648, 12)
-    for typed, found in (("ASTRO planet", 648), ('"quoted"', 12), ("scripture", 12), ("kjv", 12)):
-        table.get_by_role("searchbox").fill(typed)
-        shows(found)
-    table.get_by_role("button", name="Neuron 12").click()
-    page.wait_for_url("**#neuron=12")
-    page.locator(".ctx-labels .ctx-chosen").wait_for()
+    label = page.locator(".ctx-neurons-one .ctx-quiet").first
+    for typed, neuron, named in (("648", 648, "astronomy"), ("SCRIPT", 12, "scripture")):
+        found(typed)
+        page.wait_for_url(f"**neuron={neuron}*")
+        expect(label).to_contain_text(f"Label: {named}, learned on half")
+    expect(label).to_contain_text("an AUC of 0.700. One in twenty random mixtures")
+    expect(page.get_by_text("1 neuron with this label")).to_be_visible()
+    found("moon")
+    page.get_by_text("␣moon pushes this neuron up most").wait_for()
+    driven = page.locator(".ctx-neurons-barred", has_text="Neurons driven up")
+    expect(page.locator(".ctx-neurons-list input:checked")).to_have_value(cells(driven)[0][0])
+    for wrong, said in (("99999", "Neurons are 0 to "), ("qqzzxxyy", "No neuron, label or single")):
+        found(wrong)
+        page.get_by_text(said).wait_for()

@@ -415,7 +415,7 @@ TYPED = [
 
 
 @pytest.mark.parametrize(
-    ("view", "field"), [("neurons", "input[type=search]"), ("reader", "textarea >> nth=0")]
+    ("view", "field"), [("neurons", "section input[type=search]"), ("reader", "textarea >> nth=0")]
 )
 def test_what_is_typed_is_never_markup(visit, view, field):
     page = visit(name=view)
@@ -572,7 +572,7 @@ def test_a_host_may_keep_views_in_a_shadow_with_style_and_focus(host, small):
     here = "document.activeElement.shadowRoot?.activeElement"
 
     expect(page.locator(".ctx-chip span").first).to_have_css("border-top-style", "solid")
-    field = page.locator("input[type=search]")
+    field = page.locator("section input[type=search]")
     field.fill("")
     # what is typed is ahead of what is painted: nothing is put over it that was true before
     field.evaluate("(e) => { hosted[0].model.set('search', ' the'); e.value = ' them'; }")

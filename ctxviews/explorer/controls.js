@@ -1,21 +1,36 @@
 /** The explorer's heads and query token. */
 
 import { destinationChoice, fixedDestination, headChooser } from "../ui/controls.js";
-import { element } from "../ui/dom.js";
+import { drawn, element } from "../ui/dom.js";
+import { headStyle } from "../ui/marks.js";
 
 /** @import { Tools, Turned } from "./scene.js" */
 
-/** @param {Tools} tools @param {HTMLElement | null} copy */
-export function controlsSection({ layer, name, go }, copy) {
-  const heads = headChooser(layer, (chosen) => go({ heads: chosen }));
+const BINS = 14; // of a kernel, from the text's beginning to the query
+
+/** @param {Tools} tools @param {HTMLElement} find */
+export function controlsSection({ layer, name, go }, find) {
+  const curves = layer.kernels().map((kernel, head) => curve(kernel, headStyle(head)));
+  const heads = headChooser(layer, (chosen) => go({ heads: chosen }), curves);
   const token = layer.fixed
     ? fixedDestination(layer, name)
     : destinationChoice(layer, name, (id) => go({ token: id }));
   return {
-    root: element("div", { class: "ctx-controls" }, heads, token, copy),
+    root: element("div", { class: "ctx-controls" }, heads, token, find),
     paint(/** @type {Turned} */ now) {
       heads.update(now.heads);
       token.update(now.token);
     },
   };
+}
+
+/** A kernel in small: how much attention each part of the text gets by its position alone.
+ *  @param {Float64Array} kernel @param {Record<string, any>} style */
+function curve(kernel, style) {
+  const sums = new Float64Array(BINS);
+  kernel.forEach((share, i) => (sums[Math.floor((i * BINS) / kernel.length)] += share));
+  const most = Math.max(...sums);
+  const points = Array.from(sums, (sum, i) => `${1 + i * 2},${11 - (10 * sum) / most}`).join(" ");
+  const line = drawn("polyline", { points, fill: "none", "stroke-width": 1.6, ...style });
+  return drawn("svg", { class: "ctx-curve", viewBox: "0 0 28 12", "aria-hidden": "true" }, line);
 }

@@ -18,8 +18,9 @@ const ABOVE = 18; // the lanes, for the line's handle and the rule
 const NEAR = 9; // as far as a pointer may miss a dot or the line
 const GHOSTS = 1500; // milliseconds for which dots show where they came from
 
-/** Dots, slider and rule. @param {Tools} tools @param {Promise<Map<number, Label>>} known the labels */
-export function dotsSection({ layer, go }, known) {
+/** Dots, slider and rule. @param {Tools} tools @param {Promise<Map<number, Label>>} known the labels
+ *  @param {HTMLElement | null} copy */
+export function dotsSection({ layer, go }, known, copy) {
   const canvas = element("canvas", { role: "img" });
   /** @type {Scene | null} */ let last = null;
   /** @type {Map<number, Label>} */ let labels = new Map();
@@ -49,7 +50,7 @@ export function dotsSection({ layer, go }, known) {
   );
   const byRule = chip(ruled, "by the rule");
   byRule.title = "The threshold that chapter 6’s rule sets for these heads";
-  const turns = element("div", { class: "ctx-neurons-threshold" }, threshold, byRule);
+  const turns = element("div", { class: "ctx-neurons-threshold" }, threshold, byRule, copy);
   const root = element("div", { class: "ctx-neurons-dots" }, canvas, turns);
 
   const left = () => (lanes.length && canvas.clientWidth >= NARROW ? NAMES : 0);
@@ -61,7 +62,7 @@ export function dotsSection({ layer, go }, known) {
     const within = (neuron * 0.618034) % 1;
     if (!left()) return ABOVE + ALL * (0.05 + 0.9 * within);
     const lane = lanes.indexOf(labels.get(neuron)?.label ?? "");
-    return ABOVE + LANE * (lane + 0.2 + 0.6 * within);
+    return ABOVE + LANE * ((lane < 0 ? lanes.length : lane) + 0.2 + 0.6 * within);
   };
   const at = (/** @type {PointerEvent} */ { offsetX, offsetY }) => {
     /** @type {Dot | null} */ let nearest = null;
@@ -121,7 +122,8 @@ export function dotsSection({ layer, go }, known) {
     const pen = canvas.getContext("2d");
     if (!pen || !last || !canvas.clientWidth) return;
     const { ranking, theta, neuron, found } = last;
-    const tall = ABOVE + (left() ? LANE * lanes.length : ALL) + 2;
+    const unlabelled = Number(labels.size < layer.nNeurons);
+    const tall = ABOVE + (left() ? LANE * (lanes.length + unlabelled) : ALL) + 2;
     canvas.style.height = `${tall}px`;
     canvas.width = canvas.clientWidth * devicePixelRatio;
     canvas.height = tall * devicePixelRatio;

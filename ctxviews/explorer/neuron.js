@@ -24,9 +24,13 @@ export function neuronSection(tools, drawing, known) {
   const named = (/** @type {number} */ neuron) => {
     const found = labels.get(neuron);
     label.hidden = !found;
-    label.textContent = found
-      ? `Label: ${found.label}. It tells such texts from others with an AUC of ${figure(Number(found.auc), 3)}.`
-      : "";
+    if (!found) return;
+    const chance = Number.isNaN(found.chance)
+      ? ""
+      : ` One in twenty random mixtures with this label reaches ${figure(found.chance, 3)}.`;
+    label.textContent =
+      `Label: ${found.label}, learned on half of the held-out texts. On the other half it tells such ` +
+      `texts from others with an AUC of ${figure(found.auc, 3)}.${chance}`;
   };
   known.then((found) => {
     labels = found;

@@ -68,7 +68,7 @@ export function searchSection(tools) {
 }
 
 /** @param {string} typed @param {Tools} tools @returns {Typed} */
-function tokensOf(typed, tools) {
+export function tokensOf(typed, tools) {
   const { read } = tools;
   const word = typed.trim();
   // in a text a word has a space before it, and mostly that is a token of its own

@@ -138,9 +138,10 @@ export function fixedDestination({ n, destinations }, name) {
   return Object.assign(element("div", { class: "ctx-control" }, held), { update: () => {} });
 }
 
-/** A layer's heads to turn on and off, each with the mark of its line; one at least stays on.
- *  @param {Layer} layer @param {(heads: number[]) => void} onChange */
-export function headChooser({ families }, onChange) {
+/** A layer's heads to turn on and off, each with the mark of its line or a drawing; one at least stays
+ *  on, and a double press leaves one alone.
+ *  @param {Layer} layer @param {(heads: number[]) => void} onChange @param {SVGSVGElement[]} [notes] */
+export function headChooser({ families }, onChange, notes) {
   const boxes = families.map((_, head) => checkbox(head, () => turned(head)));
   const turned = (/** @type {number} */ head) => {
     const now = boxes.flatMap((box, h) => (box.checked ? [h] : []));
@@ -150,13 +151,15 @@ export function headChooser({ families }, onChange) {
   };
   const status = element("span", { class: "ctx-quiet", role: "status" });
   const chips = boxes.map((box, head) => {
-    const made = chip(box, String(head), lineMark(headStyle(head)));
-    made.title = `head ${head}: ${families[head].family}`;
+    const made = chip(box, String(head), notes?.[head] ?? lineMark(headStyle(head)));
+    made.title = `head ${head}: ${families[head].family}; double-click for this one alone`;
+    made.addEventListener("dblclick", () => onChange([head]));
     return made;
   });
   return Object.assign(chipRow("Heads", [...chips, status]), {
     update(/** @type {number[]} */ heads) {
       boxes.forEach((box, head) => (box.checked = heads.includes(head)));
+      if (heads.length > 1) status.textContent = "";
     },
   });
 }

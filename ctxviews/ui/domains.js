@@ -59,7 +59,7 @@ export function domainTable(answers, { passages, chosen, width, caption, reach, 
     return press;
   };
   const rows = answers.map((answer) => {
-    const dots = element("td", {}, strip(answer, usual, chosen, passages, scale));
+    const dots = element("td", {}, strip(answer, usual, chosen, passages, scale, onPick));
     return row(named(answer), [dots, signed(answer.mean)]);
   });
   const foot = [element("td"), element("td", {}, scaleUnder(scale)), element("td")];
@@ -71,8 +71,9 @@ export function domainTable(answers, { passages, chosen, width, caption, reach, 
 }
 
 /** One domain: its passages as dots, its mean as a bar. @param {DomainResponse} answer @param {number} usual
- *  @param {number} chosen @param {{name: string}[]} all @param {Scale} scale */
-function strip({ domain, mean, values, passages }, usual, chosen, all, { across, X }) {
+ *  @param {number} chosen @param {{name: string}[]} all @param {Scale} scale
+ *  @param {(passage: number) => void} [onPick] */
+function strip({ domain, mean, values, passages }, usual, chosen, all, { across, X }, onPick) {
   const dots = values.map((value, i) => ({
     x: X(value),
     y: 9,
@@ -89,7 +90,7 @@ function strip({ domain, mean, values, passages }, usual, chosen, all, { across,
     { ...sizedChart(across, 18), role: "img", "aria-label": label },
     drawn("rect", { ...bar, fill: mean < usual ? DOWN : UP, opacity: 0.35 }),
     drawn("line", { class: "ctx-axis", x1: a, x2: a, y1: 0, y2: 18 }),
-    spots(dots, [2.6, 4.5]),
+    spots(dots, [2.6, 4.5], onPick && ((i) => onPick(passages[i]))),
   );
 }
 

@@ -4,11 +4,11 @@
  *  the neuron, its passages; then, unseen, the tables of the other heads, so that to toggle one
  *  later is a matter of milliseconds. */
 
-import { firstTokens } from "../engine/ranking.js";
 import { latest } from "../engine/slices.js";
 import { comparedSection } from "../explorer/compared.js";
 import { controlsSection } from "../explorer/controls.js";
 import { dotsSection } from "../explorer/dots.js";
+import { findBox } from "../explorer/find.js";
 import { histogramSection } from "../explorer/histogram.js";
 import { listSection } from "../explorer/list.js";
 import { neuronSection } from "../explorer/neuron.js";
@@ -24,7 +24,7 @@ import {
 } from "../explorer/scene.js";
 import { searchSection } from "../explorer/search.js";
 import { eachFrame, element, failed, quiet } from "../ui/dom.js";
-import { labelTable, labelsOf } from "../ui/labels.js";
+import { labelsOf } from "../ui/labels.js";
 import { ofModels } from "../ui/models.js";
 import { downloaded, layerOf } from "../ui/source.js";
 import { kept, observe } from "../ui/state.js";
@@ -34,7 +34,6 @@ import { several } from "../ui/words.js";
 
 /** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js" */
 
-const LABELLED = 5; // tokens of a neuron in the table of labels
 const IDLE = 50; // milliseconds after which a browser that does not report it may have nothing to do
 
 /** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, token, neuron, pinned,
@@ -43,9 +42,11 @@ async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
   const tools = toolsOf(model, layer, el);
-  const controls = controlsSection(tools, stateButtons(model));
-  const known = labelsOf(model.get("labels"));
-  const dots = dotsSection(tools, known);
+  const source = model.get("labels");
+  const known = labelsOf(source);
+  const controls = controlsSection(tools, findBox(tools, known));
+  const file = source && quiet(element("a", { href: source, download: "" }, "All labels as CSV"));
+  const dots = dotsSection(tools, known, stateButtons(model));
   const histogram = histogramSection(tools);
   const one = neuronSection(tools, histogram.file, known);
   /** @type {Record<string, Section>} */
@@ -72,10 +73,7 @@ async function render({ model, el }) {
     // until there is something in it
     return element("div", { class: "ctx-neurons-columns", hidden: true }, parts);
   });
-  const firstOf = (/** @type {number} */ neuron) =>
-    ranking ? firstTokens(ranking, neuron, LABELLED).map(tools.name).join("  ") : "";
-  const labels = labelTable(model.get("labels"), firstOf, (neuron) => tools.go({ neuron }));
-  const below = [sections.compared.root, labels.root, ways.root];
+  const below = [sections.compared.root, file, ways.root];
   const caption =
     "Each dot is a neuron. The further right it lies, the further single tokens in a text can push it. " +
     "Drag the line, turn a head off, or press a dot.";
@@ -103,7 +101,6 @@ async function render({ model, el }) {
   });
   const second = eachFrame(body, () => {
     paintSections("search", "neuron", "histogram");
-    if (scene) labels.update(scene.neuron);
     third();
   });
   const follow = (/** @type {Turned} */ now) => {
