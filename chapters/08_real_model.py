@@ -293,7 +293,7 @@ summary = mended.summary(smol.x[smol.B])
 
 # %% tags=["hide-input"]
 better = torch.cat([mended.summary(few) for few in smol.x.split(50)])
-figure, (axes,) = cb.figures.panels(1, 2, height=2.7, width=6.4)
+figure, (axes,) = cb.figures.panels(1, 2, height=2.7, width=6.4, sharex=True, sharey=True)
 for axis, guess, title in zip(axes, (guesses[1], better), ("as before", "centred"), strict=True):
     dots(axis, smol, guess, drawn[1], "C1")
     axis.set_title(title)
@@ -302,7 +302,7 @@ before, after = (float(fvu(g[smol.B], smol.truth[smol.B])[drawn[1]]) for g in (g
 cb.figures.picture(
     figure,
     "8.3",
-    f"SmolLM2’s neuron {drawn[1]} again, with the circuit as it was (left) and with the constant taken from the calibration page (right). The dotted line is the diagonal in both; note the scale.",
+    f"SmolLM2’s neuron {drawn[1]} again, with the circuit as it was (left) and with the constant taken from the calibration page (right). The dotted line is the diagonal.",
     f"Two scatter plots of the same texts: FVU {before:.2f} before, {after:.2f} after.",
 )
 
