@@ -549,7 +549,7 @@ r"""
 
 The conditions under *What was fixed in advance* were written down before any null was drawn. Everything else was observed.
 
-**How were directions counted?** For each real model {{of_real}} mixtures were drawn. The tops of its neurons are kept from the model itself (`make evidence CHAPTER=08_real_model` makes them again), and a sample of them, computed here from the stored layer, agrees to within a hundredth of the largest top. {{?sample_agrees}} In `{{model}}` the extremes say more than the count does: {{beyond_all}} neurons can be pushed farther than all {{of_mini}} mixtures. {{?beyond_all}} In Qwen no more of them lie beyond all {{of_real}} mixtures than chance would put there. {{?qwen_no_farther}}
+**How were directions counted?** For each real model {{of_real}} mixtures were drawn. The tops of its neurons are kept from the model itself (`tools/evidence/real_models.py` makes them again), and a sample of them, computed here from the stored layer, agrees to within a hundredth of the largest top. {{?sample_agrees}} In `{{model}}` the extremes say more than the count does: {{beyond_all}} neurons can be pushed farther than all {{of_mini}} mixtures. {{?beyond_all}} In Qwen no more of them lie beyond all {{of_real}} mixtures than chance would put there. {{?qwen_no_farther}}
 
 **The first eight neurons of Qwen**, with none left out. Four are easy to name: scripture, football in Chinese (*score*, *defender*, *penalty area*), courts, and gestures in novels. {{?four_named}} The others are led by punctuation and by debris of web pages, such as `.IContainer` and 凡本网 (*all on this site*). The [welcome page](00_welcome) shows some of these neurons by tokens that do occur in its texts, so that its lists differ.
 """

@@ -12,901 +12,487 @@
 
 # %% [markdown]
 r"""
-# One minute with a real model
+# Does it work on real models?
 
-**With one page of prose Qwen's circuit reaches r = 0.95 with what its stable heads really add, in the median of the 100 strongest neurons, and leaves 17% of the variance unexplained.**
-The labels of the first 20 of them tell other texts apart at a median AUC of 0.91, which random mixtures of neurons reach in 5% of draws.
-These heads carry 6% of what differs between texts, and over all neurons r is 0.87 and 43% is left.
+**On two of three models that people use, a circuit calibrated on one page of prose predicts what the stable heads add to a neuron; on the third it fails, and a short law says why.** For Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, the median correlation with the model is {{r_qwen}}, and for MiniLM, which compares sentences, {{r_minilm}}. {{?two_work}} For SmolLM2, a small chat model, it is {{r_smol}}, and the error is {{error_smol}} times the variance that it should explain. {{?one_fails}} We fixed conditions before we tested the law on nine models. It meets them for heads and for calibration pages, but not for single neurons, where it had to hold in {{= seven =}} models and holds in {{law_neurons}}. {{?law_verdict}} (In Qwen the stable heads carry only {{share_qwen}} of what varies between texts; chapter 10 treats the rest.)
+
+So far every number came from `mini`, a model that we trained for this book. Here are three models that people use. Each panel shows one neuron, each dot an unseen text; a perfect prediction would put all dots on the diagonal. Which of the three would you trust?
 """
 
-# %% tags=["hide-cell", "setup"]
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
 SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
 if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
-# %% tags=["parameters"]
-# To put GPT-2 itself into the table's last row, set MODEL = "gpt2" and run all cells again.
+# %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
+# To judge GPT-2 itself in the ledger, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-MODELS = None  # real models to run for what is kept: make evidence CHAPTER=08_real_model
-
-# Fixed before these models were run for this page, and not changed afterwards:
-SEEN = 250  # texts of the collection that told the stored layers how common tokens are
-TEXTS = 400  # texts of the documents after these: half A chooses heads and labels, half B judges
 MANY = 100  # neurons that are judged: those that single tokens can move farthest
-FEW = 20  # the first of them, shown whole
-PAGES = 20  # other pages to calibrate on: texts of half A, drawn with SEED
-THIRD = 3  # what each approximation costs is of every third text of half B
-DRAWS = 1000  # sets of FEW other neurons, or of random mixtures of all
+NEURON = 6419  # of Qwen: the neuron that this book follows
+PAGES = 20  # other calibration texts, of half A, drawn with SEED
 SEED = 0
 
-# %% tags=["hide-input"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Imports, the three models and the texts"}
 import json
 import math
-import time
-import unicodedata
-from collections import Counter
-from itertools import pairwise
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import torch
 from einops import einsum
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import ctxbook as cb
 import ctxlib as cx
-from ctxbook import keep_rows
-from ctxlib.store import stored_layer
 
-pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 REAL = {"qwen": "Qwen", "smollm2": "SmolLM2", "minilm": "MiniLM"}
-KEPT = cb.evidence("real.json")
-
-
-def texts_for(reader):
-    """The texts, in a model's own tokens: of documents that its stored layer has not seen."""
-    seen, fresh = set(), []
-    for k, text in enumerate(cx.texts.held_out_stream(reader)):
-        if k < SEEN:
-            seen.add(text.document)
-        elif text.document not in seen and len(fresh) < TEXTS:
-            fresh.append(text)
-        elif len(fresh) == TEXTS:
-            break
-    return fresh
-
-
-def studied(fixed):
-    """The study of a first layer, and all the texts: heads and their spread are half A's."""
-    texts = texts_for(cx.texts.Reader.of(fixed, fixed.length))
-    return cx.study(fixed, [text for text in texts if text.half == "A"], or_all=True), texts
-
-
-# %% tags=["hide-input"]
-def truth_of(name):
-    """What is kept of a real model, as tensors and as facts, from the model itself."""
-    passes, began = [], time.perf_counter()
-    model = cx.load(name, layers=1)
-    encoder = isinstance(model, cx.models.Encoder)
-    first = model.original_model.encoder.layer[0] if encoder else model.blocks[0].attn
-    first.register_forward_pre_hook(lambda *_: passes.append(1))
-    loaded = time.perf_counter()
-    reader = cx.texts.Reader.of(model, min(512, model.cfg.n_ctx))
-    common = list(cx.texts.held_out_stream(reader, SEEN))
-    fixed = cx.fix_query(model, common, 128 if encoder else 256)
-    study, texts = studied(fixed)
-    circuit, split = study.circuit, time.perf_counter()
-    top = cx.find_neurons(circuit, threshold=-math.inf)["top"]
-    found, x = time.perf_counter(), fixed.prepare(texts)
-    parts = [
-        (fixed.exact.z(few), fixed.scale(few, fixed.head_outputs(few))[:, 0],
-         cx.total_variation(fixed.exact.rows(few), fixed.decomposition.rows(few)))
-        for few in x.split(32)
-    ]  # fmt: skip
-    inside, scale, tv = (torch.cat(part) for part in zip(*parts, strict=True))
-    on_B = [text for text in texts if text.half == "B"]
-    strongest = top.index[:MANY].tolist()
-    budget = cx.evaluation.error_budget(circuit, on_B[::THIRD], strongest)[["r", "fvu"]]
-    every = {
-        how: cx.evaluate(one, on_B)[["r", "fvu"]].median().round(4).to_dict()
-        for how, one in {"one page": circuit, "own": circuit.self_normalized()}.items()
-    }
-    VO = fixed.require_exact().value_weights()[0][study.heads] @ fixed.readout.W_O[study.heads]
-    unit = torch.nn.functional.normalize(VO.flatten(1), dim=1)  # head, d_model d_model
-    cosines = (unit @ unit.T)[~torch.eye(len(unit), dtype=bool)]
-    real = cx.models.real_models()[name]
-    source = next(f for f in real["files"] if f.endswith((".gguf", ".safetensors")))
-    place = Path(cx.models.locate(name))  # a file, or a folder of several
-    file = place if place.is_file() else place / source
-    tensors = {
-        "inside": inside[:, study.heads].half().contiguous(),  # text head d_head
-        "scale": scale,
-        "tv": tv.median(0).values,
-        "top": top.sort_index().to_numpy("float32", copy=True),
-    }
-    facts = {
-        "source": source,
-        "sha256": real["files"][source],
-        "n": fixed.n,
-        "heads": list(study.heads),
-        "calibrating": study.calibration_text.name,
-        "all neurons": every,
-        "VO cosines": [round(float(v), 3) for v in (cosines.min(), cosines.max())],
-        "budget": [[made, item, *row] for (made, item), row in budget.round(4).T.items()],
-        "seconds": {"load": loaded - began, "split": split - loaded, "find": found - split},
-        "passes": len(passes),
-        "bytes": file.stat().st_size,
-    }
-    facts["seconds"] = {what: round(took, 1) for what, took in facts["seconds"].items()}
-    return {k: torch.as_tensor(v) for k, v in tensors.items()}, facts, texts
-
-
-if MODELS:
-    held, told, names = {}, {}, None
-    for name in MODELS:
-        tensors, told[name], texts = truth_of(name)
-        held |= {f"{name}.{key}": tensor for key, tensor in tensors.items()}
-        assert names in (None, [text.name for text in texts]), "the same texts in every model"
-        names = [text.name for text in texts]
-    save_file(held, KEPT.with_suffix(".safetensors"))
-    KEPT.write_text(json.dumps({"texts": names, "models": told}, indent=1) + "\n")
-kept, of_model = json.loads(KEPT.read_text()), load_file(KEPT.with_suffix(".safetensors"))
-
-
-# %% tags=["hide-input"]
-class First:
-    """A first layer on the texts: its study, what its heads really add, and how it is held."""
-
-    def __init__(self, fixed, held=None):
-        self.fixed, (self.study, texts) = fixed, studied(fixed)
-        self.head_table, self.heads = self.study.head_table, list(self.study.heads)
-        self.circuit, self.x = self.study.circuit, fixed.prepare(texts)
-        half = np.array([text.half for text in texts])
-        self.A, self.B = (torch.from_numpy(np.flatnonzero(half == h)) for h in "AB")
-        self.on_B = [texts[i] for i in self.B]
-        self.domain = np.array([text.domain for text in texts])
-        self.share = cx.denominators.head_variance_share(fixed, [texts[i] for i in self.A[::2]])
-        if held is None:  # the model itself is at hand
-            parts = []
-            for x in self.x.split(64):
-                out, rows = (
-                    fixed.head_outputs(x),
-                    (fixed.require_exact().rows(x), fixed.decomposition.rows(x)),
-                )
-                truth = fixed.to_neurons(x, out, self.heads)
-                parts.append((truth, fixed.scale(x, out)[:, 0], cx.total_variation(*rows)))
-            self.truth, self.scale, tv = map(torch.cat, zip(*parts, strict=True))
-            self.tv = tv.median(0).values
-            top = cx.find_neurons(self.circuit, threshold=-math.inf)["top"].sort_index()
-            self.top = torch.tensor(top.to_numpy())
-        else:  # what the heads gathered is kept, and W_O, W_in and its scale make it a truth
-            self.tv, self.top, self.scale = held["tv"], held["top"], held["scale"]
-            W_O = fixed.readout.W_O[self.heads].flatten(0, 1)
-            stream = held["inside"].float().flatten(1) @ W_O
-            self.truth = stream @ fixed.readout.W_in / self.scale[:, None]
-        self.J = self.top.argsort(descending=True, stable=True)[:MANY].tolist()
-        self.denominators = fixed.denominators(self.x)[:, self.heads]  # text head
-        by_token = self.circuit.weighted_values.flatten(1)
-        gathered = cx.decompose.weighted_sum(
-            by_token, self.x, self.circuit.kernel.expand(self.x.shape)
-        )
-        self.z = gathered.unflatten(1, (len(self.heads), -1))  # text head d_head, one page's
-        even = torch.full(self.x.shape, 1 / self.x.shape[1])  # no kernel, and no content
-        bare = cx.decompose.weighted_sum(
-            fixed.decomposition.values(self.heads).flatten(1), self.x, even
-        )
-        self.even = bare.unflatten(1, (len(self.heads), -1))
-        better = self.circuit.self_normalized()
-        self.own = better.summary(self.x[self.B])
-
-    def told(self, inside, neurons=None, scale=1.0):
-        """What the neurons are told by what the heads gathered: text neuron."""
-        readout = self.circuit.readout[..., slice(None) if neurons is None else neurons]
-        return inside.flatten(1) @ readout.flatten(0, 1) / scale
-
-    def on_pages(self, x):
-        """What turns the circuit's page into each of these pages: text head."""
-        scale = self.fixed.scale(x, self.fixed.approx_head_outputs(x))
-        factor = self.circuit.denominators / self.fixed.denominators(x)[:, self.heads]
-        return factor * self.circuit.scale / scale
-
-    def over_heads(self, values):
-        """Mean over the stable heads, weighted by variance share."""
-        weight = self.share[self.heads]
-        return float(np.asarray(values)[self.heads] @ weight / weight.sum())
-
-
-def r_and_fvu(guess, true):
-    """Medians over neurons of both."""
-    everything = np.arange(len(true))
-    return [cb.median_over_neurons(of, guess, true)(everything) for of in ("r", "fvu")]
-
-
-def with_intervals(guess, true, texts):
-    """Both, with their 95% intervals had other documents been read."""
-    both = (cb.median_over_neurons(of, guess, true) for of in ("r", "fvu"))
-    return [cb.with_interval(of, texts, 199) for of in both]
-
-
-def held_against(first):
-    """r and FVU on half B, with one page's constants and with the text's own, each with an
-    interval: had other documents been read, or other pages calibrated, whichever is wider.
-    """
-    J, B = first.J, first.B
-    true, inside = first.truth[B], first.z[B]
-    one_page = with_intervals(first.told(inside, J), true[:, J], first.on_B)
-    pages = np.random.default_rng(SEED).choice(first.A.numpy(), PAGES, replace=False)
-    by_page = [
-        r_and_fvu(first.told(inside * page[:, None], J), true[:, J])
-        for page in first.on_pages(first.x[pages])
-    ]
-    over_pages = np.quantile(by_page, [0.025, 0.975], axis=0).T
-    r, fvu = (
-        of._replace(low=low, high=high, unit="page") if high - low > of.high - of.low else of
-        for of, (low, high) in zip(one_page, over_pages, strict=True)
-    )
-    own_r, own_fvu = with_intervals(first.own[:, J], true[:, J], first.on_B)
-    return {
-        "r": r,
-        "FVU": fvu,
-        "own r": own_r,
-        "own FVU": own_fvu,
-        "even r": r_and_fvu(first.told(first.even[B], J), true[:, J])[0],
-        "of all": r_and_fvu(first.told(inside), true),
-        "own of all": r_and_fvu(first.own, true),
-    }
-
-
-def of_stored(name):
-    """A real model: its stored layer, and what is kept of its truth."""
-    held = {key.partition(".")[2]: v for key, v in of_model.items() if key.startswith(name + ".")}
-    return First(cx.fix_query(name), held)
-
-
-# %% [markdown]
-r"""
-The chapters before measured the method on `mini`, which was made for them. Here it meets models that people use. They are what small files hold, and a page about them has to say so:
-
-- **Qwen** is Qwen2.5-Coder-1.5B-Instruct with 4-bit weights: trained much on code, then to follow instructions; rotary positions, a gated MLP of 8,960 neurons, 12 heads on two key/value heads.
-- **SmolLM2** is SmolLM2-135M-Instruct, with 4-bit weights as well: 9 heads, 1,536 gates, rotary positions.
-- **MiniLM** is all-MiniLM-L6-v2, an encoder tuned to compare sentences: learned positions, which are added, as in Equation 1; sources on both sides.
-
-None is GPT-2 small, of which the published numbers are. Of a gated MLP, "neuron" means the gate. In a rotary model the split of [chapter 2](02_keys) is one by two means ([chapter 13](13_families)).
-
-What is computed here reads *stored layers*: kernels, content, values in 8 bits, and the weights that heads write with and neurons read with. What needs the model itself is kept: what the stable heads gathered in each text, from which come the truth of every neuron, r and FVU; TV; the order of the neurons by their weights; costs. A first look had seen these models, MiniLM on some of the same texts; the conditions of this page were fixed before it was run. 400 texts are read, of documents that the stored layers have not seen: half A chooses heads and labels, half B judges. The 100 strongest neurons are those that single tokens can move farthest, by weights alone ([chapter 6](06_neurons)). The destination is 256, in the encoder 128, and *the* asks.
-
-## Who speaks?
-"""
-
-# %%
-qwen = of_stored("qwen")
-fixed, heads, circuit = qwen.fixed, qwen.heads, qwen.circuit  # stable by half A; one page of prose
-summary = circuit.summary(qwen.x[qwen.B])  # text neuron, and no model is run
-
-# %% tags=["hide-input", "nbval-check-output"]
-local = qwen.head_table.index[qwen.head_table["effective tokens"] < 40].tolist()
-stable_share = float(qwen.share[heads].sum())
-loud = int(qwen.share.idxmax())
-display(
-    qwen.head_table.assign(**{"variance share": qwen.share.map("{:.0%}".format)}),
-    cb.finding(
-        f"{len(heads)} of Qwen's {fixed.n_heads} heads are stable, {cb.listed(heads)}; {len(local)} reach over fewer than 40 tokens.",
-        holds=bool(len(local) > fixed.n_heads / 2 and len(heads) < fixed.n_heads / 2),
-    ),
-    cb.finding(
-        f"Most of what differs between texts is said by head {loud}, {qwen.share[loud]:.0%} of it, which looks at one token.",
-        holds=bool(qwen.share[loud] > 0.5 and qwen.head_table.loc[loud, "effective tokens"] < 2),
-    ),
+real, controls, law = (
+    json.loads(cb.evidence(f"{name}.json").read_text()) for name in ("real", "controls", "one_page")
 )
+held = load_file(cb.evidence("real.safetensors"))
+
+
+def stored(name):
+    """A real model's first layer as the book ships it, with what its heads gather in each text."""
+    fixed, facts = cx.fix_query(name), real["models"][name]
+    heads, readout = facts["heads"], fixed.readout
+    texts = {t.name: t for t in cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length))}
+    texts = [texts[name] for name in real["texts"]]
+    scale = held[f"{name}.scale"]  # of LayerNorm 2, in the model
+    inside = held[f"{name}.inside"].float() / scale[:, None, None]  # text head d_head
+    truth = inside.flatten(1) @ readout.W_O[heads].flatten(0, 1) @ readout.W_in  # text neuron
+    top = held[f"{name}.top"].argsort(descending=True, stable=True)
+    A, B = map(np.flatnonzero, cb.half_masks(texts))
+    pages = cx.texts.passages(fixed)
+    page = next(text for text in pages if text.name == facts["calibrating"])
+    return SimpleNamespace(
+        fixed=fixed, heads=heads, texts=texts, x=fixed.prepare(texts), A=A, B=B, inside=inside,
+        scale=scale, truth=truth, order=top, strongest=top[:MANY].tolist(), page=page, pages=pages,
+    )  # fmt: skip
+
+
+def fvu(guess, truth):
+    """FVU of each neuron, on the texts given: `text neuron -> neuron`."""
+    return (guess - truth).square().mean(0) / truth.var(0, correction=0)
+
+
+def median(values):
+    """The median, as NumPy has it."""
+    return float(np.median(values))
+
+
+qwen, smol, minilm = layers = [stored(name) for name in REAL]
+circuits = [cx.ContextualCircuit.calibrate(one.fixed, one.page, one.heads) for one in layers]
+guesses = [
+    torch.cat([circuit.summary(few) for few in one.x.split(50)])
+    for one, circuit in zip(layers, circuits, strict=True)
+]  # each: text neuron
+
 
 # %% tags=["hide-input"]
-figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.6)
-colours = [f"C{int(not stable)}" for stable in qwen.head_table["stable"]]
-for axis, (name, values) in zip(
-    axes,
-    {"effective tokens": qwen.head_table["effective tokens"], "variance share": qwen.share}.items(),
-    strict=True,
-):
-    axis.bar(range(fixed.n_heads), values, color=colours, width=0.7)
-    axis.set(xlabel="head", ylabel=name, xticks=range(fixed.n_heads))
-axes[0].set(yscale="log")
-axes[0].axhline(40, color=cb.figures.INK, lw=0.8, ls=":")
+def typical(one, guess):
+    """Of the strongest neurons the one whose FVU is nearest to their median."""
+    of = fvu(guess[one.B], one.truth[one.B])[one.strongest]
+    return one.strongest[int((of - median(of)).abs().argmin())]
+
+
+def dots(axis, one, guess, neuron, color):
+    """Prediction against truth, a dot per text of half B."""
+    x, y = one.truth[one.B, neuron], guess[one.B, neuron]
+    ends = [float(min(x.min(), y.min())), float(max(x.max(), y.max()))]
+    axis.plot(x, y, ".", ms=3.5, color=color)
+    axis.plot(ends, ends, color=cb.figures.INK, lw=0.8, ls=":")
+    axis.set(xlabel="what the heads add")
+
+
+drawn = [NEURON, *map(typical, layers[1:], guesses[1:])]
+figure, (axes,) = cb.figures.panels(1, 3, height=2.7, width=8.6)
+for k, of in enumerate(zip(axes, layers, guesses, drawn, strict=True)):
+    dots(*of, f"C{k}")
+    of[0].set_title(f"{[*REAL.values()][k]}, neuron {of[3]}")
+axes[0].set_ylabel("prediction")
+said = [
+    f"{name} {j}: r {np.corrcoef(g[one.B, j], one.truth[one.B, j])[0, 1]:.2f}, FVU {float(fvu(g[one.B], one.truth[one.B])[j]):.2f}"
+    for name, one, g, j in zip(REAL.values(), layers, guesses, drawn, strict=True)
+]
 cb.figures.picture(
     figure,
     "8.1",
-    "Qwen's heads. Left: over how many tokens the kernel reaches, with the bound for a stable head. Right: the share of what differs between texts that each says to the neurons. Blue: stable.",
-    f"Two bar charts over {fixed.n_heads} heads: effective tokens and share of what is said. Stable: {cb.listed(heads)}.",
+    f"One neuron of each model. Across: what the stable heads really add to it. Up: what the circuit predicts. Each dot is one of {len(qwen.B)} texts; on the dotted line the two would agree. Qwen’s neuron is the one this book follows; the other two are typical (FVU nearest to the median of the {MANY} that are judged).",
+    "Three scatter plots. " + "; ".join(said) + ".",
 )
 
 # %% [markdown]
 r"""
-Head 0 is a close case: over the texts of [chapter 9](09_british) it misses the bound. So the stable heads of Qwen are a small voice: most of what tells one text from another at this place is local. The circuit is about the rest: what the page at large says.
+Qwen's neuron {{neuron}} is the one that notices British spelling ([page 0](00_welcome)). Its dots follow the line, with a correlation of {{r_thread}}, although single tokens can push {{farther}} other neurons farther. {{?thread_works}} SmolLM2's dots miss the line by more than the texts differ. {{?far_off}} What went wrong there?
 
-## One page calibrates
+## Three models and one recipe
 
-The circuit takes the denominators of these heads, and LayerNorm's scale, from one page of prose, a passage of the book. The truth is what the stable heads really add to each neuron on half B. Each interval is the wider of two: had other documents been read, and had each of twenty other texts of half A calibrated. The *self-normalised* circuit takes denominators and scale from the text that it reads ([chapter 11](11_evaluation)): still sums over its tokens, but two more of them.
+- **Qwen** is Qwen2.5-Coder-1.5B-Instruct, trained largely on code. Its MLP is *gated*, and by a neuron we mean the gate.
+- **SmolLM2** is SmolLM2-135M-Instruct, gated as well.
+- **MiniLM** is the encoder all-MiniLM-L6-v2. Like GPT-2 it adds position embeddings to tokens; in the other two, positions rotate queries and keys ([chapter 13](13_families)).
+
+We read Qwen and SmolLM2 from {{= 4 =}}-bit weights. None of the three is GPT-2 small, for which the method was published. The recipe is that of the earlier chapters, fixed after a first look at the models. Of {{texts}} held-out texts, half A chooses the stable heads and half B judges. The query is *the*, at position {{n}} (in MiniLM {{n_minilm}}). We judge the {{many}} neurons that single tokens can push farthest ([chapter 6](06_neurons)). The prediction needs the layer's tables and one page of prose:
+"""
+
+# %%
+circuit = cx.ContextualCircuit.calibrate(smol.fixed, smol.page, smol.heads)
+summary = circuit.summary(smol.x[smol.B])  # text neuron
+
+# %% [markdown]
+r"""
+## How well does it work?
+
+| medians over {{many}} neurons | Qwen | SmolLM2 | MiniLM |
+|---|---|---|---|
+| stable heads | {{heads_qwen}} | {{heads_smol}} | {{heads_minilm}} |
+| $r$ of the circuit | {{r_qwen}} | {{r_smol}} | {{r_minilm}} |
+| … within domains | {{in_qwen}} | {{in_smol}} | {{in_minilm}} |
+| $r$ of a uniform average | {{even_qwen}} | {{even_smol}} | {{even_minilm}} |
+| … within domains | {{even_in_qwen}} | {{even_in_smol}} | {{even_in_minilm}} |
+| $r$ of the domain's mean | {{mean_qwen}} | {{mean_smol}} | {{mean_minilm}} |
+| FVU of the circuit | {{fvu_qwen}} | {{fvu_smol}} | {{fvu_minilm}} |
+
+The circuit has two simple rivals. The *uniform average* of the tokens' values uses neither kernel nor content. The *domain's mean* knows only that a text is law or cooking, and predicts the average of half A's texts of that kind. *Within domains*, each domain's mean is subtracted from prediction and truth, so that only differences between texts of one kind count.
+
+In Qwen the circuit beats both rivals, and its lead grows within domains. In MiniLM a uniform average orders texts almost as well, but knows less about texts of one kind. {{?beats_rivals}} In SmolLM2 the circuit loses to both: you would do better to know a text's domain and nothing else. Within domains it is ahead of the uniform average, so it does know something. {{?smol_loses}} But its amounts are useless, since an FVU of {{= 1 =}} is what you get by always predicting the mean.
+
+Two cautions. The {{many}} neurons move together: their correlations make them worth about {{worth_qwen}} independent ones in Qwen, {{worth_smol}} in SmolLM2 and {{worth_minilm}} in MiniLM. {{?few_independent}} And stable heads are only a part of what a neuron receives. They carry {{share_qwen}} of what varies between texts in Qwen, {{share_smol}} in SmolLM2 and {{share_minilm}} in MiniLM. {{?small_part}}
+
+## Why does one page fail SmolLM2?
+
+The circuit makes five approximations, so we have five suspects. The table has the FVU that each leaves if the model makes it alone, all else exact (kept, on every third text of half B).
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-held = {"qwen": held_against(qwen)}
+alone = {
+    called: {cx.evaluation.APPROXIMATIONS[k]: v for made, k, _, v in real["models"][name]["budget"] if made == "only"}
+    for name, called in REAL.items()
+}  # fmt: skip
+alone = pd.DataFrame(alone)
+alone.map("{:.2f}".format).rename_axis("FVU, this approximation alone")
 
+# %% [markdown]
+r"""
+It is the denominators, taken from one page for all texts. {{?culprit}} Was the page badly chosen? We calibrated on {{pages}} other texts, and with none of them do borrowed constants leave less than {{best_page}}. {{?no_page}} Do SmolLM2's denominators vary too much? On average the page's are wrong by {{off_smol}}, which lies between MiniLM's {{off_minilm}} and Qwen's {{off_qwen}}. {{?no_worse}} So the same error does little harm in two models and ruins the third.
 
-def shown(*estimate, digits=2):
-    """A number, with its interval."""
-    number, *rest = (f"{v:.{digits if v < 10 else 0}f}" for v in estimate[:3])
-    return f"{number} [{', '.join(rest)}]" if rest else number
+Look at what the error is multiplied with. Suppose that a head adds {{= 11 =}} to a neuron in one text and {{= 9 =}} in another: always about {{= 10 =}}, and {{= 1 =}} more or less depending on the text. Now borrow a denominator that makes everything {{= 10% =}} too large for the first text. The prediction is {{= 12.1 =}}, and the error of {{= 1.1 =}} is larger than what the text adds or takes away. Had the head added {{= +1 =}} and {{= −1 =}}, the same denominator would have cost {{= 0.1 =}}. A head that adds nearly the same to every text makes small errors large.
 
+SmolLM2's heads do just that. In its median neuron, what they add to all texts alike is {{c_smol}} times as large as the standard deviation of the rest. In Qwen it is {{c_qwen}} times as large, in MiniLM {{c_minilm}} times. {{?constant}}
 
-q = held["qwen"]
-r, fvu = q["r"][0], q["FVU"][0]
-published_r, published_fvu = (float(cb.published(f"median_{of}").value) for of in ("r", "fvu"))
-own_r, own_fvu = q["own r"][0], q["own FVU"][0]
-compared = pd.DataFrame(
-    {
-        f"r, {MANY} strongest": [shown(*q["r"]), shown(*q["own r"], digits=3), published_r],
-        f"FVU, {MANY} strongest": [shown(*q["FVU"]), shown(*q["own FVU"], digits=3), published_fvu],
-        "r, all": [shown(q["of all"][0]), shown(q["own of all"][0], digits=3), ""],
-        "FVU, all": [shown(q["of all"][1]), shown(q["own of all"][1], digits=3), ""],
-    },
-    index=["Qwen, one page", "Qwen, self-normalised", "GPT-2 small, one page, published"],
-)
-display(
-    compared.astype(str),
-    cb.finding(
-        f"With one page of prose Qwen's circuit reaches r = {r:.2f} with what its stable heads really add, in the median of the {MANY} strongest neurons, and leaves {fvu:.0%} of the variance unexplained.",
-        holds=bool(abs(r - published_r) < 0.02 and fvu < 0.25),
-    ),
-    cb.finding(
-        f"That is what is published for GPT-2 small, {published_r:.2f} and {published_fvu:.0%}, within the interval of either.",
-        holds=bool(
-            q["r"].low <= published_r <= q["r"].high
-            and q["FVU"].low <= published_fvu <= q["FVU"].high
-        ),
-    ),
-    cb.finding(
-        f"These heads carry {stable_share:.0%} of what differs between texts, and over all neurons r is {q['of all'][0]:.2f} and {q['of all'][1]:.0%} is left.",
-        holds=bool(stable_share < 0.1 and q["of all"][0] < q["r"].low),
-    ),
-    cb.finding(
-        f"Self-normalised, r is {own_r:.2f} and {own_fvu:.0%} is left, for the strongest as for all.",
-        holds=bool(own_r > 0.98 and own_fvu < 0.04 and abs(own_r - q["own of all"][0]) < 0.01),
-    ),
-)
+## A law for when one page suffices
+
+A head truly adds $u(x) = a + d(x)$ to a neuron, where $a$ is the same for every text and $d$ has mean zero. With a borrowed denominator and LayerNorm scale it adds $(1 + e(x))\, u(x)$. The **relative error** $e$ is
+
+$$
+1 + e(x) = \frac{\text{denom}(x)}{\text{denom}'} \cdot \frac{s(x)}{s'} ,
+$$ (eq-real-error)
+
+where primes mark what is borrowed. So the prediction is wrong by $e\,(a + d)$. If $e$ has nothing to do with $d$, the mean square of this error is $\operatorname{E}[e^2]\,(a^2 + \operatorname{E}[d^2])$. Divide by the variance of the truth, $\operatorname{E}[d^2]$, and you have the law:
+
+$$
+\begin{gathered}
+\text{FVU} = \sigma^2\,(c^2 + 1) , \\
+\sigma^2 = \operatorname{E}[e^2] , \qquad c = \frac{\lvert a \rvert}{\operatorname{sd}(d)} .
+\end{gathered}
+$$ (eq-real-law)
+
+One page suffices where $\sigma$ is small beside $1 / \sqrt{c^2 + 1}$. With SmolLM2's constant, {{c_smol}} spreads, an error of {{half_lost}} is enough to lose half of the variance. Here it is for the heads of SmolLM2, computed on half A and measured on half B, with squares summed over all neurons.
+"""
+
+# %%
+own = smol.fixed.denominators(smol.x)[:, smol.heads]  # text head
+e = own / circuit.denominators * (smol.scale / circuit.scale)[:, None] - 1
+
+readout = smol.fixed.readout.W_O[smol.heads] @ smol.fixed.readout.W_in
+added = einsum(smol.inside, readout, "text head d, head d neuron -> text head neuron")
+
+sigma2 = e[smol.A].square().mean(0)  # head
+c2 = added[smol.A].mean(0).square().sum(-1) / added[smol.A].var(0).sum(-1)
+by_law = sigma2 * (c2 + 1)
+
+wrong = (e[..., None] * added)[smol.B]
+measured = wrong.square().mean(0).sum(-1) / added[smol.B].var(0).sum(-1)
+
+# %% tags=["hide-input", "nbval-check-output"]
+columns = {"σ": sigma2.sqrt(), "c": c2.sqrt(), "FVU by the law": by_law, "measured": measured}
+of_heads = pd.DataFrame({k: v.numpy() for k, v in columns.items()}, index=smol.heads)
+of_heads.round(2).rename_axis("head")
+
+# %% [markdown]
+r"""
+The law had been held against nothing. So before we measured anything, we fixed what would count as agreement: {{= 80% =}} of the cases within a factor of {{= 1.5 =}}, and a median of predicted over measured between {{= 0.8 =}} and {{= 1.25 =}}. Then we tested it on the three models, on `mini`, and on five twins of `mini` with other positions or other training (kept).
+"""
 
 # %% tags=["hide-input"]
-true_B, J = qwen.truth[qwen.B], qwen.J
-kinds = {"one page": summary, "self-normalised": qwen.own}
-figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.6, sharey=True)
-for k, (name, guess) in enumerate(kinds.items()):
-    each = cx.evaluation.Moments.of(guess, true_B).table(range(fixed.n_neurons))
-    for few, style, whom in ((J, "-", f"{MANY} strongest"), (slice(None), "--", "all")):
-        for axis, of in zip(axes, ("r", "fvu"), strict=True):
-            ordered = np.sort(each[of].iloc[few])
-            share = np.linspace(0, 1, len(ordered))
-            axis.plot(ordered, share, style, color=f"C{k}", label=f"{name}, {whom}")
-for axis, of, value in zip(axes, ("r", "FVU"), (published_r, published_fvu), strict=True):
-    axis.plot(value, 0.5, "D", color=cb.figures.INK, ms=6, label="published, GPT-2 small")
-    axis.set(xlabel=of)
-axes[0].set(xlim=(0.4, 1), ylabel="share of neurons below")
-axes[1].set(xlim=(0.005, 5), xscale="log")
-axes[0].legend(fontsize=7, loc="upper left")
+models = [name for name in law if name != "version"]
+of_law = {
+    "heads": [(m, law[m]["heads"]["predicted"], law[m]["heads"]["measured"]) for m in models],
+    "calibration pages": [(m, *law[m]["pages"]) for m in models],
+    "neurons": [(m, law[m]["sample"]["predicted"], law[m]["sample"]["measured"]) for m in models],
+}
+colors = {name: f"C{k}" for k, name in enumerate(REAL)}
+figure, (axes,) = cb.figures.panels(1, 3, height=2.9, width=8.6, sharex=True, sharey=True)
+for axis, (kind, rows) in zip(axes, of_law.items(), strict=True):
+    for m, predicted, seen in rows:
+        size = 1.5 if kind == "neurons" else 3.5
+        axis.plot(predicted, seen, ".", ms=size, color=colors.get(m, "#999999"), rasterized=True)
+    ends = np.array([0.008, 100])
+    axis.plot(ends, ends, color=cb.figures.INK, lw=0.8)
+    for factor in (1.5, 1 / 1.5):
+        axis.plot(ends, ends * factor, color=cb.figures.INK, lw=0.6, ls=":")
+    axis.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=kind, xlabel="FVU by the law")
+axes[0].set_ylabel("FVU as measured")
+for k, (name, color) in enumerate([*zip(REAL.values(), colors.values(), strict=True), ("mini, twins", "#888888")]):  # fmt: skip
+    axes[0].text(0.05, 0.9 - 0.1 * k, name, color=color, fontsize=8, transform=axes[0].transAxes)
+
+
+def agreement(predicted, seen):
+    """How many lie within the factor, of how many, and the median ratio."""
+    ratio = np.asarray(predicted) / np.asarray(seen)
+    return int((np.abs(np.log(ratio)) <= math.log(1.5)).sum()), len(ratio), median(ratio)
+
+
+pooled = {
+    kind: agreement(*(np.concatenate([row[k] for row in rows]) for k in (1, 2)))
+    for kind, rows in of_law.items()
+}
 cb.figures.picture(
     figure,
     "8.2",
-    f"r and FVU of the neurons of Qwen's first layer on half B, in order. Dashed: all {fixed.n_neurons} neurons.",
-    f"Curves over neurons: medians of all {q['of all'][0]:.2f} and {q['of all'][1]:.2f} with one page, {q['own of all'][0]:.3f} and {q['own of all'][1]:.3f} self-normalised.",
-)
+    "The FVU that borrowed constants leave, as the law predicts it from half A (across) and as half B shows it (up). Left: every stable head. Middle: the median neuron under each of 20 other calibration texts. Right: single neurons, 200 from each model. Between the dotted lines the law is right to within a factor of 1.5.",
+    "Three scatter plots on logarithmic axes. "
+    + "; ".join(f"{k}: {w} of {n} within the factor, median ratio {m:.2f}" for k, (w, n, m) in pooled.items())
+    + ".",
+)  # fmt: skip
 
 # %% [markdown]
 r"""
-The published medians are held against the 100 strongest neurons, as in chapters [5](05_circuit) and [11](11_evaluation). One page does worse over all neurons; self-normalising does not.
+For heads the law holds, if not by much: {{heads_within}} of {{heads_all}} lie within the factor, and the median prediction is {{heads_low}} too low. {{?law_heads}} For calibration pages it does best. It predicts what each of {{pages}} pages will leave in each model, from a few hundredths to more than fifty, and misses {{pages_missed}} of {{pages_all}}. {{?law_pages}} So a sample of your texts tells you how well a page will serve before you choose it.
 
-## The shelves
+For single neurons the law fails. (A neuron reads several heads, and the law then sums over pairs of them.) It had to hold in {{= seven =}} of the nine models, and it holds in {{law_neurons}}, Qwen and SmolLM2 among them. {{?law_fails}} Where it fails it is mostly too low. Perhaps the error and what varies go together there, which the derivation assumed away; we have not tested that.
 
-Here are the first twenty neurons by the rule of [chapter 6](06_neurons), all of them, and nothing was sorted out. Labels come from the summaries of half A, over 21 domains. The AUC is that label's on half B, by what the heads really add. The last column says in which script the letters of the twenty loudest tokens are.
+## The remedy
+
+If the constant is the trouble, don't multiply it by the error. We know it from the calibration page: it is the mean of the values that the head gathers there. Call it $\bar v_h$, and let a token's content scale only how far its value $v_h(t)$ is from that:
+
+$$
+\begin{aligned}
+&\frac{\text{content}_h(t)}{\text{denom}'_h}\, v_h(t) \quad\longrightarrow \\
+&\frac{\text{content}_h(t)}{\text{denom}'_h}\, \bigl( v_h(t) - \bar v_h \bigr) + \bar v_h .
+\end{aligned}
+$$ (eq-real-centered)
+
+It is still one number per token and neuron, and in the package it is one word:
 """
 
-
-# %% tags=["hide-input", "nbval-check-output"]
-def script(token):
-    """The script that most letters of a token are in; code or signs where there is no word."""
-    letters = [c for c in token if c.isalpha()]
-    inside = token.strip()
-    if not letters or set(inside) & set("_(){}[]<>;=/\\.#$@|:") or any(
-        a.islower() and b.isupper() for a, b in pairwise(inside)
-    ):  # fmt: skip
-        return "code or signs"
-    names = Counter(unicodedata.name(c, "?").split()[0].title() for c in letters)
-    return {"Cjk": "Han", "Canadian": "Canadian syllabics"}.get(
-        names.most_common(1)[0][0], names.most_common(1)[0][0]
-    )
-
-
-def loudest(first, neurons, most=cx.neurons.LARGEST):
-    """The tokens that push each neuron up most, and how far: `top`."""
-    columns = first.circuit.contribution_to(neurons)
-    best = columns.masked_fill(first.fixed.decomposition.untrained, -math.inf).topk(most)
-    return [cx.texts.decode_tokens(first.fixed, row) for row in best.indices.tolist()]
-
-
-def judged(values_A, values_B, first):
-    """Labels by half A, of half B, and the AUC on half B of the label of half A; by neuron."""
-    names, here = np.unique(first.domain, return_inverse=True)
-    B = here[first.B] == np.arange(len(names))[:, None]  # label text
-    label = cx.label_neurons(values_A, first.domain[first.A], range(values_A.shape[1]))["label"]
-    again = cx.label_neurons(values_B, first.domain[first.B], range(values_B.shape[1]))["label"]
-    aucs = cx.neurons.auc(values_B.double().numpy(), B)  # label neuron
-    return label, again, aucs[np.searchsorted(names, label), np.arange(len(label))]
-
-
-summary_A = qwen.told(qwen.z[qwen.A])
-label, again, auc = judged(summary_A, true_B, qwen)
-words = loudest(qwen, J[:FEW])
-scripts = [Counter(map(script, row)) for row in words]
-shelves = pd.DataFrame(
-    {
-        "label": label[J[:FEW]].tolist(),
-        "AUC on half B": [f"{auc[j]:.2f}" for j in J[:FEW]],
-        "loudest tokens": [" ".join(w.strip() for w in row[:9]) for row in words],
-        "scripts of the first twenty": [
-            ", ".join(f"{s} {c}" for s, c in sorted(found.items(), key=lambda i: (-i[1], i[0])))
-            for found in scripts
-        ],
-    },
-    index=pd.Index(J[:FEW], name="neuron"),
-)
-shelves
-
-# %% tags=["hide-input", "nbval-check-output"]
-loud_in = Counter(token for row in words for token in set(row))
-everywhere = {token for token, count in loud_in.items() if count >= FEW / 2}
-rest = [Counter(script(token) for token in row if token not in everywhere) for row in words]
-both = sum(found["Latin"] > 0 and found["Han"] > 0 for found in rest)
-any_token = np.random.default_rng(SEED).integers(fixed.d_vocab, size=(DRAWS, cx.neurons.LARGEST))
-drawn = [{script(t) for t in cx.texts.decode_tokens(fixed, row)} for row in any_token.tolist()]
-by_chance = float(np.mean([{"Latin", "Han"} <= found for found in drawn]))
-good = int((auc[J[:FEW]] > 0.9).sum())
-agree = float((label[J] == again[J]).mean())
-chance = sum((label[J] == d).mean() * (again[J] == d).mean() for d in set(label[J]))
-display(
-    cb.finding(
-        f"In {both} of the first {FEW} neurons words in Latin letters and Chinese words are both among the {cx.neurons.LARGEST} loudest tokens, even without the {len(everywhere)} tokens that are loud in half of these neurons, {cb.listed(sorted(token.strip() for token in everywhere))}; twenty tokens drawn from the vocabulary hold both in {by_chance:.0%} of draws.",
-        holds=bool(both > FEW / 2 and len(everywhere) > 0),
-    ),
-    cb.finding(
-        f"For {good} of the {FEW} the label tells its texts of half B from all others with an AUC above 0.9.",
-        holds=bool(0.4 * FEW <= good <= 0.6 * FEW),
-    ),
-    cb.finding(
-        f"In {agree:.0%} of the {MANY} strongest neurons half B, by what the heads really add, gives the label that half A gave; labels dealt anew would agree in {chance:.0%}.",
-        holds=bool(agree > 2 * chance),
-    ),
-)
-
-# %% [markdown]
-r"""
-Are these twenty better than what is no shelf? Three nulls, a thousand sets of twenty each: any neurons, the twenty among them; neurons whose input weights are as long (one of the fifty nearest to each of the twenty); and random mixtures of all neurons' input weights. Each gets its label from half A and is judged on half B in the same way.
-"""
-
-# %% tags=["hide-input", "nbval-check-output"]
-mixed = cb.nulls.mixtures(torch.cat([summary_A, true_B]), SEED, 2000)  # of what neurons are told
-label_mixed, _, auc_mixed = judged(mixed[: len(summary_A)], mixed[len(summary_A) :], qwen)
-alike = cb.nulls.random_sets(
-    J[:FEW], fixed.n_neurons, DRAWS, SEED, like=fixed.readout.W_in.norm(dim=0)
-)
-some_mixtures = cb.nulls.random_sets(range(FEW), len(auc_mixed), DRAWS, SEED)
-nulls = {
-    "any twenty": np.median(
-        auc[cb.nulls.random_sets(J[:FEW], fixed.n_neurons, DRAWS, SEED)], axis=1
-    ),
-    "of like norm": np.median(auc[alike], axis=1),
-    "mixtures": np.median(auc_mixed[some_mixtures], axis=1),
-}
-found_auc = float(np.median(auc[J[:FEW]]))
-moved_auc = float(np.median(auc[summary_A.std(0).topk(FEW).indices]))  # tried later, for chapter 6
-beaten = {name: cb.nulls.p_value(found_auc, draws) for name, draws in nulls.items()}
-of_label = pd.Series(auc_mixed).groupby(label_mixed).median()  # as in chapter 6
-ahead = float(np.median(auc[J[:FEW]] - of_label.loc[label[J[:FEW]]]))
-as_far = np.median((auc_mixed - of_label.loc[label_mixed].to_numpy())[some_mixtures], axis=1)
-display(
-    pd.DataFrame(
-        {
-            "median AUC on half B": [shown(found_auc)]
-            + [shown(np.median(v), *np.quantile(v, [0.025, 0.975])) for v in nulls.values()],
-            "as good as the twenty": ["", *(f"{share:.0%}" for share in beaten.values())],
-        },
-        index=[f"the first {FEW}", *nulls],
-    ),
-    cb.finding(
-        f"The labels of the first {FEW} of them tell other texts apart at a median AUC of {found_auc:.2f}, which random mixtures of neurons reach in {beaten['mixtures']:.0%} of draws.",
-        holds=bool(0.02 < beaten["mixtures"] < 0.2),
-    ),
-    cb.finding(
-        f"Any twenty neurons reach it in {beaten['any twenty']:.0%} of draws, neurons of like norm in {beaten['of like norm']:.0%}. The {FEW} that texts of half A move most, asked later, do better: {moved_auc:.2f}.",
-        holds=bool(beaten["of like norm"] < beaten["any twenty"] < 0.05 and moved_auc > found_auc),
-    ),
-    cb.finding(
-        f"Labels differ in how easily they are told, which widens this null. Beside the median mixture with its own label, the median of the {FEW} is still {ahead:.2f} ahead, and fewer than 1% of the draws are.",
-        holds=bool(0.03 < ahead < 0.1 and cb.nulls.p_value(ahead, as_far) < 0.01),
-    ),
-)
+# %%
+mended = circuit.centered()
+summary = mended.summary(smol.x[smol.B])
 
 # %% tags=["hide-input"]
-figure, ((axis,),) = cb.figures.panels(width=6.4, height=2.4)
-bins = np.linspace(0.6, 1, 61)
-for k, (name, draws) in enumerate(nulls.items()):
-    axis.hist(draws, bins, color=f"C{k + 1}", histtype="step", lw=1.5, label=name)
-axis.axvline(found_auc, color="C0", lw=2, label=f"the first {FEW}")
-axis.set(xlabel="median AUC on half B", ylabel=f"draws of {FEW}")
-axis.legend(fontsize=8)
+better = torch.cat([mended.summary(few) for few in smol.x.split(50)])
+figure, (axes,) = cb.figures.panels(1, 2, height=2.7, width=6.4, sharex=True, sharey=True)
+for axis, guess, title in zip(axes, (guesses[1], better), ("as before", "centred"), strict=True):
+    dots(axis, smol, guess, drawn[1], "C1")
+    axis.set_title(title)
+axes[0].set_ylabel("prediction")
+before, after = (float(fvu(g[smol.B], smol.truth[smol.B])[drawn[1]]) for g in (guesses[1], better))
 cb.figures.picture(
     figure,
     "8.3",
-    f"How well the label of half A tells texts of half B apart: the first {FEW} neurons of Qwen and {DRAWS} sets of as many.",
-    f"Histograms: any twenty {np.median(nulls['any twenty']):.2f}, of like norm {np.median(nulls['of like norm']):.2f}, mixtures {np.median(nulls['mixtures']):.2f}; the first {FEW} {found_auc:.2f}.",
+    f"SmolLM2’s neuron {drawn[1]} again, with the circuit as it was (left) and with the constant taken from the calibration page (right). The dotted line is the diagonal.",
+    f"Two scatter plots of the same texts: FVU {before:.2f} before, {after:.2f} after.",
 )
 
 # %% [markdown]
 r"""
-So the rule finds neurons that know more of a text's subject than most, and more than their norm explains; but a random mixture, judged by its own label, knows nearly as much. Label by label Qwen's neurons are ahead, as those of `mini` are ([chapter 6](06_neurons), whose comparison this is; here it came later, its result known). Some lists read as one subject (scripture, courts, proofs, patents, gestures of novels); others are signs, and tokens that texts hardly hold. And a label is no better than the domains at hand: a list of football in Chinese is called American fiction.
+In SmolLM2 the median FVU falls from {{fvu_smol}} to {{mended_smol}}, and the correlation rises from {{r_smol}} to {{r_mended}}. {{?mended}} (We found the remedy on these texts.) In no other model was the FVU to rise by more than {{= 0.05 =}}, and in the worst it rises by {{worst}}. {{?others_hold}} Over all of Qwen's {{neurons_qwen}} neurons, it falls by half, from {{all_qwen}} to {{all_mended}}. {{?halved}} With each text's own denominators, the self-normalised circuit of [chapter 11](11_evaluation) leaves less still, {{own_smol}} in SmolLM2.
 
-## The same table for five models
+## What can go wrong
 
-Effective tokens, spread, TV and the error of one page are means over the stable heads, weighted by variance share. The error of one page is the mean distance of a text's denominators from those of the page, as a share of the page's. An even bag is the plain mean of what the tokens' values say, without kernel and content ([chapter 5](05_circuit)).
+**It depends on what you compare with.** The paper gives a median $r$ of {{= 0.9485 =}} for GPT-2 small and does not say of what: of what the heads contribute, as above, of the neuron's whole pre-activation, or of its activation. Here are all three:
+
+| $r$ of the circuit with the … | Qwen | SmolLM2 | MiniLM |
+|---|---|---|---|
+| contribution of the stable heads | {{r_qwen}} | {{r_smol}} | {{r_minilm}} |
+| pre-activation | {{pre_qwen}} | {{pre_smol}} | {{pre_minilm}} |
+| activation | {{post_qwen}} | {{post_smol}} | {{post_minilm}} |
+
+By the first reading Qwen is at the published number, by the others far below. {{?hangs_on_reading}} In a gated MLP the activation is the gate times another number, about which this circuit says nothing. Chapter 10 predicts whole neurons.
+
+**The amounts depend on the page.** With another calibration text, Qwen's $r$ hardly moves, but its FVU may be anywhere from {{fvu_low}} to {{fvu_high}}. {{?order_not_amounts}} Compute $\sigma$ and $c$ first, or centre. And we asked with one query at one position, of mostly English texts.
+
+## Where this leaves us
+
+The method carries over to models that people use. Where one page fails, the constant over the spread warns you, and centring mends most of the damage. To try it on [a model of your own](own_model), run one command: its report says whether one page is enough.
+
+So we can predict what three heads add to the neuron that notices British spelling. But does it respond to British English, or only to some letters? And does the model make any use of it? [The next page](09_british) asks.
+
+## Exercises
+
+1. *Predict, then run.* Calibrate Qwen on each passage of the book. On which domains is the FVU lowest and highest, and how far does $r$ move? Write down two domains, then open the cell.
 """
 
-# %% tags=["hide-input"]
-layers = {"Qwen": qwen} | {REAL[name]: of_stored(name) for name in REAL if name != "qwen"}
-model = cx.load(MODEL)
-reader = cx.texts.Reader.of(model, min(257, model.cfg.n_ctx))
-n = reader.n_ctx // 2 if isinstance(model, cx.models.Encoder) else reader.n_ctx - 1
-learned = cx.weights.has_positions(model)  # else the split asks how common tokens are
-common = None if learned else list(cx.texts.held_out_stream(reader, SEEN))
-layers[MODEL] = First(cx.fix_query(model, common, n))
 
-# %% tags=["hide-input", "nbval-check-output"]
-held = {name: held.get(name.lower()) or held_against(first) for name, first in layers.items()}
-
-
-controls = json.loads(cb.evidence("controls.json").read_text())  # of the models themselves
-
-
-def of_circuit(name, reading):
-    """What is kept of a real model: r of the circuit with another reading of the neurons."""
-    known = name != MODEL and controls[name.lower()]["readings"][reading]["circuit"]["r"]
-    return shown(*known) if known else ""
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Which pages calibrate best?"}
+def recalibrated(x):
+    """Medians over the strongest neurons of r and FVU, with Qwen calibrated on each of these texts."""
+    made, truth, J = circuits[0], qwen.truth[qwen.B][:, qwen.strongest], qwen.strongest
+    by_token, kernel = made.weighted_values.flatten(1), made.kernel.expand(len(qwen.B), -1)
+    z = cx.decompose.weighted_sum(by_token, qwen.x[qwen.B], kernel)
+    by_head = einsum(
+        z.unflatten(1, (len(qwen.heads), -1)), made.readout[..., J], "t h d, h d j -> t h j"
+    )
+    own = qwen.fixed.denominators(x)[:, qwen.heads]
+    scale = qwen.fixed.scale(x, qwen.fixed.approx_head_outputs(x))
+    rows = []
+    for factor in made.denominators / own * made.scale / scale:  # head
+        guess = einsum(by_head, factor, "t h j, h -> t j")
+        rows.append([cb.median_over_neurons(of, guess, truth)(np.arange(len(truth))) for of in ("r", "fvu")])  # fmt: skip
+    return pd.DataFrame(rows, columns=["r", "FVU"])
 
 
-def row(name, first):
-    """What the table says of a model."""
-    told, heads = held[name], first.heads
-    off = (first.denominators[first.B] / first.circuit.denominators - 1).abs().mean(0)
-    of_heads = pd.Series(off.tolist(), heads).reindex(range(first.fixed.n_heads), fill_value=0.0)
-    if name == "Qwen":
-        labels = label, again
-    else:
-        labels = judged(first.told(first.z[first.A]), first.truth[first.B], first)[:2]
-    of_A, of_B = (np.asarray(one)[first.J] for one in labels)
-    facts = first.head_table
-    return {
-        "heads stable": f"{len(heads)} of {first.fixed.n_heads}",
-        "heads by family": ", ".join(f"{v} {k}" for k, v in facts["family"].value_counts().items()),
-        "their share": f"{first.share[heads].sum():.0%}",
-        "effective tokens": f"{first.over_heads(facts['effective tokens']):.0f}",
-        "spread": f"{first.over_heads(facts['coefficient of variation']):.2f}",
-        "TV": f"{first.over_heads(first.tv):.3f}",
-        "error of one page": f"{first.over_heads(of_heads):.0%}",
-        f"r, {MANY} strongest": shown(*told["r"]),
-        "r with the pre-activation": of_circuit(name, "pre-activation"),
-        "r with the activation": of_circuit(name, "activation"),
-        "r of an even bag": shown(told["even r"]),
-        f"FVU, {MANY} strongest": shown(*told["FVU"]),
-        "r, all": shown(told["of all"][0]),
-        "FVU, all": shown(told["of all"][1]),
-        "r, self-normalised": shown(*told["own r"], digits=3),
-        "FVU, self-normalised": shown(*told["own FVU"], digits=3),
-        "labels agree": f"{(of_A == of_B).mean():.0%}",
-    }
-
-
-table = pd.DataFrame({name: row(name, first) for name, first in layers.items()})
-lines = {
-    "heads stable": "share_stable",
-    "TV": "tv",
-    f"r, {MANY} strongest": "median_r",
-    f"FVU, {MANY} strongest": "median_fvu",
-}
-printed = {line: cb.published(figure).value for line, figure in lines.items()}
-table["GPT-2 small, published"] = pd.Series(printed).reindex(table.index, fill_value="")
-if MODELS is not None:
-    keep_rows("08_real_model", table.drop(columns=MODEL))
-table
-
-# %% tags=["hide-input", "nbval-check-output"]
-tv = {name: first.over_heads(first.tv) for name, first in layers.items()}
-own_rs, own_fvus = zip(
-    *((told["own r"][0], told["own FVU"][0]) for told in held.values()), strict=True
-)
-least_own, most_own = min(own_rs), max(own_fvus)
-display(
-    cb.finding(
-        f"Self-normalised, all {len(held)} layers agree with their heads: r is {least_own:.2f} or more, and at most {most_own:.0%} is left.",
-        holds=bool(least_own > 0.95 and most_own < 0.15),
-    ),
-    cb.finding(
-        f"Where positions are learned and added, rows are rebuilt better than published: TV is {tv['MiniLM']:.2f} in MiniLM and {tv[MODEL]:.2f} in {MODEL}. Where they turn it is {tv['Qwen']:.2f} in Qwen and {tv['SmolLM2']:.2f} in SmolLM2.",
-        holds=bool(max(tv["MiniLM"], tv[MODEL]) < 0.05 < 2 * 0.05 < min(tv["Qwen"], tv["SmolLM2"])),
-    ),
-    cb.finding(
-        f"With one page SmolLM2's circuit is worse than no circuit: its FVU is {held['SmolLM2']['FVU'][0]:.1f}, and 1 is what the mean alone would leave.",
-        holds=bool(held["SmolLM2"]["FVU"].low > 1),
-    ),
-)
-
-# %% tags=["hide-input"]
-figure, (axes,) = cb.figures.panels(1, 2, width=8.6, height=2.6, sharey=True)
-for axis, of, value in zip(axes, ("r", "FVU"), (published_r, published_fvu), strict=True):
-    for k, (kind, key) in enumerate({"one page": of, "self-normalised": f"own {of}"}.items()):
-        for place, told in enumerate(held.values()):
-            axis.plot(told[key].ends, [-place - 0.2 * k] * 2, color=f"C{k}", lw=2)
-            axis.plot(
-                told[key][0],
-                -place - 0.2 * k,
-                "os"[k],
-                color=f"C{k}",
-                label=None if place else kind,
-            )
-    axis.axvline(value, color=cb.figures.INK, lw=1, ls="--")
-    axis.set(xlabel=of)
-axes[1].set(xscale="log")
-axes[0].set_yticks(-np.arange(len(held)), list(held))
-axes[0].legend(fontsize=8, loc="lower left")
-cb.figures.picture(
-    figure,
-    "8.4",
-    f"The median of the {MANY} strongest neurons on half B, with its interval. Dashed: published for GPT-2 small.",
-    "; ".join(
-        f"{name}: r {told['r'][0]:.2f}, FVU {told['FVU'][0]:.2f}, self-normalised {told['own r'][0]:.3f} and {told['own FVU'][0]:.3f}"
-        for name, told in held.items()
-    ),
-)
+by_passage = recalibrated(qwen.fixed.prepare(qwen.pages))
+by_kind = by_passage.groupby([p.domain for p in qwen.pages]).median().sort_values("FVU")
+by_kind.iloc[[0, 1, 2, -3, -2, -1]].round(2)
 
 # %% [markdown]
 r"""
-## Why does one page fail SmolLM2?
-
-Little in the first rows of its column says so: its heads are broad, steady, and their denominators off by hardly more than MiniLM's. So ask. (The question came after the table, so its pieces were not fixed before, and they are judged on the same half B.) Of the five approximations that the circuit makes, each was made alone in the model, with everything else exact (kept, on every third text of half B); then, on this page, one piece of the circuit at a time is replaced by the text's own.
-
-One piece is not the text's. A head writes an average of values. Part of that is the same in every text, $\bar v$, and only $\delta(x)$ varies. With a denominator that was borrowed,
-
-$$
-\frac{\sum_i \text{pos}_i\, \text{content}(x_i)\, v(x_i)}{\text{denom}'}
-\;=\; (1 + \epsilon) \bigl( \bar v + \delta(x) \bigr) , \qquad
-\epsilon = \frac{\text{denom}(x)}{\text{denom}'} - 1 ,
-$$ (eq-real-constant)
-
-the error $\epsilon$ meets the constant part as well: $\epsilon \bar v$ says nothing of the text's subject, and every neuron that reads $\bar v$ receives it. If the constant is large beside what varies, a small error drowns the text. The remedy costs nothing: take $\bar v$ from the page that calibrates, as the mean that the head gathers there, and let the circuit say only how values differ from it. It stays one number per token and neuron, and nothing more is calibrated. (The self-normalised circuit, which also gives every head a kernel of its own, leaves less still: the table above.)
+2. *Fill in.* How large may $\sigma$ be if no more than a share `most` of the variance is to be lost? Solve the law for it.
 """
 
 
 # %%
-def constant_from_page(first):
-    """What heads gather when the constant is the page's, not the circuit's: text head d_head."""
-    made, page = first.circuit, first.fixed.prepare([first.study.calibration_text])[0]
-    likes = (
-        first.fixed.decomposition.content[first.heads] / made.denominators[:, None]
-    )  # head vocab
-    lengths = (likes.T[first.x] * made.kernel[:, None]).sum(1)  # text head: 1 + epsilon
-    gathered = (made.kernel @ made.weighted_values[page].flatten(1)).unflatten(0, (len(likes), -1))
-    always = gathered / (likes[:, page] @ made.kernel)[:, None]  # head d_head
-    return first.z - (lengths - 1)[..., None] * always
+def allowed(c, most):
+    """The largest relative error that one page may have."""
+    return ...  # your turn
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-def asked(first):
-    """FVU of the strongest neurons on half B, one piece of the page's circuit replaced at a time."""
-    J, B, inside = first.J, first.B, first.z[first.B]
-    own = (first.circuit.denominators / first.denominators[B])[..., None]  # text head 1
-    mean = first.circuit.denominators / first.denominators[first.A].mean(0)
-    scale = (first.scale[B] / first.circuit.scale)[:, None]
-
-    def left(inside, scale=1.0):
-        true = first.truth[B][:, J]
-        return r_and_fvu(first.told(inside, J, scale), true)[1]
-
-    alone = [torch.arange(len(first.heads)) == k for k in range(len(first.heads))]
-    return {
-        "one page, as it is": left(inside),
-        "the text's own scale": left(inside, scale),
-        "denominators: the mean of half A": left(inside * mean[:, None]),
-        "denominators: the text's own in one head, the best": min(
-            left(torch.where(one[:, None], inside * own, inside)) for one in alone
-        ),
-        "denominators: the text's own": left(inside * own),
-        "both the text's own": left(inside * own, scale),
-        "the constant from the page": left(constant_from_page(first)[B]),
-    }
-
-
-asks = pd.DataFrame({name: asked(first) for name, first in layers.items()})
-smol = layers["SmolLM2"]
-only = {i: fvu for made, i, _, fvu in kept["models"]["smollm2"]["budget"] if made == "only"}
-next_cost, next_item = max((fvu, item) for item, fvu in only.items() if item != "denominators")
-larger = {}
-for name, first in layers.items():
-    true = first.truth[first.B][:, first.J]
-    larger[name] = float((true.mean(0).abs() / true.std(0)).quantile(0.5))
-as_it_is, *_, from_page = asks["SmolLM2"]
-changed = float((asks.iloc[-1] - asks.iloc[0]).drop("SmolLM2").abs().max())
-off_smol = float(table.loc["error of one page", "SmolLM2"].rstrip("%")) / 100
-display(
-    asks.map("{:.2f}".format).rename_axis("FVU, the strongest neurons on half B"),
-    pd.Series(larger).map("{:.1f}".format).to_frame("constant over spread").T,
-    cb.finding(
-        f"It is the denominators: made alone, they cost SmolLM2 an FVU of {only['denominators']:.2f}, and the next approximation, {cx.evaluation.APPROXIMATIONS[next_item]}, {next_cost:.2f}.",
-        holds=bool(only["denominators"] > 10 * next_cost),
-    ),
-    cb.finding(
-        f"It is not this page, nor one head alone: of {as_it_is:.2f} the mean denominators of half A leave {asks['SmolLM2'].iloc[2]:.2f}, and mending the head that matters most {asks['SmolLM2'].iloc[3]:.2f}.",
-        holds=bool(asks["SmolLM2"].iloc[2:4].min() > 1),
-    ),
-    cb.finding(
-        f"It is the constant: what SmolLM2's heads say in every text is {larger['SmolLM2']:.0f} times as large as what varies, so that being {off_smol:.0%} off outweighs any text; with the constant from the page {from_page:.2f} is left, with the text's own denominators and scale {asks['SmolLM2'].iloc[5]:.2f}.",
-        holds=bool(
-            larger["SmolLM2"] * off_smol > 1
-            and max(v for name, v in larger.items() if name != "SmolLM2") < 2
-            and from_page < 1.2 * asks["SmolLM2"].iloc[5] < 0.2 * as_it_is
-        ),
-    ),
-    cb.finding(
-        f"In the other {len(layers) - 1} layers, which say no such constant, taking it from the page changes the FVU by {changed:.2f} at most.",
-        holds=bool(changed < 0.05),
-    ),
-)
-
-# %% tags=["hide-input"]
-figure, ((axis,),) = cb.figures.panels(width=7.4, height=2.8)
-for k, name in enumerate(["SmolLM2", *asks.columns.drop("SmolLM2")]):
-    wide = {"ms": 9, "ls": "-", "lw": 1} if name == "SmolLM2" else {"ms": 5, "ls": ""}
-    axis.plot(
-        asks[name], -np.arange(len(asks)), marker="o^sD"[k], color=f"C{k}", label=name, **wide
-    )
-axis.set_yticks(-np.arange(len(asks)), asks.index)
-axis.set(xscale="log", xlabel="FVU")
-axis.axvline(1, color=cb.figures.INK, lw=0.8, ls=":")
-axis.legend(fontsize=8, loc="lower right")
-cb.figures.picture(
-    figure,
-    "8.5",
-    "What is left unexplained when one piece of the page's circuit is replaced. At the dotted line nothing is explained.",
-    "FVU of SmolLM2: "
-    + ", ".join(f"{name} {value:.2f}" for name, value in asks["SmolLM2"].items()),
-)
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Do heads cancel, and does it matter which are taken?"}
-# Heads cancel where they move the middle one of the MANY neurons with less variance than they would
-# if unrelated (chapter 5). What is taken matters where r of any two or more, the steadiest first,
-# is further than CLOSE from that of all: written before it was asked, committed with the answer.
-CLOSE = 0.05
-
-
-def by_head(key):
-    """What the circuit says of each stable head and what it truly adds, to the strongest neurons on
-    half B, the steadiest head first: head text neuron.
-    """
-    first = layers[REAL[key]]
-    order = first.head_table["coefficient of variation"][first.heads].argsort().tolist()
-    readout = first.circuit.readout[order][..., first.J]
-    guess, true = (
-        einsum(z[first.B][:, order].float(), readout, "text h d, h d neuron -> h text neuron")
-        for z in (first.z, of_model[f"{key}.inside"])
-    )
-    return guess, true * first.circuit.scale / first.scale[first.B][:, None]
-
-
-spread, r_of_first = {}, {}
-for key, name in REAL.items():
-    guess, true = by_head(key)
-
-    def of_unrelated(drawn, true=true):
-        """The variance of all heads' sum over the sum of their variances, in the middle neuron."""
-        drawn = true[:, drawn]
-        return float((drawn.sum(0).var(0) / drawn.var(1).sum(0)).quantile(0.5))
-
-    spread[name] = cb.with_interval(of_unrelated, layers[name].on_B, 199, ["domain"])
-    r_of_first[name] = [
-        r_and_fvu(guess[:k].sum(0), true[:k].sum(0))[0] for k in range(1, len(true) + 1)
-    ]
-strays = {name: max(abs(v - r[-1]) for v in r[1:]) for name, r in r_of_first.items()}
-of_smol = r_of_first["SmolLM2"]
-lowest = {REAL[key]: facts["VO cosines"][0] for key, facts in kept["models"].items()}
-display(
-    pd.DataFrame({name: pd.Series(r, range(1, len(r) + 1)) for name, r in r_of_first.items()})
-    .map("{:.2f}".format)
-    .replace("nan", "")
-    .T.rename_axis("r of so many heads, the steadiest first"),
-    cb.finding(
-        f"SmolLM2's stable heads partly cancel: together they move the middle one of the {MANY} neurons with {shown(*spread['SmolLM2'])} times the variance that they would have if unrelated (drawn: domains). Those of Qwen, {shown(*spread['Qwen'])}, and MiniLM, {shown(*spread['MiniLM'])}, do not.",
-        holds=bool(spread["SmolLM2"].high < 1 < min(spread[k].low for k in ("Qwen", "MiniLM"))),
-    ),
-    cb.finding(
-        f"With what the same heads add, r is {of_smol[1]:.2f} for SmolLM2's two steadiest and {of_smol[-1]:.2f} for all {len(of_smol)}; whether their number or their kind does it was not asked. In the others r strays from that of all by {max(v for name, v in strays.items() if name != 'SmolLM2'):.2f} at most.",
-        holds=[name for name, v in strays.items() if v > CLOSE] == ["SmolLM2"],
-    ),
-    cb.finding(
-        f"In all three some VO matrices point against each other, as none do in mini (chapter 5): the lowest cosine between two stable heads is {cb.listed(f'{v:.2f} in {name}' for name, v in lowest.items())}. In what they add only SmolLM2's cancel.",
-        holds=max(lowest.values()) < -0.005,  # chapter 5's bound
-    ),
-)
+said = allowed(11.0, 0.5)
+print("not yet" if said is ... else "right" if abs(said - 0.0640) < 1e-3 else "not this")
 
 # %% [markdown]
 r"""
-## What breaks it
+3. *Prove.* What does the law become for the centred circuit, if $\bar v_h$ adds $a' = a + b$ to the neuron?
 
-- **Another page.** Qwen's FVU lies anywhere in its interval when another text calibrates; r hardly moves. As in `mini`, trust the order and not the amounts.
-- **Another question.** All is asked by *the*, at one place, and what the stable heads add is one part of a gate. The token at hand and the local heads are the rest, and what the MLP passes on is the activated gate times another number.
-- **Rare tokens.** The rule weighs a token that no text holds like any other. Of the twenty lists above, most are led by such tokens.
-- **The texts are English for the most part.** That a shelf holds Chinese words is said by weights; no Chinese text was read here, so it is not shown that they act.
-- **Quantised weights.** Rounding to four bits is noise in what is read; what 8 bits for values add to it is next to nothing ([costs](costs)).
+```{admonition} Solutions
+:class: dropdown
 
-## What it costs
+1. The correlation hardly moves, because one factor per head changes no order within a head. The FVU is lowest on {{best_kind}} and highest on {{worst_kind}}. {{?languages_last}}
+2. `return (most / (c**2 + 1)) ** 0.5`. For SmolLM2's $c$ and a half of the variance, that is {{half_lost}}.
+3. The circuit adds $(1 + e)(u - a') + a'$, and the truth is $u = a + d$. So the error is $e\,(d - b)$, and by the same step $\text{FVU} = \sigma^2 (b^2/\operatorname{sd}(d)^2 + 1)$: the page's own distance from a typical text takes the place of the constant.
+```
 
-The kept rows took this long, once, on two cores; finding neurons means a table of every token's effect on every neuron, 1.4 billion numbers for Qwen.
+## Evidence
+
+What a real model itself computed is kept with the book; `tools/evidence/` has the scripts (`real_models.py`, `controls.py`, `one_page.py`), and those marked `.toml` what was fixed beforehand. The stored layers are in {{= 8 =}} bits and take LayerNorm's scale on the calibration page from the rebuilt heads. This changes little: from the stored layers, the median FVU is {{stored_qwen}}, {{stored_smol}} and {{stored_minilm}}. {{?stored_agrees}}
+
+**Intervals.** In brackets, {{= 95% =}} intervals for other documents or other domains, whichever is wider.
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
-costs = pd.DataFrame(
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The rivals, with intervals"}
+READINGS = ("contribution", "pre-activation", "activation")
+
+
+def kept(name, kind, of="r", reading="contribution"):
+    """A median correlation that is kept, with its interval."""
+    return cb.Estimate(*controls[name]["readings"][reading][kind][of])
+
+
+KINDS = ("circuit", "uniform average", "domain mean", "self-normalised")
+rivals = {
+    called: {
+        f"{kind}{of.removeprefix('r')}": f"{kept(name, kind, of):.2f}"
+        for kind in KINDS
+        for of in ("r", "r within domains")
+        if of in controls[name]["readings"]["contribution"][kind]
+    }
+    | {f"circuit, with the {k}": f"{kept(name, 'circuit', reading=k):.2f}" for k in READINGS[1:]}
+    for name, called in REAL.items()
+}
+pd.DataFrame(rivals).rename_axis("r, median over the strongest")
+
+# %% [markdown]
+r"""
+**All three models in one table.** It is kept from the stored layers, and other pages quote it; its intervals are for other documents or other calibration texts, whichever is wider (a calibration text may be code or in another language). *Error of one page* is the mean distance of a text's denominators from those of the page. Means over heads are weighted by their share of the variance. So is TV, and only in that measure are MiniLM's rows rebuilt better than published: head by head its median TV is {{tv_median}}, the mean {{tv_mean}}, and the worst head has {{tv_worst}}. {{?tv}} [Appendix A](A_scale) has the same for `mini`.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The table of real models"}
+lines = json.loads(cb.evidence("rows.json").read_text())["lines"]["08_real_model"]
+table = cb.on_real(*lines)
+table
+
+# %% [markdown]
+r"""
+**The law, model by model**: the share of neurons within the factor, and the median of predicted over measured. *One σ* takes one relative error for all heads; *whole* predicts the FVU of the circuit with all its approximations.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Where does the law hold?"}
+FORMS = {"neurons": "pairs of heads", "short": "one σ", "whole": "whole"}
+pd.DataFrame(
     {
-        REAL[name]: {
-            "file of the model, MB": f"{facts['bytes'] / 1e6:.0f}",
-            "stored layer, MB": f"{stored_layer(name).stat().st_size / 1e6:.0f}",
-            "seconds to load its first layer": f"{facts['seconds']['load']:.0f}",
-            "to split it": f"{facts['seconds']['split']:.0f}",
-            "to find its neurons": f"{facts['seconds']['find']:.0f}",
-            "forward passes of that layer": facts["passes"],
-            "the same, for this page": 0,
+        REAL.get(m, m): {
+            name: f"{(of := law[m]['neurons'][k])['close']:.0%}, {of['median ratio']:.2f}: {'holds' if of['holds'] else 'fails'}"
+            for k, name in FORMS.items()
         }
-        for name, facts in kept["models"].items()
+        | {"c, median neuron": f"{law[m]['constant over spread']:.1f}"}
+        for m in models
     }
-)
-costs
+).T.rename_axis("model")
 
 # %% [markdown]
 r"""
-The passes are those by which the split asks a rotary model for its scores, and checks itself; MiniLM, by Equation 1, needs none.
-
-## Claims
-
-Qwen's, at the places of the published figures. Intervals are those above.
+**The remedy, model by model**: the median FVU of the strongest neurons on half B, with intervals over documents or domains.
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What does centring do elsewhere?"}
+KIND_OF = {"circuit": "as it is", "centred": "centred", "own": "self-normalised"}
+pd.DataFrame(
+    {
+        REAL.get(m, m): {
+            name: f"{cb.Estimate(*law[m]['remedy'][k]['FVU']):.2f}" for k, name in KIND_OF.items()
+        }
+        for m in models
+    }
+).T.rename_axis("model")
+
+# %% [markdown]
+r"""
+**The ledger** has Qwen's numbers at the places of the published ones. The published $r$ does not say of what, so it has three lines. The first, and FVU, are undecided because the calibration text matters; the other two fail. TV fails where positions turn.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger: published claims, judged"}
+of_pages = recalibrated(qwen.x[np.random.default_rng(SEED).choice(qwen.A, PAGES, replace=False)])
+found = {"r": kept("qwen", "circuit"), "FVU": cb.Estimate(*law["qwen"]["remedy"]["circuit"]["FVU"])}
+ends = {}  # of other documents and domains, or of other calibration texts: the wider
+for of, estimate in found.items():
+    over_pages = np.quantile(of_pages[of], [0.025, 0.975])
+    ends[of] = max(estimate.ends, tuple(over_pages), key=np.ptp)
+model = cx.load(MODEL)
 known = cb.known_by(model) == cb.GPT2_SMALL  # judged by its own edition, not Qwen's
 here = {
-    "tv": qwen.over_heads(qwen.tv),
-    "share_stable": len(heads) / fixed.n_heads,
-    "median_r": r,
-    "median_fvu": fvu,
+    "tv": float(table.loc["TV", "Qwen"]),
+    "share_stable": len(qwen.heads) / qwen.fixed.n_heads,
+    "median_r": found["r"].value,
+    "median_fvu": found["FVU"].value,
 }
-here = {id: math.nan if known else float(value) for id, value in here.items()}
-readings = controls["qwen"]["readings"]
+here = {id: math.nan if known else value for id, value in here.items()}
 cb.ledger(
     model,
     cb.Claim("tv", "Qwen: TV of the stable heads, weighted by variance share", here["tv"]),
     cb.Claim("share_stable", "Qwen: share of its heads that is stable", here["share_stable"]),
     cb.Claim(
-        "median_r",
-        f"Qwen: r over half B, median of {MANY} neurons",
-        here["median_r"],
-        q["r"].ends,
+        "median_r", f"Qwen: r over half B, median of {MANY} neurons", here["median_r"], ends["r"]
     ),
     *(
         cb.Claim(
             id,
             f"Qwen: r with the {reading} ({what}), median of {MANY} neurons",
-            math.nan if known else readings[reading]["circuit"]["r"][0],
-            tuple(readings[reading]["circuit"]["r"][1:3]),
+            math.nan if known else kept("qwen", "circuit", reading=reading).value,
+            kept("qwen", "circuit", reading=reading).ends,
         )
         for id, reading, what in (
             ("median_r_pre", "pre-activation", "the gate"),
@@ -917,79 +503,134 @@ cb.ledger(
         "median_fvu",
         f"Qwen: FVU over half B, median of {MANY} neurons",
         here["median_fvu"],
-        q["FVU"].ends,
+        ends["FVU"],
     ),
 )
 
-# %% [markdown]
-r"""
-The bounds were set for GPT-2 small. The first two lines fail; TV does so where positions turn, as the table shows. The published $r$ does not say of what: of what the heads add it is undecided, because the page that calibrates matters, as for FVU; of the gate and of the activation it fails.
-
-## What you may now assume
-"""
-
-# %% tags=["hide-input", "nbval-check-output"]
-display(
-    cb.finding(
-        f"In Qwen one page of prose puts texts in order, for the neurons that tokens move farthest: r is {r:.2f}, and {q['r'].low:.2f} or more on nearly any page; in SmolLM2 it is {held['SmolLM2']['r'][0]:.2f}.",
-        holds=q["r"].low > 0.9,
-    ),
-    cb.finding(
-        f"Amounts are not to be trusted before the constant is compared with what varies: in SmolLM2 it is {larger['SmolLM2']:.0f} times as large, in Qwen {larger['Qwen']:.1f} times.",
-        holds=bool(larger["SmolLM2"] > 5),
-    ),
-    cb.finding(
-        f"What the stable heads say need not be much: of what differs between texts it is {stable_share:.0%} in Qwen and {smol.share[smol.heads].sum():.0%} in SmolLM2.",
-        holds=bool(stable_share < 0.1 < 0.5 < smol.share[smol.heads].sum()),
-    ),
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+SHORT = {"qwen": "qwen", "smollm2": "smol", "minilm": "minilm"}
+rs, ins, evens, even_ins, means = (
+    {name: kept(name, kind, of).value for name in REAL}
+    for kind, of in (
+        ("circuit", "r"),
+        ("circuit", "r within domains"),
+        ("uniform average", "r"),
+        ("uniform average", "r within domains"),
+        ("domain mean", "r"),
+    )
 )
+fvus = {name: law[name]["remedy"]["circuit"]["FVU"][0] for name in REAL}
+c_of = {name: law[name]["constant over spread"] for name in REAL}
+worth = {name: controls[name]["independent"]["strongest"] for name in REAL}
+off = {name: float(table.loc["error of one page", called].rstrip("%")) / 100 for name, called in REAL.items()}  # fmt: skip
+shares = {name: float(table.loc["their share", called].rstrip("%")) / 100 for name, called in REAL.items()}  # fmt: skip
+columns = {
+    "r": (rs, ".2f"), "in": (ins, ".2f"), "even": (evens, ".2f"), "even_in": (even_ins, ".2f"),
+    "mean": (means, ".2f"), "fvu": (fvus, ".2f"), "worth": (worth, ".0f"), "off": (off, ".0%"),
+    "share": (shares, ".0%"),
+}  # fmt: skip
+pre, post = ({n: kept(n, "circuit", reading=k).value for n in REAL} for k in READINGS[1:])
+columns |= {"pre": (pre, ".2f"), "post": (post, ".2f")}
+stored_fvu = {
+    name: median(fvu(g[one.B], one.truth[one.B])[one.strongest])
+    for name, one, g in zip(REAL, layers, guesses, strict=True)
+}
+columns["stored"] = stored_fvu, ".2f"
+budget = alone["SmolLM2"].sort_values()
+gain = {m: law[m]["remedy"]["centred"]["FVU"][0] - law[m]["remedy"]["circuit"]["FVU"][0] for m in models}  # fmt: skip
+worst = max(v for m, v in gain.items() if m != "smollm2")
+verdict = {k: sum(law[m]["neurons"][k]["holds"] for m in models) for k in FORMS}
+within_heads, heads_all, ratio_heads = pooled["heads"]
+within_pages, pages_all, _ = pooled["calibration pages"]
+passes = {k: w >= 0.8 * n and 0.8 <= m <= 1.25 for k, (w, n, m) in pooled.items()}
+fails = [m for m in models if not law[m]["neurons"]["neurons"]["holds"]]
+remedy = law["smollm2"]["remedy"]
+thread = np.corrcoef(guesses[0][qwen.B, NEURON], qwen.truth[qwen.B, NEURON])[0, 1]
+rank = int((qwen.order == NEURON).nonzero())
+tv_heads = held["minilm.tv"]
+pre_q, post_q = (kept("qwen", "circuit", reading=k) for k in READINGS[1:])
+published = float(cb.published("median_r").value)
+cb.facts(
+    "real_model",
+    **{
+        f"{what}_{SHORT[name]}": cb.fact(values[name], form)
+        for what, (values, form) in columns.items()
+        for name in REAL
+    },
+    **{f"heads_{SHORT[n]}": table.loc["heads stable", called] for n, called in REAL.items()},
+    c_qwen=cb.fact(c_of["qwen"], ".1f"),
+    c_smol=cb.fact(c_of["smollm2"], ".0f"),
+    c_minilm=cb.fact(c_of["minilm"], ".1f"),
+    two_work=min(rs["qwen"], rs["minilm"]) > cb.ALMOST_EXACTLY and max(fvus["qwen"], fvus["minilm"]) < 0.2,
+    error_smol=cb.fact(fvus["smollm2"], ".1f"),
+    one_fails=remedy["circuit"]["FVU"][1] > 1,
+    far_off=float((guesses[1] - smol.truth)[smol.B, drawn[1]].square().mean().sqrt() / smol.truth[smol.B, drawn[1]].std()) > 1,
+    law_neurons=cb.fact(verdict["neurons"], "words"),
+    law_verdict=passes["heads"] and passes["calibration pages"] and verdict["neurons"] < 7,
+    neuron=str(NEURON),
+    r_thread=cb.fact(thread, ".2f"),
+    farther=rank,
+    thread_works=thread > 0.85 and rank > MANY,
+    texts=len(qwen.texts),
+    n=qwen.fixed.n,
+    n_minilm=minilm.fixed.n,
+    many=MANY,
+    beats_rivals=all(
+        rs[m] > evens[m] and rs[m] > means[m] and ins[m] - even_ins[m] > rs[m] - evens[m] > 0
+        for m in ("qwen", "minilm")
+    )
+    and rs["minilm"] - evens["minilm"] < 0.02,
+    smol_loses=rs["smollm2"] < min(evens["smollm2"], means["smollm2"])
+    and ins["smollm2"] > even_ins["smollm2"],
+    few_independent=max(worth.values()) < 10,
+    small_part=shares["qwen"] < 0.1 < cb.MOST < shares["smollm2"],
+    culprit=budget.index[-1] == cx.evaluation.APPROXIMATIONS["denominators"] and budget.iloc[-1] > 10 * budget.iloc[-2],
+    pages=PAGES,
+    best_page=cb.fact(min(law["smollm2"]["pages"][1]), ".1f"),
+    no_page=min(law["smollm2"]["pages"][1]) > 1,
+    no_worse=off["minilm"] <= off["smollm2"] < off["qwen"],
+    constant=c_of["smollm2"] > 10 * max(c_of["qwen"], c_of["minilm"]),
+    half_lost=cb.fact(math.sqrt(0.5 / (c_of["smollm2"] ** 2 + 1)), ".0%"),
+    heads_within=within_heads,
+    heads_all=heads_all,
+    heads_low=cb.fact(1 - ratio_heads, ".0%"),
+    law_heads=passes["heads"] and ratio_heads < 1,
+    pages_all=pages_all,
+    pages_missed=cb.fact(pages_all - within_pages, "words"),
+    law_pages=passes["calibration pages"]
+    and max(max(law[m]["pages"][1]) for m in models) > 50
+    and min(min(law[m]["pages"][1]) for m in models) < 0.1,
+    law_fails=max(verdict.values()) < 7
+    and sum(law[m]["neurons"]["neurons"]["median ratio"] < 1 for m in fails) > len(fails) / 2
+    and not {"qwen", "smollm2"} & {*fails},
+    mended_smol=cb.fact(remedy["centred"]["FVU"][0], ".2f"),
+    r_mended=cb.fact(remedy["centred"]["r"][0], ".2f"),
+    mended=remedy["centred"]["FVU"][0] < 0.5 and remedy["circuit"]["FVU"][0] > 1,
+    worst=cb.fact(worst, ".2f"),
+    others_hold=worst <= 0.05,
+    neurons_qwen=qwen.fixed.n_neurons,
+    all_qwen=cb.fact(law["qwen"]["remedy"]["circuit"]["FVU of all"], ".2f"),
+    all_mended=cb.fact(law["qwen"]["remedy"]["centred"]["FVU of all"], ".2f"),
+    halved=law["qwen"]["remedy"]["centred"]["FVU of all"] < (0.5 + cb.ABOUT / 2) * law["qwen"]["remedy"]["circuit"]["FVU of all"],
+    own_smol=cb.fact(remedy["own"]["FVU"][0], ".2f"),
+    hangs_on_reading=abs(rs["qwen"] - published) < 0.01 and max(pre_q.high, post_q.high) < 0.7,
+    fvu_low=cb.fact(ends["FVU"][0], ".2f"),
+    fvu_high=cb.fact(ends["FVU"][1], ".2f"),
+    order_not_amounts=ends["r"][0] > 0.9 and ends["FVU"][1] > 5 * ends["FVU"][0],
+    best_kind=str(by_kind.index[0]),
+    worst_kind=cb.listed([str(k).title() for k in by_kind.index[:-4:-1]]),
+    languages_last={*by_kind.index[-3:]} == {"french", "german", "spanish"},
+    stored_agrees=all(abs(stored_fvu[m] / fvus[m] - 1) < cb.ABOUT for m in REAL)
+    and np.allclose(by_law, law["smollm2"]["heads"]["predicted"], rtol=0.2),
+    tv_median=cb.fact(tv_heads.quantile(0.5), ".3f"),
+    tv_mean=cb.fact(tv_heads.mean(), ".3f"),
+    tv_worst=cb.fact(tv_heads.max(), ".3f"),
+    tv=float(table.loc["TV", "MiniLM"]) < 0.05,
+)  # fmt: skip
 
 # %% [markdown]
 r"""
-## Exercises
-
-1. *Predict, then run.* Qwen's circuit is calibrated anew on each passage of the book. On which domains is the FVU lowest and highest, and how far does r move? Write down two domains, then run the cell.
-"""
-
-# %% tags=["nbval-check-output"]
-passages = qwen.study.passages
-by_page = [
-    r_and_fvu(qwen.told(qwen.z[qwen.B] * page[:, None], J), true_B[:, J])
-    for page in qwen.on_pages(fixed.prepare(passages))
-]
-by_kind = pd.DataFrame(by_page, columns=["r", "FVU"]).groupby(qwen.study.domains).median()
-by_kind.sort_values("FVU").iloc[[0, 1, 2, -3, -2, -1]].map("{:.2f}".format)
-
-# %% [markdown]
-r"""
-2. *Fill in* what Qwen's heads gather with each text's own denominators, from `qwen.z` (`text head d_head`), `qwen.denominators` (`text head`) and `circuit.denominators` (`head`).
-"""
-
-# %%
-mine = ...  # text head d_head
-
-# %% tags=["hide-input", "nbval-check-output"]
-if mine is ...:
-    print("not yet")
-else:
-    right = qwen.z * (circuit.denominators / qwen.denominators)[..., None]
-    print("right" if torch.allclose(mine, right) else "not this")
-
-# %% [markdown]
-r"""
-3. *Break this.* Put `"minilm"` for `"qwen"` where the layer is made. Which neurons come first, and which finding fails first?
-4. *Prove.* A head's output is $\bar v + \delta$ with $\delta$ of mean zero, and $\epsilon$ of mean zero is independent of $\delta$. What is the FVU of a neuron that reads it with $w$, to first order in $\epsilon$? At which $\epsilon$ is half of the variance lost in SmolLM2?
-
-```{admonition} Solutions
-:class: dropdown
-
-1. r hardly moves, for one factor per head changes no order within a head. FVU is lowest on scripture, and highest on the three languages that are not English.
-2. `mine = qwen.z * (circuit.denominators / qwen.denominators)[..., None]`
-3. The first sentence fails at once: nine of its twelve heads are stable. Then the second, for no head says most.
-4. The error is $\epsilon\, \bar v \cdot w$, its variance $\sigma_\epsilon^2 (\bar v \cdot w)^2$, and with $\epsilon\, \delta \cdot w$ beside it the FVU is $\sigma_\epsilon^2 (c^2 + 1)$, with $c$ the constant over the spread. With $c = 11$ half is lost at $\sigma_\epsilon = 1 / \sqrt{2 (c^2 + 1)}$, 6%.
-```
-
 ## Where this comes from
 
-The circuit, its one calibration text, stable heads, and the published medians for GPT-2 small are from {cite:t}`gibson2025decomposing`. The models are Qwen2.5-Coder, SmolLM2 and all-MiniLM-L6-v2, each under the Apache licence 2.0. The nulls, the constant, and the table are worked out here.
+The circuit, its one calibration text, stable heads and the published medians for GPT-2 small are from {cite:t}`gibson2025decomposing`. The models are Qwen2.5-Coder, SmolLM2 and all-MiniLM-L6-v2, each under the Apache licence {{= 2.0 =}}. The law, the remedy, the rivals and the table are worked out here.
 """

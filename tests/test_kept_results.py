@@ -2,17 +2,21 @@
 Naive Bayes and the open rows, on few texts.
 """
 
+import json
+
 import bayes_rows
 import controls
 import numpy as np
 import one_page
 import open_rows
 import pytest
+import real_models
 import torch
 from einops import einsum
 from evidence import rounded
 from first_layers import first_layer, keep
 
+import ctxbook as cb
 import ctxlib as cx
 
 
@@ -47,6 +51,19 @@ def test_what_is_kept_is_not_measured_again(tmp_path):
         kept = keep(file, names, measure, version)
     assert asked == ["mini", "mini-base", "mini"] and kept["mini"]["value"] == 0.3333
     assert rounded({"a": np.float32(1.23456)}) == {"a": 1.235}
+
+
+def test_the_lines_about_a_real_model_are_those_that_its_stored_layer_gives():
+    """Kept, and read again without the model; r is that of the kept gatherings, by numpy."""
+    lines = real_models.lines_of("minilm")
+    kept = json.loads(cb.evidence("rows.json").read_text())["lines"]["08_real_model"]
+    assert {line: row["MiniLM"] for line, row in kept.items()} == lines
+    layer, _, order = real_models.stored("minilm")
+    B, J = layer.halves[1], order[:100]
+    summary, truth = layer.study.circuit.summary(layer.x[B])[:, J], layer.truth[B][:, J]
+    pairs = zip(summary.T.numpy(), truth.T.numpy(), strict=True)
+    r = np.median([np.corrcoef(*pair)[0, 1] for pair in pairs])
+    assert lines["r, 100 strongest"].startswith(f"{r:.2f}")
 
 
 # ---------------------------------------------------------------- the law for one page
