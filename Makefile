@@ -145,6 +145,7 @@ endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=09_british
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/store_layers.py $(NAME))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py $(NAME) $(CORPUS:%=--corpus "%"))
+	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py qwen --neuron 6419 $(CORPUS:%=--corpus "%"))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/deeper_scores.py)
 	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),00_welcome 02_keys 08_real_model 09_british \
 	11_evaluation 12_causal 13_families 14_depth 15_lookups F_local $(if $(wildcard $(or $(WORK),build/runs)),E_training)) \
