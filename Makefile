@@ -148,6 +148,7 @@ endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=09_british
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/store_layers.py $(NAME))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py $(NAME) $(CORPUS:%=--corpus "%"))
+	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py qwen --neuron 6419 $(CORPUS:%=--corpus "%"))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/deeper_scores.py)
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/real_models.py $(NAME))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/british.py)

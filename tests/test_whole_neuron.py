@@ -56,6 +56,22 @@ def test_more_of_the_tables_is_nearer_and_exact_rows_leave_the_values(query):
     assert off["own"] > off["margins"] > off["planes 2"] and off["exact rows"] > 0
 
 
+def test_a_neuron_that_is_followed_is_the_models_own(monkeypatch):
+    model, few = cx.load("mini"), Texts.of(cx.load("mini"), None, most=12)
+    monkeypatch.setattr(Texts, "of", lambda *_: few)
+    kept = whole_neuron.followed("mini", 496, None)
+    x = cx.fix_query(model, n=kept["n"]).prepare(few.judged["half B"])
+    _, cache = model.run_with_cache(x, names_filter="blocks.0.mlp.hook_post", stop_at_layer=1)
+    own = cache["blocks.0.mlp.hook_post"][:, -1, 496].cpu()
+    np.testing.assert_allclose(kept["values"]["model"]["post"], own, rtol=1e-3, atol=1e-4)
+    off = {
+        step: np.abs(own - torch.tensor(kept["values"][step]["post"])).mean()
+        for step in ("margins", "planes 2")
+    }
+    assert off["planes 2"] < off["margins"]
+    assert sum(kept["share"]) == pytest.approx(1, abs=1e-3)
+
+
 def test_the_rival_of_full_rank_is_the_exact_rows(query):
     x = query.fixed.prepare(query.texts.judged["half B"])
     exact, even = query.fixed.exact.rows(x), torch.full((query.fixed.d_vocab,), 1e-4)

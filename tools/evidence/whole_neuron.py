@@ -2,12 +2,14 @@
 
     python tools/evidence/whole_neuron.py --corpus path/to/corpus     # all of the models at hand
     python tools/evidence/whole_neuron.py smollm2                     # half B alone
+    python tools/evidence/whole_neuron.py qwen --neuron 6419          # one neuron, text by text
 
 Gate, up and product of every neuron (in an ungated MLP pre- and post-activation), for the fixed
 queries of `whole_neuron.toml`, from kernels, content, planes of interaction and values, with the
 text's own denominators. Everything that is fixed beforehand is in that file, and what its names
 mean. Each query of each model is kept in the folder of work when it is done, so an interrupted run
-goes on where it was; all of them together are `data/evidence/whole.json`.
+goes on where it was; all of them together are `data/evidence/whole.json`. One neuron that is
+followed is `data/evidence/followed.json`.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import pandas as pd
 import torch
 from command import ROOT, command
 from einops import einsum
-from evidence import provenance
+from evidence import provenance, rounded
 from files import digest
 from files import replace as write
 from jaxtyping import Float, Int
@@ -56,6 +58,7 @@ USUAL = 7  # every so many tokens of the texts to fit on, where steps are chosen
 MORE_BITS = (3, 4, 6, 8)  # of a key, beyond what fits the same bytes
 CONSTANT = 1e-10  # of a variance: what rounding leaves of none
 DRAWS = 199  # for an interval
+SHOWN = ("model", "margins", "planes 2")  # of a neuron that is followed, text by text
 
 Outputs = Float[Tensor, "text head d_model"]
 Rows = Float[Tensor, "text head source"]
@@ -523,6 +526,37 @@ def measured(name: str, corpus: Path | None, work: Path) -> dict[str, Any]:
     return provenance(name) | {"queries": queries}
 
 
+def followed(name: str, neuron: int, corpus: Path | None) -> dict[str, Any]:
+    """Return what the model and the tables give for one neuron at the first of the queries, text by
+    text on the first of the judged collections; what each step of the tables explains; and each
+    head's share of the variance of what heads add to it.
+    """
+    model, of = cx.load(name, layers=1), GIVEN["queries"][0]
+    query = Query(model, Texts.of(model, corpus), of["token"], of["n"])
+    texts = next(iter(query.texts.judged.values()))
+    x, domains = query.fixed.prepare(texts), np.array([text.domain for text in texts])
+    outputs = query.fixed.head_outputs(x)
+    truth = {k: v[:, [neuron]] for k, v in query.fixed.mlp(x, outputs).items()}
+    steps, values = {}, {"model": truth}
+    for step, out in query.steps(x):
+        guess = {k: v[:, [neuron]] for k, v in query.fixed.mlp(x, out).items()}
+        scores = {k: table(guess[k], truth[k], domains).loc[0].dropna() for k in truth}
+        steps[step] = {k: of_step.to_dict() for k, of_step in scores.items()}
+        values[step] = guess
+    kernels = query.fixed.decomposition.kernels
+    adds = (outputs @ query.fixed.readout.W_in[:, neuron]).var(0)  # head
+    facts = {
+        "neuron": neuron,
+        "domains": domains.tolist(),
+        "heads": {"local": query.local, "stable": query.stable},
+        "effective tokens": effective_tokens(kernels).tolist(),
+        "share": (adds / adds.sum()).tolist(),
+        "steps": steps,
+        "values": {step: {n: v[:, 0].tolist() for n, v in values[step].items()} for step in SHOWN},
+    }
+    return provenance(name) | of | rounded(facts, 5)
+
+
 def goals(models: dict[str, Any]) -> dict[str, Any]:
     """Return the numbers that the conditions set a goal for, query by query: on the first of the
     judged collections (for `mini` on half B) the median r within domains of the product, and for
@@ -553,6 +587,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--corpus", type=Path, help="folder of `mini`'s corpus: fresh documents")
     parser.add_argument("--work", type=Path, default=Path("build/whole"), help="what is done")
     parser.add_argument("--out", type=Path, default=KEPT)
+    parser.add_argument("--neuron", type=int, help="keep this one alone, text by text")
     args = parser.parse_args(argv)
     if unknown := set(args.names) - {"mini", *cx.models.real_models()}:
         raise ValueError(f"{', '.join(unknown)}: choose of {', '.join(GIVEN['models'])}")
@@ -570,6 +605,10 @@ def main(argv: list[str] | None = None) -> None:
             print(f"{name}: left out, for it is not here; make models NAME={name} fetches it")
             continue
         with torch.no_grad():
+            if args.neuron is not None:
+                found = followed(name, args.neuron, args.corpus)
+                write(args.out.with_name("followed.json"), json.dumps(found) + "\n")
+                continue
             kept["models"][name] = measured(name, args.corpus, args.work)
         kept["goals"] = GIVEN["goals"] | {"found": goals(kept["models"])}
         write(args.out, json.dumps(kept) + "\n")
