@@ -335,11 +335,11 @@ def over(share: float, limit: str, device: int) -> str:
 
 def written(found: Found, described: str) -> str:
     """The page of the book: what misses its limit, and what the limits say."""
-    lines = [["missed", "limit", *(device.name for device in DEVICES)]]
+    lines = [["missed, and its limit", *(device.name for device in DEVICES)]]
     for (what, limit), shares in found.items():
         if max(shares) > 1:
             cells = (over(share, limit, k) for k, share in enumerate(shares))
-            lines.append([what, limit_of(limit), *cells])
+            lines.append([f"{what}, {limit_of(limit)}", *cells])
     return TEXT.format(
         table=as_lines(lines),
         sentences=" ".join(sentence_of(found, k) for k in range(len(DEVICES))),

@@ -155,7 +155,7 @@ def test_the_page_shows_every_figure_and_its_origin(tiny, as_gpt2_small, write, 
     for figure in cb.published_figures().values():
         assert tool.plain(figure.statement) in output
     held = output.partition("## What holds\n")[2].partition("\n## ")[0]
-    assert "| median TV ([2](02_keys)) | 0.06 | at most 0.075 |" in held
+    assert "| median TV ([2](02_keys)) | 0.06 (at most 0.075) |" in held
     assert str(tmp_path) not in output
     assert f"ctxlib {cx.__version__}" in output and "held-out documents" in output
 

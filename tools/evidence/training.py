@@ -214,6 +214,7 @@ def dose(model: Any) -> dict[str, Any]:
     w = cx.LayerWeights.of(model)
     own = cx.study(w, FEWER, TOKEN, every_head(model))
     n, x = own.n, own.fixed.prepare(own.texts)
+    assert w.W_E is not None  # for mypy: a run has its embeddings
     s = layer_norm_scale(w.W_E[x] + w.W_pos[: n + 1], w.eps)[..., 0]  # text source
     ask = cx.decompose.qk_direction_at(w, x[:, n], n)
     C = float(w.W_E[x[:, 1:n]].norm(dim=-1).median())  # of texts
@@ -255,7 +256,8 @@ def responses(own: Any, x: Tensor, true: Tensor, rows: dict[str, Tensor]) -> dic
         domains = [text.domain for text in own.texts]
         return dict(cx.evaluation.r_and_fvu(approx, truth, domains)[["r", "FVU"]])
 
-    truth, facts = added(true), {}
+    truth = added(true)
+    facts: dict[str, Any] = {}
     for k, row in rows.items():
         of_head = cx.total_variation(true, row).median(0).values
         facts[k] = {"TV": of_head.mean(), "TV of heads": of_head.tolist(), **r_and_fvu(added(row))}
