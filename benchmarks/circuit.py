@@ -41,31 +41,30 @@ ROUNDS = 7
 MANY = 20  # short ways are timed that many times over
 GPT2_SMALL = {"vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_head": 12, "n_layer": 2}
 SIX = [0, 2, 6, 8, 9, 10]  # as many heads as the paper combines in GPT-2 small
-MADE = "making it has paid after so many texts"
+MADE = "texts after which making it has paid"
 ALONE, STACKED = "the circuit, ms", "the circuit, ms per text, 64 at once"
 SLOWER = "the exact heads, over the circuit"
-FAST, OWN = "the circuit's token at n", "the text's own token at n"
+FAST, OWN = "all with the circuit's token at n", "each with its own token at n"
 OVER_EXACT = {token: f"self-normalised, over the exact heads, {token}" for token in (FAST, OWN)}
 OVER_CIRCUIT = {token: f"self-normalised, over the circuit, {token}" for token in (FAST, OWN)}
 PAGE = """## One text
 
-Ratios compare two things in one run, so they depend less on the machine than seconds do; only this
-one was measured. *X, over Y* is X divided by Y. "Random GPT-2 small" is two layers of the shape of
-GPT-2 small ({shape}) with random weights. Texts are tokens drawn evenly from the vocabulary, so
-that every source is another row of the tables; in real text rows repeat.
+How long does the circuit take to read one text, beside the heads that it stands for? We compare the
+two on `mini` and on two layers of the shape of GPT-2 small with random weights ({shape}). The texts
+are tokens drawn evenly from the vocabulary, so that every source reads another row of the tables.
+Both ways give the summaries of all neurons. *X, over Y* is X divided by Y in the same run.
 
 {table}
 
 {sentence}
 
-The exact way needs all heads, for LayerNorm-2's scale, and so does the self-normalised circuit; the
-circuit needs its own. Making it is calibration and its tables, without the contribution matrix,
-which shows neurons and which no summary needs. The bare products are $W_E W_V$ for the chosen heads
-and the product of the weighted values with the readout. Memory is the peak above what was held
-before, on the first call in a new process. A text's summary is for all neurons at once.
-TransformerLens' `run_with_cache(stop_at_layer=1)` is no rival: it makes the layer's MLP and copies
-too, for all destinations up to n. Growth is the factor in time for each doubling: 2 is linear; less
-means that a part is paid once.
+The exact heads need all heads of the layer, for the scale of LayerNorm 2, and so does the
+self-normalised circuit. The circuit needs its own heads only. Making it means calibrating it and
+building its tables, without the contribution matrix, which shows neurons and which no summary
+needs. *Bare products* are the matrix products that this matrix cannot do without. Memory is the
+peak above what was held before. TransformerLens' `run_with_cache(stop_at_layer=1)` does more than
+the others, since it makes the layer's MLP, and copies, for every position. *Growth* is the factor
+in time for each doubling: 2 would be linear, and less means that a part is done once.
 
 Measured on {machine}.
 """
@@ -194,7 +193,7 @@ def measure(model, heads: list[int], token: int) -> dict[str, str]:
         c.summary(text)  # what is computed once is not what is timed
     return {
         "heads of the circuit": f"{len(heads)} of {weights.n_heads}",
-        "destination n": str(n),
+        "query position n": str(n),
         "contribution matrix, MB": f"{result / 1e6:.0f}",
         "contribution matrix, ms": f"{1000 * built['matrix']:.0f}",
         "contribution matrix, time over bare products": f"{built['matrix'] / built['bare']:.2f}",
@@ -231,8 +230,8 @@ def between(numbers: Iterable[str]) -> str:
 def opening(table: pd.DataFrame) -> str:
     """The line of the page's head."""
     return (
-        f"Once the circuit is made, which {between(table.loc[MADE])} texts repay, the exact "
-        f"heads take {between(table.loc[SLOWER])} times as long at the same destination."
+        f"The circuit reads a text {between(table.loc[SLOWER])} times as fast as the exact heads "
+        f"do, and after {between(table.loc[MADE])} texts it has saved the time it took to make it."
     )
 
 
@@ -244,15 +243,15 @@ def sentence_of(table: pd.DataFrame) -> str:
 
     stacked = table.loc[STACKED].astype(float) / table.loc[ALONE].astype(float)
     return (
-        f"To make the circuit costs as much as it saves on {between(table.loc[MADE])} texts that "
-        f"are read one at a time. In a stack of 64 the circuit takes "
-        f"{between(stacked.map('{:.1f}'.format))} times as long per text; the exact heads were not "
-        f"timed in stacks. With the circuit's token at n, where its tables of the vocabulary serve "
-        f"all texts, the self-normalised circuit takes {times(OVER_EXACT[FAST])} as long as the "
-        f"exact heads, and {times(OVER_CIRCUIT[FAST])} as long as the paper's circuit (at most 2 "
-        f"was wanted). With the text's own token nothing can be kept from one text to the next: it "
-        f"takes {times(OVER_EXACT[OWN])} as long as the exact heads and "
-        f"{times(OVER_CIRCUIT[OWN])} as long as the paper's circuit."
+        f"The exact heads take {times(SLOWER)} as long as the circuit. Making the circuit takes as "
+        f"long as it saves on {between(table.loc[MADE])} texts that are read one at a time. In a "
+        f"stack of 64 texts the circuit takes {between(stacked.map('{:.1f}'.format))} times as "
+        f"long for each; we did not time the exact heads in stacks. The self-normalised circuit, "
+        f"which computes each text's own denominators, takes {times(OVER_EXACT[FAST])} as long as "
+        f"the exact heads if all texts get the circuit's token at n, and {times(OVER_EXACT[OWN])} "
+        f"with each text's own token, because then no table serves two texts. Beside the paper's "
+        f"circuit it takes {times(OVER_CIRCUIT[FAST])} as long and {times(OVER_CIRCUIT[OWN])}; we "
+        f"had wanted at most 2."
     )
 
 

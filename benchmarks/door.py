@@ -35,24 +35,23 @@ LOAD = 'import ctxlib as cx; cx.load("mini")'
 COSTS = Path(__file__).parents[1] / "data" / "stored" / "costs.json"
 PAGE = """## One command
 
-`python -m ctxlib MODEL` in a new process, from reading the file to the page and the table, on two
-cores: the worst of {runs} runs, and the quickest; in brackets the limit that this project set
-itself. Memory is the most that the process held.
+How long does `python -m ctxlib MODEL` take, in a new process, from the file to the page and the
+table? Here are the slowest of {runs} runs on two cores, with the limit that we had set in brackets,
+and the quickest. Memory is the most that the process held.
 
 {commands}
 
 {missed}
 
-`cx.load("mini")` in a new process takes {ratio:.2f} times as long as `import transformer_lens`
-(the median of {times} of each, in turn; at most 1.3 was wanted), and {over_bridge:.2f} times as
-long as `import transformer_lens.model_bridge`, the part of it that any model is loaded with.
+Loading `mini` in a new process takes {ratio:.2f} times as long as `import transformer_lens` alone
+(medians of {times} each, in turn), where we had wanted at most 1.3. It takes {over_bridge:.2f}
+times as long as importing `transformer_lens.model_bridge`, the part with which any model is loaded.
 
 Measured on {machine}.
 
-A stored layer keeps values in 8 bits. Against the full weights, over 250 of the book's texts, kept
-on 23 November 2026 in `data/stored/costs.json`: what the correlation with each neuron's own
-summaries, and with its own column over the vocabulary, loses to 1 in the worst of all neurons.
-{found}
+**Stored layers** keep values in 8 bits. How much does this lose? In the worst of all neurons, the
+summaries of 250 texts and the column over the vocabulary correlate with those of the full weights
+by 1 less the numbers below (kept on 23 November 2026 in `data/stored/costs.json`). {found}
 
 {stored}
 """
@@ -146,8 +145,9 @@ def main() -> None:
     if page:
         real = sorted(table["seconds"].drop("mini"))
         lead = (
-            "A real model takes {:.0f} to {:.0f} seconds from its file to its page. Loading `mini` "
-            "takes {:.2f} times as long as importing TransformerLens, where at most 1.3 was wanted."
+            "**A real model takes {:.0f} to {:.0f} seconds from its file to a page that you can "
+            "open.** Loading `mini` takes {:.2f} times as long as importing TransformerLens, where "
+            "we had wanted at most 1.3."
         )
         put(page, text, lead.format(real[0], real[-1], ratio) if real else "")
 

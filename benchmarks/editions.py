@@ -40,10 +40,10 @@ PAGE = """## The book on other models
 make book MODEL=gpt2          # or gpt2-medium, distilgpt2, a folder in Hugging Face layout
 ```
 
-makes an **edition**: every chapter executed on that model, and a site of its own, in
-`_build/editions/`. An edition of {chapters} pages on random weights of GPT-2 small's shape took
-{together} seconds, the longest, `{longest}`, {most}, and held {memory:.1f} GiB at most; the limits
-are {limits}.
+makes an **edition**: it executes every chapter on that model and builds a site in
+`_build/editions/`. For random weights of GPT-2 small's shape, an edition of {chapters} pages took
+{together} seconds. Its slowest page, `{longest}`, took {most} seconds, and the most that a page
+held was {memory:.1f} GiB. We had set limits of {limits}.
 
 Measured on {machine}.
 """

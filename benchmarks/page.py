@@ -13,7 +13,8 @@ def put(page: Path, section: str, lead: str = "") -> None:
     heading = section.partition("\n")[0]
     first, *others = re.split(r"(?m)^(?=## )", page.read_text(encoding="utf-8"))
     if lead:
-        first = re.sub(rf"(?m)^{' '.join(lead.split()[:2])} .*$", lead, first)
+        begins = re.escape(" ".join(lead.split()[:2]))
+        first = re.sub(rf"(?m)^{begins} .*$", lambda _: lead, first)
     if named := re.search(r"(?m)^Where a section names no machine, it is (.*)\.$", first):
         section = section.replace(f": {named[1]}", "")
     sections = {text.partition("\n")[0]: text for text in others} | {heading: section}

@@ -39,29 +39,26 @@ N_CTX, D_MODEL, HEADS, N, THE = 32, 24, 3, 20, 300
 WORDS = 800  # of a document
 PAGE = """## Many texts
 
-`cx.texts.stream` reads texts while they are asked for, so memory should not grow with their number
-and time should grow as fast. Time per text below, processor seconds of all threads, is relative to
-the first row, which has to pay for what is done once. The model is a toy, with {n_ctx} tokens per
-text; what it holds is too little to be seen in a process, so of memory the half million that one
-process read, below, speaks.
+`cx.texts.stream` reads texts one after another. So memory should not grow with their number, and
+time should grow in proportion. The table has the time per text (processor seconds of all threads),
+relative to the first row, which also bears what is done once. The model is a toy, and a text has
+{n_ctx} tokens.
 
 {table}
 
-An evaluation that was finished and is asked for again, with its checkpoint, takes {again} of the
-time of the first: it is read from its file. The denominators of all texts are kept, a number
-for each head.
+An evaluation that is finished and asked for again takes {again} of the time of the first, because
+it is read from its checkpoint.
 
-A million such texts were read once by hand (`benchmarks/texts.py --count 1000000`, 29 November
-2026; these numbers are typed). One process was killed half-way and went on from its checkpoint: 130
-s for the second half, and at most 591 MiB. A local Dask cluster of two workers lost one of them
+We read a million such texts once, by hand (`benchmarks/texts.py --count 1000000`, 29 November 2026;
+these numbers are typed). One process was killed half-way and went on from its checkpoint: the
+second half took 130 s, and it held at most 591 MiB. A local Dask cluster of two workers lost one
 half-way, and another took its place. It was done after 430 s, on two cores that were busy with
-other work as well; the two that ran at the end held 526 MiB at most, and the table is that of the
-one process to the last digit. On one machine a cluster saves no time, because one process uses both
-cores.
+other work as well, its workers held at most 526 MiB, and its table is that of the one process to
+the last digit. On one machine a cluster saves no time, because one process uses both cores.
 
-On a GPU, an NVIDIA H100, `cx.evaluate` read 20,000 texts of 512 ids on `mini` at 13,600 texts per
-second (26 November 2026, by hand, torch 2.11.0; typed too). On 2,000 texts no number of the GPU's
-table is apart from the CPU's by more than 0.0006.
+On a GPU, an NVIDIA H100, `cx.evaluate` read 13,600 texts of 512 tokens a second on `mini` (26
+November 2026, by hand, torch 2.11.0; typed too). On 2,000 texts, no number of its table differs
+from the CPU's by more than 0.0006.
 
 Measured on {machine}.
 """

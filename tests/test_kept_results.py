@@ -1,17 +1,19 @@
 """What `tools/evidence` keeps of first layers: the law for one page, the controls, the null of
-Naive Bayes and the open rows, on few texts.
+Naive Bayes, training runs, local heads and the open rows, on few texts.
 """
 
 import json
 
 import bayes_rows
 import controls
+import local
 import numpy as np
 import one_page
 import open_rows
 import pytest
 import real_models
 import torch
+import training
 from einops import einsum
 from evidence import rounded
 from first_layers import first_layer, keep
@@ -139,6 +141,54 @@ def test_rows_of_naive_bayes_are_the_pages(monkeypatch):
     assert rows["all neurons"]["rows"] == rows["as many mixtures"]["rows"] == 1024
     assert rows["an untrained layer"]["r"].value < rows["100 neurons"]["r"].value < 1
     assert 0 < facts["p"] <= 1
+
+
+# ---------------------------------------------------------------- appendices E and F
+
+
+def test_neurons_that_are_turned_match_as_neurons_of_turned_columns():
+    draw = torch.Generator().manual_seed(0)
+    a, b = torch.randn(2, 300, 6, generator=draw, dtype=torch.double)
+    share, turns = torch.full((300,), 1 / 300).double(), training.rotations(6, 2)
+    mixed = training.mixtures(*training.covariances(a, b, share), turns)
+    for Q, of in zip(turns, mixed, strict=True):
+        by_hand = np.corrcoef(a.T, (b @ Q).T)[:6, 6:].max(1)
+        np.testing.assert_allclose(of, by_hand)
+    own = training.match(*training.covariances(a, a[:, [3, 0, 1, 5, 4, 2]], share))
+    torch.testing.assert_close(own, torch.ones(6).double())
+
+
+def test_base_is_what_was_kept_of_it():
+    kept = json.loads(cb.evidence("training.json").read_text())["models"]["base-100"]
+    found = training.describe(cx.load("mini-base"))
+    assert found["effective tokens"] == kept["effective tokens"]
+    assert [found[k] for k in ("TV", "r")] == pytest.approx(
+        [kept[k] for k in ("TV", "r")], abs=2e-3
+    )
+    forecast = json.loads(cb.evidence("dose.json").read_text())["base"]
+    dosed = training.dose(cx.load("mini-base"))
+    assert dosed["Equation 1"]["TV"] == pytest.approx(forecast["Equation 1"]["TV"], abs=1e-3)
+    assert dosed["forecast"]["TV"] == pytest.approx(forecast["forecast"]["TV"], abs=1e-3)
+
+
+def test_pairs_have_kinds_and_a_head_that_knows_them_wins():
+    kinds = {
+        (" gal", "axy"): "split word", (" New", " York"): "name", (" of", " the"): "common words",
+        (" red", " moon"): "other words", (" moon", ","): "mark", (" 19", "84"): "number",
+        ("\n", " moon"): None,
+    }  # fmt: skip
+    assert {p: local.kind_of(*p, {" of", " the"}) for p in kinds} == kinds
+    entry = torch.randn(2, 40, 40, generator=torch.Generator().manual_seed(0))
+    entry[1] += 10 * torch.eye(40)
+    wins, drawn = local.paired(entry, np.zeros((40, 40), bool))
+    assert wins[1].mean() == 1 and abs(float(wins[0].mean()) - 0.5) < 0.15
+    assert drawn.shape == (1000, 2) and abs(drawn.mean() - 0.5) < 0.01
+
+
+def test_lines_of_local_heads_are_those_that_are_kept():
+    kept, rows = (json.loads(cb.evidence(f"{n}.json").read_text()) for n in ("local", "rows"))
+    found = {k: {m: v for m, v in row.items() if v} for k, row in local.lines_of(kept).T.items()}
+    assert found == rows["lines"]["F_local"]
 
 
 # ---------------------------------------------------------------- open rows

@@ -154,7 +154,8 @@ def test_the_page_shows_every_figure_and_its_origin(tiny, as_gpt2_small, write, 
     output = file.read_text()
     for figure in cb.published_figures().values():
         assert tool.plain(figure.statement) in output
-    assert "| median TV ([2](02_keys)) | 0.06 | at most 0.075 | holds |" in output
+    held = output.partition("## What holds\n")[2].partition("\n## ")[0]
+    assert "| median TV ([2](02_keys)) | 0.06 (at most 0.075) |" in held
     assert str(tmp_path) not in output
     assert f"ctxlib {cx.__version__}" in output and "held-out documents" in output
 
@@ -176,8 +177,32 @@ def test_a_published_number_has_one_line_that_of_the_widest_interval(tiny, write
     write(**{"02_keys": narrow, "13_families": wide})
     page = tool.page(tool.collected("mini"))
     (row,) = re.findall(r".* TV.*; also .*", page)
-    same = verdict == "holds here"
-    own, judged = ("", "holds here") if same else (f": {verdict}", "hangs on the measure")
-    also = "; also 0.06 \\[0.05, 0.07\\] in 2: holds here ([13](13_families))"
-    assert f"typical TV{own}{also}" in row and row.endswith(f"another model; {judged} |")
-    assert ("stand apart: 1 hanging on the measure" in page) != same
+    verdict = verdict.removesuffix(" here")
+    same = verdict == "holds"
+    also = "; also 0.06 \\[0.05, 0.07\\] in 2: holds ([13](13_families))"
+    assert (
+        f"typical TV{'' if same else f': {verdict}'}{also}" in row and "another model;" not in page
+    )
+    title = "## What holds\n" if same else f"## {tool.GROUPS['hanging on the measure']}\n"
+    assert row in page.partition(title)[2].partition("\n## ")[0]
+
+
+def test_the_page_opens_with_one_sentence_and_has_the_worst_first(tiny, write):
+    figures = {
+        "tv": 0.2,
+        "typical_norm": 1.0,
+        "orthogonal": 1.0,
+        "heads_add": 0.0,
+        "weak_linear": 0.5,
+    }
+    write(**{"02_a": cb.ledger(tiny, *(cb.Claim(id, id, v) for id, v in figures.items())).attrs})
+    page = tool.page(tool.collected("mini"))
+    sentence = page.split("\n")[2]
+    assert (
+        "3 published statements" in sentence and "2 hold, 1 do not, and 0 are undecided" in sentence
+    )
+    titles = [t for t in re.findall("(?m)^## (.*)$", page) if t in tool.GROUPS.values()]
+    assert titles == [
+        "What does not hold", "What holds", "What holds, and decides little",
+        "What could not come out otherwise",
+    ]  # fmt: skip

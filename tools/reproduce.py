@@ -43,6 +43,18 @@ REAL = ["Qwen", "SmolLM2", "MiniLM"]
 KERNELS = cb.DATA / "gpt2-kernels.npz"
 N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token norm, is the book's
 HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
+GROUPS = {  # what came out, in the order of the page, and what its part of the page is called
+    "does not hold": "What does not hold",
+    "hanging on the measure": "What holds by one measure and not by another",
+    "undecided": "What is undecided",
+    "holds": "What holds",
+    "other texts": "What wants more texts, or longer ones",
+    "of mini's twins": "What was asked of the twins of `mini`",
+    "of GPT-2 small's own kernels": "What GPT-2 small's own kernels say",
+    "deciding little": "What holds, and decides little",
+    "decided by algebra": "What could not come out otherwise",
+    "untestable here": "What this model cannot be asked",
+}
 
 
 @dataclass(frozen=True)
@@ -147,11 +159,25 @@ def page(run: Run) -> str:
     figures, published = cb.published_figures().values(), cb.published
     run = replace(run, rows=[row | {"apart": apart(row)} for row in run.rows])
     real, run = ([], run) if run.studied else (REAL, beside_real(run))
+    groups = [
+        (title, [row for row in run.rows if (row["apart"] or came(row["verdict"])) == kind])
+        for kind, title in GROUPS.items()
+    ]
     return files.filled_in(
         "reproduction.md",
-        run=run, real=real, figures=figures, published=published,
-        plain=plain, count=count, short=short,
+        run=run, real=real, groups=groups, figures=figures, published=published,
+        plain=plain, came=came, short=short,
+        tally=cb.tally(row for row in run.rows if not row["apart"]),
     )  # fmt: skip
+
+
+def came(verdict: str) -> str:
+    """A verdict without the words that say of which model it is.
+
+    >>> came("another model; holds here")
+    'holds'
+    """
+    return re.sub(".*; | here$", "", verdict)
 
 
 def beside_real(run: Run) -> Run:
@@ -165,14 +191,10 @@ def beside_real(run: Run) -> Run:
         row["number"] = cb.published(row["id"]).value or row["claim"]
     for (id, *_), same in groupby(ours, itemgetter("id", "apart", "number")):
         row, *others = sorted(same, key=width, reverse=True)
-        also = [
-            f"{of['this run']} in {short(of['in'])}: {of['verdict'].rpartition('; ')[2]}"
-            for of in others
-        ]
+        also = [f"{of['this run']} in {short(of['in'])}: {came(of['verdict'])}" for of in others]
         if any(of["verdict"] != row["verdict"] for of in others):
-            model, _, own = row["verdict"].rpartition("; ")
-            row["claim"] += f": {own}"
-            row |= {"verdict": f"{model}; hangs on the measure", "apart": "hanging on the measure"}
+            row["claim"] += f": {came(row['verdict'])}"
+            row |= {"verdict": "hangs on the measure", "apart": "hanging on the measure"}
         line = "" if rows and rows[-1]["id"] == id else cb.published(id).real
         kept = cb.on_real(line).loc[line] if line else {}
         row["claim"] = "; also ".join([row["claim"], *also])
@@ -195,20 +217,6 @@ def apart(row: dict[str, Any]) -> str:
     marks = {"GPT-2 small:": "of GPT-2 small's own kernels", " twin": "of mini's twins"}
     other = next((why for mark, why in marks.items() if mark in row["claim"]), "")
     return other or cb.published(row["id"]).apart(row["verdict"])
-
-
-def count(run: Run) -> str:
-    """How many lines came out how, of those that could come out either way."""
-    why = Counter(row["apart"] for row in run.rows)
-    stand = ", ".join(f"{number} {kind}" for kind, number in why.items() if kind)
-    of = cb.tally(row for row in run.rows if not row["apart"])
-    return (
-        f"Of {of['judged']} lines that could come out either way, {of['holds']} hold, "
-        f"{of['does not hold']} do not, and {of['undecided']} are undecided. Bounds were fixed "
-        f"before; of the {of['with an interval']} lines with an interval {of['by chance']:.1f} "
-        f"would hold by chance if every number lay exactly at its bound (2.5% each). "
-        f"Of all {why.total()} lines these stand apart: {stand}."
-    )
 
 
 def plain(text: str) -> str:

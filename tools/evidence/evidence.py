@@ -1,6 +1,6 @@
 """Compute what chapters show of what does not ship, training runs and real models: `make evidence`.
 
-    python tools/evidence/evidence.py E_training --work build/runs
+    python tools/evidence/evidence.py 13_families --work build/runs
     python tools/evidence/evidence.py 09_british
 
 A chapter is run with its parameter RUNS naming the folder, and MODELS naming the real models that
@@ -149,7 +149,7 @@ def kept(file: Path, name: str, facts: dict[str, Any]) -> None:
 @command("evidence")
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("chapters", nargs="+", help="such as E_training")
+    parser.add_argument("chapters", nargs="+", help="such as 13_families")
     parser.add_argument("--work", type=Path, default=Path("build/runs"), help="of train_mini.py")
     args = parser.parse_args(argv)
     export(args.work, args.work / "models")
