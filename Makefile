@@ -154,8 +154,8 @@ evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or C
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/british.py)
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/local.py)
 	$(if $(CHAPTER),,$(if $(wildcard $(or $(WORK),build/runs)),$(BIN)/python tools/evidence/training.py --work "$(or $(WORK),build/runs)"))
-	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),00_welcome 02_keys 09_british \
-	11_evaluation 12_causal 13_families 14_depth 15_lookups) \
+	$(if $(CHAPTER),,$(BIN)/python tools/evidence/lookups.py)
+	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),00_welcome 02_keys 09_british 11_evaluation 12_causal 13_families 14_depth) \
 	--work "$(or $(WORK),build/runs)"
 
 address: ## move the repository, in every file that names it: make address URL=https://github.com/owner/name

@@ -1,7 +1,9 @@
 from . import (
+    cases,
     figures,
     ledgers,
     nulls,
+    peaks,
     spelling,
 )
 from .bounds import (
@@ -78,6 +80,7 @@ __all__ = [
     "Published",
     "SpellingProbe",
     "by_document",
+    "cases",
     "committed",
     "evidence",
     "fact",
@@ -97,6 +100,7 @@ __all__ = [
     "nulls",
     "on_real",
     "over",
+    "peaks",
     "published",
     "published_figures",
     "spelling",

@@ -1,10 +1,11 @@
 """Kept data: a chapter computes it from training runs, and it lies whole in the repository."""
 
 import json
+from types import SimpleNamespace
 
 import british_facts
-import congruent
 import evidence
+import lookups
 import numpy as np
 import pytest
 import resample
@@ -16,6 +17,7 @@ from command import ROOT
 from ship_mini import MINI
 from transformers import AutoModelForCausalLM
 
+import ctxbook as cb
 import ctxlib as cx
 
 
@@ -108,30 +110,38 @@ def test_another_text_is_of_another_domain_or_of_the_same():
     assert {*same[:, 0]} == {0, 2}
 
 
-def test_groups_of_neurons_do_not_overlap_and_are_alike_in_token():
-    rng = np.random.default_rng(0)
-    tokens = torch.from_numpy(rng.integers(3, size=(2, 1, 60)))
-    size, P = (torch.from_numpy(rng.random((2, 1, 60))) for _ in range(2))
-    groups = congruent.groups_of(tokens, size, P)
-    by_size = size.flatten().topk(24).indices.tolist()
-    assert [k * 60 + j for k, _, j in groups["by congruence"]] == by_size
-    taken = {*groups["by P"], *groups["by congruence"]}
-    for one, other in zip(groups["by P"], groups["like those by P"], strict=True):
-        assert other is None or (other not in taken and tokens[one] == tokens[other])
+@torch.no_grad()
+def test_a_path_is_patched_where_the_terms_are_the_models_own(monkeypatch):
+    """Every neuron of every group, and its path, for the terms give the model's activations."""
+    monkeypatch.setattr(lookups, "COUNT", 2)
+    monkeypatch.setattr(lookups, "TEXTS", {"mini": 44})
+    monkeypatch.setattr(lookups, "SHARES", (0.0, 0.8))
+    monkeypatch.setattr(lookups, "DRAWS", {})
+    facts = lookups.measure("mini")
+    for name, group in facts["groups"].items():
+        path = np.array(group["fall"].get("path", [[1.0]]))
+        assert np.isfinite(path).all() and (abs(path) > 0).all(), name
+        assert {len(group[key]) for key in ("places", "token", "share", "of")} == {len(group["of"])}
+    assert len(facts["groups"]["by P"]["winners"]) == 20
+    assert {len(of["brings"]) for of in facts["plants"].values()} == {2}
 
 
 @torch.no_grad()
-def test_a_path_is_patched_where_the_terms_are_the_models_own(monkeypatch):
-    """At its mean, the strongest head's term leaves the input that attribution gives without it."""
-    monkeypatch.setattr(congruent, "COUNT", 2)
-    monkeypatch.setattr(congruent, "TEXTS", {"mini": 44})
-    facts = congruent.measure("mini")
-    fall = {k: np.array(v) for k, v in facts["fall"].items()}
-    assert {v.shape for v in fall.values()} == {(4, len(facts["places"]))}
-    assert np.isfinite(fall["path"]).all() and (abs(fall["path"]) > 0).all()
-    assert facts["places"] == sorted(facts["places"], key=lambda place: place[0])
-    result = congruent.summed_up(facts)
-    assert result["by P"]["neurons"] == 2
+def test_a_plant_is_there_while_it_is_planted_and_gone_afterwards(model):
+    """The head then writes along a direction of its own, and the neuron reads it."""
+    x = torch.stack([t.tokens[:24] for t in cx.texts.collection(model, 8)])
+    of = cb.peaks.Neurons([(3, 5)], torch.ones(1, dtype=torch.int64), torch.tensor([11]))
+    plan = lookups.loudest(model, x, [(1, 2)], 3)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    direction, attn, mlp = plan[1][0], model.blocks[1].attn, model.blocks[3].mlp
+
+    def along():
+        return torch.stack([(attn.W_O[2] @ direction).norm(), mlp.W_in[:, 5] @ direction])
+
+    was = along()
+    with lookups.planted(model, of, [(1, 2)], plan, 0.8):
+        assert (along() > 10 * was.abs()).all()
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
 
 
 def test_a_classifier_of_meanings_finds_what_the_embeddings_hold():
@@ -182,3 +192,18 @@ def test_british_facts_are_those_of_the_kept_documents():
     moved = [np.mean(v) for v in by_document.values()]
     assert np.isclose(found["moved"][0], np.mean(moved)) and found["documents"] == len(moved)
     assert found["falls in"] == np.mean(np.array(moved) < 0) and found["rank of |t|"]["B"] == 15
+
+
+def test_sentences_are_scored_both_ways_and_with_what_they_were_written_from():
+    """For labels that the last token gives, true and shuffled."""
+    of = [tuple(f"{who} {verb}" for who in "ABCDEFGH") for verb in ("was", "is")]
+    p = cx.lookups.explain.Prompts(of[0][:4], of[1][:4], of[0][4:], of[1][4:])
+    case = SimpleNamespace(prompts=p, neuron=(1, 2), head=(0, 3), token="")
+    read = SimpleNamespace(model=cx.load("mini"), texts=[])
+    table = semantic.by_rules(read, [case])
+    assert [table[k] for k in ("true, shown", "true, held out", "B to A")] == [[1.0]] * 3
+    assert table["shuffled, held out"][0] < 1 and table["neuron"] == [[1, 2]]
+    few = semantic.FewShot(cx.lookups.explain.RuleExplainer(read.model.tokenizer))
+    sentence = few.explain(p.shown_active, p.shown_inactive)
+    assert sentence.count("for example: …") == 8
+    assert semantic.answered(few, p)["score"] == 0.5, "rules do not read examples"

@@ -297,12 +297,11 @@ def test_what_chapter_12_keeps_of_silence_is_what_the_model_does():
 def test_what_chapter_15_keeps_of_peaks_is_what_the_model_does():
     """The largest peaks of two neurons of half A and what the model predicts there, by the modules
     of transformers."""
-    kept = kept_of("smollm2", "lookups")
+    kept = kept_of("smollm2", "lookups")["groups"]["by P"]  # the largest P first
     texts = cx.texts.collection(cx.texts.Reader.of(cx.fix_query("smollm2"), 96), 240)
     x = torch.stack([t.tokens[:96] for t in texts if t.half == "A"])
     model, tokenizer = its_own("smollm2", None)
-    best = sorted(range(48), key=lambda q: -kept["P"][0][q])[:2]
-    places = {q: kept["places"][q] for q in best}
+    places = dict(enumerate(kept["places"][:2]))
     downs = {str(k): model.model.layers[k].mlp.down_proj for k, *_ in places.values()}
     with recorded(**downs) as held:
         for part in x.split(8):
@@ -314,7 +313,7 @@ def test_what_chapter_15_keeps_of_peaks_is_what_the_model_does():
             rows = loudest.topk(20).indices
             last = model.model(x[rows]).last_hidden_state[range(20), end[rows] + 1]
             predicted = model.lm_head(last).softmax(-1)[:, tokenizer.encode(kept["token"][q])[-1]]
-            ours = torch.tensor(kept["P"][0][q])
+            ours = torch.tensor(kept["P"]["A"][q])
             torch.testing.assert_close(predicted.mean(), ours, atol=2e-3, rtol=0)
 
 

@@ -96,17 +96,6 @@ def defined_in(chapter: str, **given: Any) -> dict[str, Any]:
     return names
 
 
-def ran_until(chapter: str, name: str, **given: Any) -> dict[str, Any]:
-    """What a chapter has computed when a name is there, its parameters as given."""
-    names: dict[str, Any] = {"__name__": "__main__", "display": lambda *shown: None}
-    for cell in jupytext.read(ROOT / "chapters" / f"{chapter}.py").cells:
-        if cell.cell_type == "code" and name not in names:
-            exec(compile(cell.source, chapter, "exec"), names)
-            if "parameters" in cell.metadata.get("tags", []):
-                names.update(given)
-    return names
-
-
 def is_literal(node: ast.expr) -> bool:
     try:
         ast.literal_eval(node)

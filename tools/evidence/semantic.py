@@ -1,10 +1,14 @@
-"""What would a reader of meanings score? Chapter 16's cases, put to a classifier of sentence
-embeddings, and to a language model that is judged by the odds of its two answers.
+"""What would others score on chapter 16's cases? A classifier of sentence embeddings, and a
+language model, asked for its answers or judged by their odds. And what do the rules score on
+SmolLM2's cases?
 
-    python tools/evidence/semantic.py            # embeddings
-    python tools/evidence/semantic.py --odds     # Qwen's odds too
+    python tools/evidence/semantic.py              # embeddings, to semantic.json
+    python tools/evidence/semantic.py --odds       # and Qwen's odds
+    python tools/evidence/semantic.py --chat qwen  # sentences of a model at OPENAI_BASE_URL, to
+                                                   # explained.json
+    python tools/evidence/semantic.py --rules      # the rules on SmolLM2's cases, to cases.json
 
-The answer goes to `data/evidence/semantic.json`. Set before any of it was measured:
+All in `data/evidence/`. Set before any of it was measured:
 
 - The *ceiling*: MiniLM's embedding of a prompt (the mean over its tokens) and logistic regression,
   fitted on the prompts that an explainer is shown, half A, and judged on those held out, half B. It
@@ -18,6 +22,8 @@ The answer goes to `data/evidence/semantic.json`. Set before any of it was measu
   moves. On the planted subjects the mean must be 0.9 or more if it can apply a sentence; it sees
   something in heads if over the eight cases the mean AUC of true labels is above that of shuffled
   ones (sign flips over cases, p below 0.05).
+- *Answers*: a language model explains if its sentences score more for true labels than for shuffled
+  ones, interval above 0; few-shot adds if it scores more than zero-shot, interval above 0.
 """
 
 from __future__ import annotations
@@ -25,23 +31,32 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openai
 import torch
 from command import ROOT, command
-from evidence import defined_in, kept, provenance, ran_until, resumed
+from evidence import kept, provenance, resumed, rounded
+from files import replace
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from tqdm import tqdm
 from transformers import AutoModel, AutoTokenizer
 
+import ctxbook as cb
 import ctxlib as cx
+from ctxbook.cases import Case, Read
 from ctxlib.files import kept_folder
+from ctxlib.lookups.explain import Explainer, Prompts
+from ctxlib.models import real_models
 
 OUT = ROOT / "data" / "evidence" / "semantic.json"
+SUBJECTS = ("cooking", "law", "french")  # planted: active means of this domain
 
 
 def embedder(folder: Path):
@@ -78,21 +93,22 @@ def by_meaning(embed, split) -> dict[str, float]:
     return {"score": float(((on > 0).mean() + (off <= 0).mean()) / 2), "auc": float(auc[0])}
 
 
-def embeddings(there: dict) -> dict:
+def embeddings(read: Read, cases: Sequence[Case]) -> dict:
     """Every case and planted subject, by meaning and by the rules."""
-    embed, splits = embedder(kept_folder("minilm")), there["splits"]
-    rows: list[dict[str, Any]] = [
-        {
-            "case": list(map(int, case)),
-            "predicts a token": case[:2] in there["said"],
-            "true": by_meaning(embed, split),
-            "shuffled": by_meaning(embed, there["dealt"][case]),
-            "rules": float(there["scores"][case].score),
-            "rules, shuffled": float(there["by_chance"][case].score),
+    embed, rows = embedder(kept_folder("minilm")), []
+    rules = cx.lookups.explain.RuleExplainer(read.model.tokenizer)
+    for seed, case in enumerate(tqdm(cases, "cases")):
+        row: dict[str, Any] = {
+            "case": [*case.neuron, *case.head],
+            "predicts a token": bool(case.token),
         }
-        for case, split in tqdm(splits.items(), "cases")
-    ]
-    planted = {d: by_meaning(embed, there["planted_subject"](d)) for d in there["SUBJECTS"]}
+        mixed = cx.lookups.explain.shuffled(case.prompts, seed)
+        for kind, prompts in (("", case.prompts), ("shuffled", mixed)):
+            row[kind or "true"] = by_meaning(embed, prompts)
+            by_rules = cx.lookups.explain.score(rules, prompts).score
+            row[", ".join(filter(None, ("rules", kind)))] = float(by_rules)
+        rows.append(row)
+    planted = {d: by_meaning(embed, cb.cases.planted_subject(read, d)) for d in SUBJECTS}
     neurons = [tuple(row["case"][:2]) for row in rows]
 
     def of_neurons(values):  # a mean for each neuron
@@ -131,10 +147,76 @@ def embeddings(there: dict) -> dict:
     return {"result": result, "rows": rows}
 
 
-def odds(there: dict, work: Path) -> dict:
+# ---------------------------------------------------------------- sentences
+
+
+class FewShot:
+    """A sentence, and beside it some of the prompts that it was written from."""
+
+    def __init__(self, asking: Explainer, each: int = 4):
+        self.asking, self.each = asking, each
+
+    def explain(self, active: Sequence[str], inactive: Sequence[str]) -> str:
+        lines = [self.asking.explain(active, inactive)]
+        for kind, prompts in (("Active", active), ("Inactive", inactive)):
+            ends = [prompt.replace("\n", "↵") for prompt in prompts[: self.each]]
+            lines += [f"{kind}, for example: …{end[-200:]}" for end in ends]
+        return "\n".join(lines)
+
+    def classify(self, explanation: str, prompts: Sequence[str]) -> list[bool]:
+        return self.asking.classify(explanation, prompts)
+
+
+def answered(explainer: Explainer, prompts: Prompts) -> dict[str, Any]:
+    """What an explainer scores; one that gives no sentence in time knows as much as a coin."""
+    try:
+        s = cx.lookups.explain.score(explainer, prompts)
+    except ValueError as error:
+        return {"sentence": None, "score": 0.5, "why": str(error)}
+    return {"sentence": s.explanation, "score": s.score, "tpr": s.tpr, "tnr": s.tnr}
+
+
+def told(read: Read, cases: Sequence[Case], explainer: Explainer) -> dict[str, Any]:
+    """Drawn cases and planted subjects: zero-shot, few-shot, rules, and under shuffled labels."""
+    drawn = [cases[k] for k in np.random.default_rng(0).permutation(len(cases))[:8]]
+    asked = {f"planted: {d}": cb.cases.planted_subject(read, d) for d in SUBJECTS}
+    asked |= {str(case): cb.cases.few(case.prompts) for case in drawn}
+    rules = cx.lookups.explain.RuleExplainer(read.model.tokenizer)
+    ways = {"zero-shot": explainer, "few-shot": FewShot(explainer), "rules": rules}
+    facts: dict[str, Any] = {}
+    for seed, (name, prompts) in enumerate(tqdm(asked.items(), "explaining")):
+        mixed = cx.lookups.explain.shuffled(prompts, seed)
+        kinds = {"": prompts, ", shuffled": mixed}
+        facts[name] = {
+            way + kind: answered(who, of) for way, who in ways.items() for kind, of in kinds.items()
+        }
+    return facts
+
+
+def by_rules(read: Read, cases: Sequence[Case]) -> dict[str, list]:
+    """What the rules score on every case: on the prompts shown and on those held out, for true and
+    for shuffled labels, and from half B to half A.
+    """
+    explain = cx.lookups.explain
+    rules = explain.RuleExplainer(read.model.tokenizer)
+    table: dict[str, list] = defaultdict(list)
+    for seed, case in enumerate(tqdm(cases, "cases")):
+        for kind, p in (("true", case.prompts), ("shuffled", explain.shuffled(case.prompts, seed))):
+            fit = Prompts(p.shown_active, p.shown_inactive, p.shown_active, p.shown_inactive)
+            table[f"{kind}, shown"].append(explain.score(rules, fit).score)
+            table[f"{kind}, held out"].append(explain.score(rules, p).score)
+        p = case.prompts
+        turned = Prompts(p.held_active, p.held_inactive, p.shown_active, p.shown_inactive)
+        table["B to A"].append(explain.score(rules, turned).score)
+        table["neuron"].append([*case.neuron])
+        table["predicts a token"].append(bool(case.token))
+    return table
+
+
+def odds(read: Read, cases: Sequence[Case], work: Path) -> dict:
     """AUC of log P(true) - log P(false), sentence by sentence."""
     told = json.loads((ROOT / "data" / "evidence" / "explained.json").read_text())["cases"]
-    (file,) = cx.models.real_models()["qwen"]["files"]
+    (file,) = real_models()["qwen"]["files"]
     folder = kept_folder("qwen")
     from transformers import AutoModelForCausalLM
 
@@ -154,8 +236,8 @@ def odds(there: dict, work: Path) -> dict:
         logits = model(ids, logits_to_keep=1).logits[0, -1].float().log_softmax(-1)
         return float(logits[yes] - logits[no])
 
-    splits = {f"planted: {d}": there["planted_subject"](d) for d in there["SUBJECTS"]}
-    splits |= {there["spoken"](c): there["part_of"](s) for c, s in there["splits"].items()}
+    splits = {f"planted: {d}": cb.cases.planted_subject(read, d) for d in SUBJECTS}
+    splits |= {str(case): cb.cases.few(case.prompts) for case in cases}
     rows: dict[str, dict[str, Any]] = {}
     for seed, (name, answers) in enumerate(tqdm(told.items(), "cases")):
         mixed = cx.lookups.explain.shuffled(splits[name], seed)
@@ -201,14 +283,32 @@ def odds(there: dict, work: Path) -> dict:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--odds", action="store_true", help="ask Qwen, too")
+    parser.add_argument("--chat", help="a model's name at OPENAI_BASE_URL, to explain")
+    parser.add_argument("--rules", action="store_true", help="the rules on SmolLM2's cases")
     parser.add_argument("--work", type=Path, default=Path("build/semantic"))
     args = parser.parse_args(argv)
-    chapter = "16_explanations"
-    there = defined_in(chapter, **ran_until(chapter, "by_chance"))
     torch.set_grad_enabled(False)
-    kept(OUT, "embeddings", provenance("minilm") | embeddings(there))
+    name = "smollm2" if args.rules else "mini"
+    read = Read.of(cx.load(name), 440)
+    said, drawn, _ = cb.cases.predicting(read, 0.1)
+    cases = cb.cases.cases_of(read, said | dict.fromkeys(drawn, ""))
+    if args.rules:
+        facts: dict[str, Any] = provenance(name) | {"texts": len(read.texts)}
+        facts["cases"] = [[*case.neuron, *case.head] for case in cases]
+        facts["table"] = rounded(by_rules(read, cases), 3)
+        replace(OUT.with_name("cases.json"), json.dumps(facts) + "\n")
+    elif args.chat:
+        explainer = cx.lookups.chat.ChatExplainer(
+            args.chat, cache=args.work, client=openai.OpenAI(timeout=600, max_retries=0),
+            batch=8, keep=100,
+        )  # fmt: skip
+        files = real_models().get(args.chat, {}).get("files")
+        facts = {"model": args.chat, "files": files, "cases": told(read, cases, explainer)}
+        replace(OUT.with_name("explained.json"), json.dumps(facts, indent=0) + "\n")
+    else:
+        kept(OUT, "embeddings", provenance("minilm") | embeddings(read, cases))
     if args.odds:
-        kept(OUT, "odds", provenance("qwen") | odds(there, args.work))
+        kept(OUT, "odds", provenance("qwen") | odds(read, cases, args.work))
 
 
 if __name__ == "__main__":

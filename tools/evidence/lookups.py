@@ -1,0 +1,238 @@
+"""Which head drives a neuron: what heads bring at the peaks of next-token neurons, chosen in two
+ways and held against neurons like them, what silence costs, and whether planted look-ups are found
+(chapter 15).
+
+    python tools/evidence/lookups.py --models mini smollm2
+
+The answer goes to `data/evidence/lookups.json`. Half A of the texts chooses, half B counts. An
+interval is the wider of two, documents and tokens redrawn. Set before SmolLM2 or any plant was
+measured:
+
+- *One head*: of a next-token neuron's peaks the head that wins most often takes more than half, and
+  more than of a random neuron's (p below 0.05).
+- *Loss*: silence of the strongest head costs the token something, and more than a random neuron's.
+  *Together*: silence of the three strongest costs more than the sum of what each costs alone.
+  *Way*: more than half of the loss goes through the neuron.
+- *Plants*: where they bring half of the rise, four in five are found, that is, the planted head is
+  the strongest in both halves. (How a plant is made was changed on `mini`: plants that turned the
+  input weights alone were dropped after three tries.)
+
+Set later, before either was measured:
+
+- Groups of 24 (`cb.peaks.groups_of`). Congruence finds next-token neurons if at least half of its
+  24 reach P >= 0.5 on half B.
+- A head's tenth: in how many neurons does half A's strongest head bring a tenth or more of half B's
+  rise? More than in the matched group: permutation of the two groups, p below 0.05. (The tenth
+  itself was set after SmolLM2's first numbers.)
+- Path patching, head -> neuron -> token: at each of the 4 largest peaks the strongest head's direct
+  term in the neuron's inputs is put at its mean, norm as it is, and the neuron alone is set to what
+  it then does. The path is there if the mean fall of log P over a group is above zero, lower end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+from command import ROOT, command
+from evidence import kept, provenance
+from torch import Tensor
+from tqdm import tqdm
+
+import ctxbook as cb
+import ctxlib as cx
+from ctxbook.peaks import HOOKS, NO_LOGITS, Half, LookedUp, Neurons
+
+OUT = ROOT / "data" / "evidence" / "lookups.json"
+COUNT, LIKELY = 24, 0.5
+TEXTS = {"mini": 240, "smollm2": 240, "qwen": 100}
+DRAWS = {"mini": 2}  # of plants; one of other models
+SILENCES = ("strongest", "second", "third", "all three", "through")
+WHOLE = ("by P", "random")  # groups of which all silences are asked; of others the first
+SHARES = (0.0, 0.1, 0.2, 0.4, 0.8)  # of a planted neuron's input weights, turned to its head
+LOUD = 4  # times as long as they were: a plant's output weights
+
+
+def patched(found: LookedUp) -> Tensor:
+    """Return the neurons' activations at their peaks with the strongest head's direct term at its
+    mean, `peak neuron`. Raises ValueError if the terms are not the model's own.
+    """
+    usual, peak = found.in_B.usual["heads"], found.in_B.terms["heads"]
+    inputs = cb.peaks.inputs_of(found.in_B.terms)
+    strongest = found.profile_A.argmax(1)
+    moved = (peak - usual).flatten(2, 3)  # peak neuron head input
+    term = moved[:, torch.arange(len(strongest)), strongest]
+    before, after = (cb.peaks.activation(found.model, v) for v in (inputs, inputs - term))
+    if not torch.allclose(before, found.in_B.post, atol=1e-2 * float(before.abs().max())):
+        raise ValueError("the terms do not give the activations: path patching would be wrong")
+    return after
+
+
+def falls(found: LookedUp, kinds: Sequence[str]) -> dict[str, Tensor]:
+    """Return what silence costs the neurons' tokens, in nats: `peak neuron`, of each kind."""
+    ranks = {"strongest": slice(0, 1), "second": slice(1, 2), "third": slice(2, 3)}
+    ranks["all three"] = slice(0, 3)
+    cost = {kind: found.fall(found.heads(ranks[kind])) for kind in kinds if kind in ranks}
+    if "through" in kinds:
+        held = found.fall(found.heads(ranks["strongest"]), found.in_B.post)
+        cost["through"] = cost["strongest"] - held
+    if "path" in kinds:
+        cost["path"] = found.fall(held=patched(found))
+    usual = found.in_A.usual_post.expand_as(found.in_B.post)
+    return cost | {"neuron": found.fall(held=usual)}
+
+
+# ---------------------------------------------------------------- planted look-ups
+
+
+def loudest(model: Any, x: Tensor, heads: Sequence[tuple[int, int]], layer: int) -> tuple:
+    """Return for each head what it says most, a unit of `d_head` over the spread of it; for each a
+    direction of the stream in front of a layer's MLP in which least is said; and that stream.
+    """
+    inside, mid = (
+        {k: f"blocks.{k}.{HOOKS['z']}" for k, _ in heads},
+        f"blocks.{layer}.hook_resid_mid",
+    )
+    seen: dict[str, list[Tensor]] = {name: [] for name in (*inside.values(), mid)}
+    for part in x.split(8):
+        _, cache = model.run_with_cache(part, names_filter=list(seen), **NO_LOGITS)
+        for name, v in seen.items():
+            v.append(cache[name].cpu()[:, 1:].flatten(0, 1))
+    r = torch.cat(seen[mid])
+    r = cx.adapter.centered(model, r - r.mean(0))
+    quiet = torch.linalg.eigh((r.T @ r).double())[1].T.to(r)
+    if model.cfg.normalization_type.startswith("LN"):  # which does not see the mean
+        quiet = quiet[quiet.sum(1).abs() < 1e-3 * len(quiet)]
+    said = []
+    for k, i in heads:
+        z = torch.cat(seen[inside[k]])[:, i]
+        z = z - z.mean(0)
+        u = torch.linalg.eigh(z.T @ z)[1][:, -1]
+        said.append(u * torch.sign(((z @ u) ** 3).mean()) / (z @ u).std())
+    return said, quiet[: len(heads)], r
+
+
+@contextmanager
+def planted(model: Any, of: Neurons, heads: Sequence, plan: tuple, share: float) -> Iterator[None]:
+    """Let heads also say what they say most where hardly anybody says anything, as loud as the
+    stream is in a direction; turn a share of the neurons' input weights there, and their output,
+    longer, to their tokens. Afterwards the model is as it was.
+    """
+    said, quiet, r = plan
+    loud, W_U = float(r.std()), cx.lookups.layers.unembedding(model)
+    before: list[tuple[Tensor, Tensor]] = []
+
+    def put(place: Tensor, new: Tensor) -> None:
+        before.append((place, place.clone()))
+        place.copy_(new)
+
+    try:
+        for (k, j), t, (of_k, i), u, d in zip(
+            of.places, of.tokens, heads, said, quiet, strict=True
+        ):
+            mlp, W_O = model.blocks[k].mlp, model.blocks[of_k].attn.W_O.data[i]
+            put(W_O, W_O.cpu() + loud * torch.outer(u, d))
+            for W in (mlp.W_in, mlp.W_gate):
+                if W is not None:
+                    e = W.data[:, j].cpu()
+                    put(W.data[:, j], (1 - share) * e + share * (r @ e).std() / loud * d)
+            out, to = mlp.W_out.data[j], W_U[:, t]
+            put(out, LOUD * out.norm().cpu() * to / to.norm())
+        yield
+    finally:
+        for place, old in reversed(before):
+            place.copy_(old)
+
+
+def plants(model: Any, halves: dict[str, Half], random: Neurons, draws: int) -> dict[str, dict]:
+    """Return for each share which plants are found, in half A and in both, what their heads bring
+    of the rise, and what silence of the strongest heads costs; of all draws of heads.
+    """
+    rows: dict[str, dict] = {str(s): {"found": [], "brings": [], "cost": []} for s in SHARES}
+    of = Neurons(random.places, torch.ones_like(random.side), random.tokens)
+    for seed, share in tqdm([*product(range(draws), SHARES)], "plants"):
+        rng, n_heads = np.random.default_rng(seed), model.cfg.n_heads
+        heads = [
+            (int(rng.integers(1, k)) if k > 1 else 0, int(rng.integers(n_heads)))
+            for k, _ in random.places
+        ]
+        plan = loudest(model, halves["A"].tokens, heads, model.cfg.n_layers - 1)
+        with planted(model, of, heads, plan, share):
+            found = LookedUp.of(model, halves, of)
+            cost = found.fall(found.heads(slice(0, 1)))
+        true = torch.tensor([k * n_heads + i for k, i in heads])
+        A, B = (profile.argmax(1) == true for profile in (found.profile_A, found.profile))
+        brings = found.profile[range(len(true)), true] / found.rise["all"].mean(0)
+        row = rows[str(share)]
+        row["found"] += torch.stack([A, A & B], 1).tolist()
+        row["brings"] += brings.tolist()
+        row["cost"] += cost.mean(0).tolist()
+    return rows
+
+
+# ---------------------------------------------------------------- all of a model
+
+
+def facts_of(model: Any, found: LookedUp, group: str) -> dict[str, Any]:
+    """Return the numbers of every neuron of a group."""
+    heads = found.rise["heads"]  # peak neuron layer head
+    rise = {part: found.rise[part] for part in ("all", "MLPs")} | {"heads": heads.sum((2, 3))}
+    own = zip(found.neurons.places, found.neurons.side.tolist(), strict=True)
+    asked = (*(SILENCES if group in WHOLE else SILENCES[:1]), *["path"] * (group != "random"))
+    facts = {
+        "places": [[*place, side] for place, side in own],
+        "token": [model.tokenizer.decode([t]) for t in found.neurons.tokens.tolist()],
+        "documents": found.documents.tolist(),
+        "share": found.share.tolist(),
+        "fall": {kind: v.tolist() for kind, v in falls(found, asked).items()},
+    }
+    if group in WHOLE:
+        profiles = found.profile_A, found.profile
+        facts["strongest"] = [profile.argmax(1).tolist() for profile in profiles]
+        facts["winners"] = heads.flatten(2).argmax(2).tolist()
+        facts["rise"] = {part: v.tolist() for part, v in rise.items()}
+    return facts
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Return what is kept of a model: its groups, and its plants in the place of random neurons."""
+    model = cx.load(name)
+    halves = cb.peaks.halves_of(model, TEXTS[name])
+    sides = cb.peaks.candidates(model, halves)
+    likely = {half: P >= LIKELY for half, P in sides.P.items()}
+    predict = [int(likely["A"].sum()), int((likely["A"] & likely["B"]).sum())]
+    groups: dict[str, dict[str, Any]] = {}
+    for group, members in cb.peaks.groups_of(sides, COUNT).items():
+        places = [p for p in members if p]
+        found = LookedUp.of(model, halves, sides.neurons(places))
+        groups[group] = facts_of(model, found, group) | {
+            "P": {half: [float(P[p]) for p in places] for half, P in sides.P.items()},
+            "of": [x for x, p in enumerate(members) if p],  # of those that they are like
+        }
+    random = found.neurons  # the last group
+    return {
+        "sides": sides.tokens.numel(),
+        "predict": predict,
+        "groups": groups,
+        "plants": plants(model, halves, random, DRAWS.get(name, 1)),
+    }
+
+
+@command("lookups")
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", nargs="+", default=["mini", "smollm2"], choices=list(TEXTS))
+    args = parser.parse_args(argv)
+    torch.set_grad_enabled(False)
+    for name in args.models:
+        kept(OUT, name, provenance(name) | measure(name))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
