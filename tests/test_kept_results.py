@@ -131,6 +131,19 @@ def test_dealt_contents_leave_the_kernel_and_take_the_topic(mini, monkeypatch):
     assert all(low <= middle <= high for low, middle, high in facts["dealt"])
 
 
+def test_the_split_is_held_against_its_parts(mini):
+    """By hand: rows from the kernel alone are the same for all texts."""
+    facts, fixed = controls.split_of(mini), mini.study.fixed
+    x = mini.x[mini.halves[1]]
+    true, kernels = fixed.exact.rows(x)[:, mini.heads], fixed.decomposition.kernels[mini.heads]
+    by_hand = (true - kernels).abs().sum(-1).mean(0) / 2
+    torch.testing.assert_close(torch.tensor(facts["TV"]["position"]), by_hand, rtol=0.02, atol=2e-3)
+    assert all(both < min(alone) for both, *alone in zip(*facts["TV"].values(), strict=True)), (
+        "of each head"
+    )
+    assert sum(facts["share"]) <= 1 + 1e-6 and len(facts["share"]) == len(mini.heads)
+
+
 # ---------------------------------------------------------------- appendix B
 
 

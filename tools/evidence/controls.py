@@ -9,6 +9,9 @@ text's domain over half A; r is given over all texts and within domains. All pre
 the same query token, so the circuit's own guess of the whole pre-activation correlates as its
 summary does. Also kept: how many independent neurons the judged ones are worth, and how stable
 denominators are with permuted contents (`controls.toml` has the conditions).
+
+In `data/evidence/split.json`: how much of the attention of the stable heads the split into position
+and content puts in the wrong place, and position alone and content alone beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import torch
 from command import command
 from einops import einsum
 from evidence import provenance
-from first_layers import FirstLayer, first_layer, keep
+from first_layers import AT_ONCE, FirstLayer, first_layer, keep
 from jaxtyping import Float
 from torch import Tensor
 from transformers.activations import ACT2FN
@@ -146,6 +149,24 @@ def dealt(layer: FirstLayer) -> dict[str, Any]:
     }
 
 
+def split_of(layer: FirstLayer) -> dict[str, Any]:
+    """Return for each stable head its share of the variance, and the mean total variation distance
+    on half B of rows rebuilt from both parts and from either; of an additive decomposition also
+    the standard deviations of the scores' parts."""
+    fixed, heads, by = layer.study.fixed, layer.heads, layer.study.head_variance_share
+    split = fixed.decomposition
+    far: dict[str, list[Tensor]] = {"both": [], "position": [], "content": []}
+    for x in layer.x[layer.halves[1]].split(AT_ONCE):
+        true, (position, content) = fixed.require_exact().rows(x), split.factors(x)
+        for kind, logs in zip(far, (position + content, position, content), strict=True):
+            far[kind].append(cx.total_variation(true, logs.softmax(-1))[:, heads])
+    facts: dict[str, Any] = {"heads": heads, "n": fixed.n, "share": by[heads].tolist()}
+    facts["TV"] = {kind: torch.cat(parts).mean(0).tolist() for kind, parts in far.items()}
+    if isinstance(split, cx.additive.AdditiveDecomposition):
+        facts["sd"] = cx.additive.anova(split).loc[heads].to_dict("list")
+    return facts
+
+
 def measured_of(name: str) -> dict[str, Any]:
     layer = first_layer(name, PLAN["texts"])
     facts: dict[str, Any] = {"heads": layer.heads, "dealt": dealt(layer)}
@@ -167,6 +188,13 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--file", type=Path, default=cb.evidence("controls.json"))
     args = parser.parse_args(argv)
     kept = keep(args.file, args.models, lambda name: measured_of(name) | provenance(name), VERSION)
+    split = [name for name in args.models if name in PLAN["models"]]
+    keep(
+        args.file.with_name("split.json"),
+        split,
+        lambda name: split_of(first_layer(name)) | provenance(name),
+        VERSION,
+    )
     free = {name: kept[name]["dealt"]["free in half"] for name in names if name in kept}
     print(
         f"stability is free in half of the broad heads: {sum(free.values())} of {len(free)}", free
