@@ -14,7 +14,7 @@
 r"""
 # A neuron that notices British spelling
 
-**A language model notices British spelling in its first layer, and its weights, with one page of prose, are enough to predict by how much.** {{?noticed}} Here is one paragraph, spelled two ways. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to one neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*. (Qwen does not run in your browser but the prediction does, so once you have changed a word, both texts are coloured by the prediction alone.)
+**A language model notices British spelling in its first layer, and its weights, with one page of prose, are enough to predict roughly by how much.** {{?noticed}} Here is one paragraph, spelled two ways. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to one neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*. (Qwen does not run in your browser but the prediction does, so once you have changed a word, both texts are coloured by the prediction alone.)
 """
 
 # %% tags=["setup", "remove-input", "remove-output"]
@@ -42,7 +42,6 @@ import torch
 import ctxbook as cb
 import ctxlib as cx
 import ctxviews as cv
-from ctxviews.neuronfile import denominators_so_far
 
 KEPT = cb.evidence("welcome.json")
 # Written for this page before the neuron was asked about it, with words of the table of spellings.
@@ -63,7 +62,15 @@ circuit, heads = qwen.circuit, list(qwen.heads)
 kernels, content = (t[heads] for t in (fixed.decomposition.kernels, fixed.decomposition.content))
 values = fixed.decomposition.values(heads)
 adds = torch.einsum("vhd,hd->hv", values, circuit.readout[:, :, NEURON])  # head vocab
-denominators = denominators_so_far(circuit)  # head source
+
+
+def so_far(x):
+    """The denominators at each token of a text, had it ended there: head source."""
+    until = range(1, len(x) + 1)
+    return torch.stack([(kernels[:, -m:] * content[:, x[:m]]).sum(1) for m in until], 1)
+
+
+denominators = so_far(circuit.calibration)
 
 
 def predicted(x, divided_by=denominators):
@@ -122,9 +129,11 @@ cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 
 # %% [markdown]
 r"""
-The two versions differ in {{differ}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher: by {{more}} on average in the model, and by {{more_predicted}} in our prediction. {{?every}} (Word by word the prediction is rougher: along both texts its correlation with the model is {{r}}.) So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
+The two versions differ in {{differ}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher: by {{more}} on average in the model, and by {{more_predicted}} in our prediction. {{?every}} (The averages under the two texts differ by {{apart}}, because they count the respelled words as well.) So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
 
-We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the effect of spelling on the whole neuron, all heads included, falls from {{gate}} to {{document_gate}}. {{?thin}} Subjects move the neuron as well, so it cannot tell where a text comes from: over a collection of English texts, British ones do not score higher. {{?no_higher}} Only two spellings of one text can be compared. [Chapter 9](09_british) follows the neuron through such documents, and asks whether the model makes any use of it.
+Is {{more}} much? From one English document to another, the neuron's average input has a standard deviation of only {{documents_sd}}, so British spelling raises it, through these two heads alone, by {{in_sd}} of them. {{?much}} That prediction and model agree to two digits is luck, though. Our page of prose is a British one; other pages, British or American, would have predicted between {{page_least}} and {{page_most}}. {{?luck}} And word by word, the correlation of the prediction with the model is {{r}}.
+
+We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and spelling moves the neuron's input, all heads included, by {{document_gate}} instead of {{gate}}: a quarter of a standard deviation. {{?thin}} Subjects move the neuron too, so it cannot tell where a text comes from: over a collection of English texts, our prediction is no higher for British ones. {{?no_higher}} [Chapter 9](09_british) follows the neuron through ordinary documents, and asks whether the model makes any use of it.
 
 We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights and one page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared.
 
@@ -142,11 +151,11 @@ $$
 
 Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a whole comes in only through the denominator.
 
-**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out: from text to text, its standard deviation is at most {{spread}} of its mean in the two heads above. {{?stable}} So we measure it once, on one page of prose, and use that number for every text ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. Each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([chapter 5](05_circuit)).
+**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out: from text to text, its standard deviation is at most {{spread}} of its mean in the two heads above. {{?stable}} So we measure it on one page of prose, once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. Each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([chapter 5](05_circuit)).
 
 Sorting all words by what they add to a neuron then shows what the neuron responds to ([chapter 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`.
 
-It has a limit that you should know from the start: it covers only heads that look far back. In Qwen's first layer {{broad}} of {{all_heads}} do. In two of these, the ones above, the denominator varies little; in a third it varies by {{third}} here, a little over our limit of {{limit}}, which it meets on other texts, those of [chapter 8](08_real_model); in the fourth it varies too much. {{?four_heads}} The two account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} The other heads look only at the last few words. {{?rest_local}} Chapter 10, still being written, predicts whole neurons from tables, with all heads included.
+It has a limit that you should know from the start: it covers only heads that look far back and whose denominator varies little. In Qwen's first layer these are the two above, of {{all_heads}}, and they account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} Chapter 10, still being written, predicts whole neurons from tables, with all heads included.
 
 ## Six neurons to open
 
@@ -212,14 +221,17 @@ def card(title, model, neuron, auc):
 
 grid = "overflow-x:auto;display:grid;grid-template-columns:repeat(auto-fit,minmax(13em,1fr));gap:.7em;margin:1em 0"
 cards = "".join(card(title, *of) for title, of in found.items())
-alt = "; ".join(f"{title}: {of[0]}, neuron {of[1]}" for title, of in found.items())
+alt = "; ".join(
+    f"{title}: {model}, neuron {neuron}" + (f", AUC {auc:.2f} on half B" if auc else "")
+    for title, (model, neuron, auc) in found.items()
+)
 cv.picture.Picture(
     f'<figure class="picture" style="margin:0"><div style="{grid}">{cards}</div></figure>', alt
 )
 
 # %% [markdown]
 r"""
-We chose five of these neurons on half of {{collection}} held-out texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}}
+We chose five of these neurons on half of our {{collection}} texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}}
 
 ## How to read this book
 
@@ -231,13 +243,13 @@ We chose five of these neurons on half of {{collection}} held-out texts: for eac
 
 **What you need:** linear algebra, a little probability, and to have met a transformer before. [Notation](notation) explains the symbols and the [glossary](glossary) the words. Nothing has to be installed to read; to run a chapter, open it in Colab with the rocket at its top, where `MODEL = "gpt2"` in the first cells runs it on GPT-2 itself.
 
-**The models:** `{{model}}` is a pocket-size GPT-2 that we trained for this book, and most chapters are taught on it; Qwen2.5-Coder-1.5B is an instruction-tuned model trained largely on code; SmolLM2-135M is a small chat model, and our hardest case; MiniLM compares sentences, and keeps positions the way GPT-2 does. None of them was tuned to suit the method. Qwen and SmolLM2 are read from {{= 4 =}}-bit weights.
+**The models:** `{{model}}` is a pocket-size GPT-2 that we trained for this book, and most chapters are taught on it; Qwen2.5-Coder-1.5B is an instruction-tuned model trained largely on code; SmolLM2-135M is a small chat model, for which one page of prose is not enough ([chapter 8](08_real_model)); MiniLM compares sentences, and keeps positions the way GPT-2 does. None of them was tuned to suit the method. Qwen and SmolLM2 are read from {{= 4 =}}-bit weights.
 
 Each number in the text is computed by the chapter that states it, or read from a run that we keep, and checked when the book is built. Where a test was fixed before it was run, the chapter says so; everything else is an observation.
 
 ## Evidence
 
-This is how the demonstration is computed. Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of British prose, as [chapter 5](05_circuit) has it; for a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. The model's own numbers are kept from one run of Qwen's first layer (`make evidence`). The cell below writes the prediction for the last token of the British text out in loops.
+This is how the demonstration is computed. Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of prose, the most typical of {{pages}} ([chapter 5](05_circuit)), which is British; for a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. On the texts of [chapter 8](08_real_model) a third head counts as stable; here its denominator varies by {{third}}, a little over our limit of {{limit}}. {{?third_head}} The model's own numbers are kept from one run of Qwen's first layer (`make evidence`). The cell below writes the prediction for the last token of the British text out in loops.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "One prediction, term by term"}
@@ -252,28 +264,25 @@ print(f"by hand {by_hand:.3f}, in the demonstration {both[0][3][-1]:.3f}")
 
 # %% [markdown]
 """
-This table says how far apart the two texts are, for the demonstration and for two variants of it. With the denominators of the text itself the prediction follows the model more closely, but they cannot be known before there is a text; {{?closer}} and all heads of the model together move the neuron more than the two do. {{?all_more}}
+This table says how far apart the two texts are, for the demonstration and for variants of it. With the denominators of the text itself the prediction follows the model more closely, but they cannot be known before there is a text. {{?closer}} With other pages of prose it is mostly too large, and higher under British spelling at every token. {{?luck}} All heads of the model together move the neuron more than the two do. {{?all_more}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "British less American, and variants"}
 # at the tokens that both have, behind the first word that differs
 blocks = SequenceMatcher(None, *(side[1] for side in both), autojunk=False).get_matching_blocks()
 pairs = [(i + k, j + k) for i, j, size in blocks for k in range(size) if i + k > 1]
-
-
-def own(x):
-    """The prediction with the denominators of the text itself."""
-    rows = [(kernels[:, -m:] * content[:, x[:m]]).sum(1) for m in range(1, len(x) + 1)]
-    return predicted(x, torch.stack(rows, 1))
-
-
-selves = [own(torch.tensor(text["ids"]))[1:] for text in kept["texts"]]
+two = [torch.tensor(text["ids"]) for text in kept["texts"]]
 versions = {
     "two heads, model": [side[2] for side in both],
     "two heads, prediction": [side[3] for side in both],
-    "two heads, prediction with the text's own denominators": selves,
+    "two heads, the text's own denominators": [predicted(x, so_far(x))[1:] for x in two],
     "all heads, model: the whole neuron before its activation": [side[4] for side in both],
 }
+plain = [page for page in qwen.passages if page.domain in qwen.plain]
+for page in plain:  # in place of the one that calibrates
+    of = cx.ContextualCircuit.calibrate(fixed, fixed.prepare([page])[0], heads)
+    by_page = so_far(of.calibration) * of.scale / circuit.scale
+    versions[page.name] = [predicted(x, by_page)[1:] for x in two]
 rows = {}
 for name, (one, other) in versions.items():
     more = torch.stack([one[i] - other[j] for i, j in pairs])
@@ -293,19 +302,6 @@ english = [text for text in qwen.texts if text.dialect[:2] == "en"]
 ends = torch.stack([predicted(x)[-1] for x in fixed.prepare(english)]).numpy()
 at_end = pd.Series(ends).groupby([text.dialect for text in english])
 at_end.agg(["count", "mean", "std"]).round(2)
-
-# %% [markdown]
-"""
-For each card, this table gives the model, the neuron, and how often a text of the subject is ranked above another one in the half of the collection that did not choose the neuron.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The six neurons"}
-pd.DataFrame(found, index=["model", "neuron", "AUC"]).T
-
-# %% [markdown]
-"""
-The model's own numbers were made by this run of Qwen's first layer on both texts.
-"""
 
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "How the kept run was made"}
@@ -340,8 +336,8 @@ def run_on(file, sum_of):
         gate = seen["read"] @ layer.mlp.gate_proj.weight[NEURON]
         added = by_head[:, heads].sum(1) / scale
         texts.append({"ids": ids, "model": added.tolist(), "gate": gate.tolist()})
-    facts = {"file": file, "sha256": sum_of, "neuron": NEURON, "heads": heads}
-    return facts | {"scale": circuit.scale, "texts": texts}
+    of = {"file": file, "sha256": sum_of, "neuron": NEURON, "heads": heads}
+    return of | {"scale": circuit.scale, "texts": texts}
 
 
 if MODELS and "qwen" in MODELS:
@@ -356,20 +352,19 @@ These are the numbers in the text. Those of whole documents are computed from wh
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 documents = pd.DataFrame(json.loads(cb.evidence("british.json").read_text())["qwen"]["documents"])
 documents = documents[documents["half"] == "B"]
-moved = pd.Series([of[0][-1][0] - of[0][0][0] for of in documents["told"]], documents["document"])
-document_gate = float(moved.groupby(level=0).mean().mean())
+gates = pd.DataFrame([[of[0][k][0] for k in (0, -1)] for of in documents["told"]])
+american, british = (gates[k].groupby(documents["document"].tolist()).mean() for k in gates)
+document_gate, documents_sd = float((british - american).mean()), float(american.std())
 document_words, document_tokens = (float(documents[k].mean()) for k in ("words", "places"))
 differ = [a != b for a, b in zip(*(spelled(k).split() for k in (0, 1)), strict=True)]
 rarer = (sum(differ) / len(both[0][1])) / (document_words / document_tokens)
 more, higher = apart["more"].tolist(), apart["higher at"].tolist()
+pages = apart.loc[[page.name for page in plain], "more"]
 spread = float(qwen.head_table.loc[heads, "coefficient of variation"].max())
-table = qwen.head_table.sort_values("coefficient of variation")
-broad = table[table["family"] != "local"]  # from the least varying denominator on
-third = float(broad["coefficient of variation"].iloc[2])
-share = float(qwen.head_variance_share[heads].sum())
+varies = qwen.head_table.query("family != 'local'")["coefficient of variation"].sort_values()
+third = float(varies.iloc[2])
 auc = min(auc for *_, auc in found.values() if auc is not None)
 every = min(higher[:2]) == len(pairs)
-
 cb.facts(
     "welcome",
     model=MODEL,
@@ -377,25 +372,30 @@ cb.facts(
     more=cb.fact(more[0], ".2f"),
     more_predicted=cb.fact(more[1], ".2f"),
     every=every,
+    apart=cb.fact(both[0][2].mean() - both[1][2].mean(), ".2f"),
+    documents_sd=cb.fact(documents_sd, ".2f"),
+    in_sd=cb.fact(round(more[0] / documents_sd), "words"),
+    much=more[0] > 3 * documents_sd,
+    pages=len(plain),
+    page_least=cb.fact(pages.min(), ".2f"),
+    page_most=cb.fact(pages.max(), ".2f"),
+    luck=apart.loc[pages.index, "higher at"].min() == len(pairs)
+    and (pages > more[0]).mean() > cb.MOST,
     r=cb.fact(apart["r along the texts"].iloc[1], ".2f"),
     noticed=every and abs(more[1] / more[0] - 1) < cb.ABOUT and kept["heads"] == heads,
     rarer=cb.fact(rarer, ".0f"),
-    document_gate=cb.fact(document_gate, "+.3f"),
-    gate=cb.fact(more[3], "+.2f"),
-    thin=min(more[3], document_gate, rarer - 1) > 0,
+    document_gate=cb.fact(document_gate, ".3f"),
+    gate=cb.fact(more[3], ".2f"),
+    thin=min(more[3], rarer - 1) > 0 and abs(4 * document_gate / documents_sd - 1) < 2 * cb.ABOUT,
     spread=cb.fact(spread, ".0%"),
     stable=spread < qwen.max_cv,
-    broad=cb.fact(len(broad), "words"),
     third=cb.fact(third, ".0%"),
     limit=cb.fact(qwen.max_cv, ".0%"),
-    four_heads=heads == broad.index[:2].tolist()
-    and len(broad) == 4
+    third_head=sorted(varies.index[:2]) == sorted(heads)
     and 0 < third - qwen.max_cv < 0.05
-    and not broad["stable"].iloc[2:].any()
     and cb.on_real("heads stable")["Qwen"].item().startswith("3 "),
     all_heads=cb.fact(fixed.n_heads, "words"),
-    small_share=share < 1 - cb.NEARLY_ALL,
-    rest_local=set(table.drop(broad.index)["family"]) == {"local"},
+    small_share=qwen.head_variance_share[heads].sum() < 1 - cb.NEARLY_ALL,
     closer=bool(apart["r along the texts"].iloc[2] > apart["r along the texts"].iloc[1]),
     all_more=more[3] > more[0],
     no_higher=at_end.mean()["en-GB"] <= at_end.mean()["en-US"],
