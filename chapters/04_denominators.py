@@ -12,16 +12,16 @@
 
 # %% [markdown]
 r"""
-# Concentration: why one page can stand for all
+# Concentration: can one page stand for all?
 
-**The number that a head divides by is an average over a hundred tokens or more, so it comes out roughly the same for every text.** {{?much_the_same}} In the eight heads of our small model `{{model}}`, its standard deviation over texts is at most {{spread_first}} of its mean. If we take it from one page, what the heads write is too long or too short by {{page}} with a page of plain prose, as the paper advises, and by {{typical}} with the most typical of {{pages}} texts (averaged over texts, with heads weighted by their share of the variance). Texts have topics, and so two published claims do not hold here by the bounds that we set in advance: that one text suffices, and that the average does not depend on the text. {{?two_fail}}
+**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text. What still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it once, on one page, and use it for every other text, but not for nothing. Take it from one page of plain prose, as the paper advises, and what the heads of our small model `{{model}}` write is too long or too short by {{page}} on average. In three models that people use, it is {{real_low}} to {{real_high}}. {{?real_better}} Because of the topic, two published claims fail in `{{model}}`, by bounds that we set in advance: that any one text will do, and that the average is the same for all texts. {{?two_fail}}
 
 [Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one. Everything above the fraction bar can be looked up: one table has an entry for each position, another an entry for each token. The denominator is the exception. Through it, the weight of every token depends on all the others.
 
-Suppose that the denominator were nearly the same for every text. Then we could measure it once, on one page, and never compute it again. Before you read on, make a guess. Head {{first}} averages over the equivalent of {{effective_first}} tokens. By how many per cent will its denominator change from one text to the next?
+Suppose that the denominator were nearly the same for every text. Then we could measure it once and never compute it again. Before you read on, make a guess. Head {{second}} averages over the equivalent of {{effective_second}} tokens. If they were drawn independently, its denominator would vary by {{alone_second}} from text to text. By how much does it really vary?
 """
 
-# %% tags=["hide-cell", "setup"]
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
 SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
 if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
@@ -151,9 +151,9 @@ pd.DataFrame(table, pd.Index(heads, name="head"))
 
 # %% [markdown]
 r"""
-The coefficient of variation is the standard deviation of the denominator over texts, divided by its mean. (Content has an arbitrary unit in each head, so only ratios of denominators mean anything.) Head {{first}}, about which you guessed, varies by {{spread_first}}. Heads that cover more than {{broad}} effective tokens and vary by less than {{max_cv}} are called **stable**; both numbers are conventions. All {{all}} heads are stable, but the two that matter most, heads {{two}}, vary most. {{?all_stable}}
+The coefficient of variation is the standard deviation of the denominator over texts, divided by its mean. (Content has an arbitrary unit in each head, so only ratios of denominators mean anything.) Heads that cover more than {{broad}} effective tokens and vary by less than {{max_cv}} are called **stable**; both numbers are conventions. All {{all}} heads are stable, but the two that matter most, heads {{two}}, vary most. {{?all_stable}}
 
-No head is as stable as independent tokens would make it. Head {{second}} should vary by {{alone_second}} and varies by {{spread_second}}, and the others exceed the prediction by a factor of {{least_ratio}} at least. {{?topic_matters}} <span id="turn-it"></span>Choose a head, and see where single texts fall:
+No head is as stable as independent tokens would make it. Head {{second}}, about which you guessed, varies by {{spread_second}} instead of {{alone_second}}, and the others exceed the prediction by a factor of {{least_ratio}} at least. {{?topic_matters}} <span id="turn-it"></span>Choose a head below, and see where single texts fall. (The dots under the histogram are this book's own {{passages_all}} passages, by domain.)
 """
 
 # %% tags=["hide-input"]
@@ -234,11 +234,13 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In every head, whatever all tokens of a text share (subject, language, author; we say *topic*) makes up {{topic_least}} to {{topic_most}} of the variance. {{?topic_most_of_it}} It does so although two tokens of a text hardly correlate, by only $\tau^2 / \sigma^2 \approx$ {{correlation}} in head {{second}}: the first term shrinks as an average gets longer, and the second does not. Beyond about {{crossing}} effective tokens the second is larger. {{?beyond_crossing}} This is why the lines of {{= Figure 4.1 =}} settle at levels of their own.
+In every head, whatever all tokens of a text share (subject, language, author; we say *topic*) makes up {{topic_least}} to {{topic_most}} of the variance. {{?topic_most_of_it}} It does so although two tokens of a text hardly correlate, by only $\tau^2 / \sigma^2 \approx$ {{correlation}} in head {{second}}: the first term shrinks as an average gets longer, and the second does not. Here every head averages over so many tokens that the second is larger. {{?beyond_crossing}}
+
+This is why the lines of {{= Figure 4.1 =}} do not meet. Head {{second}} looks at the whole text evenly, so its lines come to rest where the topic puts them. Head {{first}} looks at the nearer half. At the end of the context, {{new_first}} of its kernel lies on tokens that it hadn't reached in the middle, so its lines wander on with what the text has come to. {{?moves_on}}
 
 ## What can be guaranteed?
 
-Two inequalities say how far from the mean a single text can lie. Both assume independent tokens, so they also show what that assumption costs.
+How far from the mean can a single text lie? Two inequalities answer this for independent tokens. Held against real texts, they show what that assumption costs.
 
 **Chebyshev's** uses the variance. Suppose that a share $p$ of all texts is off by at least $\varepsilon$. These texts alone contribute $p\,\varepsilon^2$ to the variance, so $p \le \operatorname{Var}\,\text{denom} / \varepsilon^2$. Allow $p = 5\%$, and solve for $\varepsilon$: at least {{= 95% =}} of texts lie within
 
@@ -246,15 +248,15 @@ $$
 \varepsilon_\text{C} \;=\; \sqrt{\frac{\sigma^2 \sum_i \text{pos}_i^2}{0.05}}
 $$ (eq-chebyshev-width)
 
-of the mean. In the example that is $\sqrt{0.04 / 0.05} = 0.89$, half of the mean {{= 1.8 =}}, while both texts are off by only {{= 0.2 =}}. An inequality that holds for every distribution of this variance has to be generous.
+of the mean. In the example that is $\sqrt{0.04 / 0.05} = 0.89$, while both texts are off by only {{= 0.2 =}}.
 
-**Hoeffding's** uses the range. If content lies between $a$ and $b$, then $p \le 2 \exp\bigl(-2\varepsilon^2 / ((b-a)^2 \sum_i \text{pos}_i^2)\bigr)$, and the same step gives
+**Hoeffding's** uses the range. If content lies between $a$ and $b$, at least {{= 95% =}} of texts lie within
 
 $$
-\varepsilon_\text{H} \;=\; (b - a) \sqrt{\frac{\ln(2 / 0.05)}{2} \sum_i \text{pos}_i^2} .
+\varepsilon_\text{H} \;=\; (b - a) \sqrt{\frac{\ln(2 / 0.05)}{2} \sum_i \text{pos}_i^2}
 $$ (eq-hoeffding-width)
 
-In the example that is {{= 0.54 =}}. Both ends of the range, the least and the largest content in the vocabulary, are in the weights; Chebyshev's variance needs to know how often each token occurs. For the real heads we count tokens in half A of the texts, and measure denominators in half B, which shares no document with it.
+of the mean: {{= 0.54 =}} in the example. The least and the largest content are in the weights; Chebyshev's variance needs to know how often each token occurs. For the real heads we count tokens in half A of the texts, and measure denominators in half B, which shares no document with it.
 
 ```{admonition} Where Hoeffding's inequality comes from
 :class: dropdown
@@ -269,7 +271,7 @@ $$
 \end{aligned}
 $$
 
-A variable with mean zero in an interval of width $w$ has $\mathbb{E}\,e^{\lambda x} \le e^{\lambda^2 w^2 / 8}$ {cite}`hoeffding1963`, and here $w = \text{pos}_i (b - a)$. So the exponent is at most $-\lambda\varepsilon + \lambda^2 (b-a)^2 \sum_i \text{pos}_i^2 / 8$. It is least at $\lambda = 4 \varepsilon / ((b - a)^2 \sum_i \text{pos}_i^2)$, where it is $-2\varepsilon^2 / ((b - a)^2 \sum_i \text{pos}_i^2)$. Texts below the mean double the bound.
+A variable with mean zero in an interval of width $w$ has $\mathbb{E}\,e^{\lambda x} \le e^{\lambda^2 w^2 / 8}$ {cite}`hoeffding1963`, and here $w = \text{pos}_i (b - a)$. So the exponent is at most $-\lambda\varepsilon + \lambda^2 (b-a)^2 \sum_i \text{pos}_i^2 / 8$. It is least at $\lambda = 4 \varepsilon / ((b - a)^2 \sum_i \text{pos}_i^2)$, where it is $-2\varepsilon^2 / ((b - a)^2 \sum_i \text{pos}_i^2)$. Texts below the mean double the bound. Set it to $5\%$, and solve for $\varepsilon$.
 ```
 
 """
@@ -308,32 +310,27 @@ measured = off.quantile(0.95, dim=0)  # head
 
 # %% tags=["hide-input"]
 figure, ((axis,),) = cb.figures.panels(height=0.9 + 0.3 * len(heads), width=7.5)
-axis.barh(heads, measured, 0.55, color="C0", alpha=0.35)
-for k, (width, mark) in enumerate(zip(guaranteed.values(), "|D", strict=True), start=1):
-    axis.plot(width, heads, mark, color=f"C{k}", ms=14 if k == 1 else 6, mew=2.5 if k == 1 else 1)
+widths = {"measured": measured} | guaranteed
+for k, (name, width) in enumerate(widths.items()):
+    axis.plot(width, heads, "o|D"[k], color=f"C{k}", ms=(7, 14, 6)[k], mew=(1, 2.5, 1)[k])
+    axis.text(float(width[0]), -0.6, name, color=f"C{k}", ha=("right", "left", "center")[k])
 axis.set(xscale="log", xlim=(0.01, 8), xlabel="distance from the mean, at most")
 axis.set_xticks([0.01, 0.03, 0.1, 0.3, 1, 3], ["1%", "3%", "10%", "30%", "100%", "300%"])
 axis.set_yticks(heads, [f"head {h}" for h in heads])
 axis.set_ylim(len(heads) - 0.5, -1.4)
 axis.grid(visible=False, axis="y")
-axis.text(float(measured[0]) * 0.5, -0.6, "measured", color="C0", ha="right")
-axis.text(float(guaranteed["Chebyshev"][0]), -0.6, "Chebyshev", color="C1", ha="center")
-axis.text(float(guaranteed["Hoeffding"][0]), -0.6, "Hoeffding", color="C2", ha="center")
 cb.figures.picture(
     figure,
     "4.4",
-    f"How far from the mean are {0.95:.0%} of texts? Marks: the two bounds, which assume independent tokens and use the counts of half A. Bars: the distance that was measured on half B. A bar that is longer than its mark shows that tokens are not independent.",
+    f"How far from the mean are {0.95:.0%} of texts? Dots: the distance that was measured on half B. Marks: the two bounds, which assume independent tokens and use the counts of half A. A dot to the right of a mark shows that tokens are not independent.",
     "A row a head. "
-    + "; ".join(
-        f"{name}: {cb.figures.by_head(v, '.0%')}"
-        for name, v in ({"measured": measured} | guaranteed).items()
-    )
+    + "; ".join(f"{name}: {cb.figures.by_head(v, '.0%')}" for name, v in widths.items())
     + ".",
 )
 
 # %% [markdown]
 r"""
-Only head {{failing}} breaks Chebyshev's bound: {{= 95% =}} of texts should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} A theorem does not fail, so its assumption does. The heads that pass do not speak for independence, because the inequality allows $1 / \sqrt{0.05} \approx 4.5$ standard deviations where a bell curve needs two. Hoeffding's inequality holds in every head, but in head {{first}} it allows more than the mean itself, since a single token there has {{outlier}} times the mean content. {{?hoeffding_empty}} So neither inequality is of much use until it knows about topics; [appendix C](C_certificates) derives some that do.
+Only head {{failing}} breaks Chebyshev's bound: {{= 95% =}} of texts should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} A theorem does not fail, so its assumption does. Passing proves little: Chebyshev's allows $1 / \sqrt{0.05} \approx 4.5$ standard deviations, where a bell curve needs two. Hoeffding's holds in every head, but in head {{first}} it allows more than the mean itself, since a single token there has {{outlier}} times the mean content. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that know about topics.
 
 ## One page for all texts
 
@@ -363,7 +360,13 @@ r"""
 | the best constants there are, found with half B in hand | {{floor}} |
 
 The page of prose does worst, worse than a blind draw, because its error has a sign: its denominators are low, so heads {{two}} write {{signed}} too much, averaged over texts. {{?too_long}} The most typical text is as good as any constants, to within a tenth. {{?not_much_closer}} Nothing in the table gets far below that, not even a page from the same domain. {{?own_domain_no_help}}
+
+Is this so in other models? [Chapter 8](08_real_model) takes a page of prose for three that people use, and in none does it do as badly as in `{{model}}`. {{?real_better}} These are averages over their stable heads, by share of the variance:
 """
+
+# %% tags=["hide-input", "nbval-check-output"]
+on_real = cb.on_real("heads stable", "effective tokens", "spread", "error of one page")
+on_real
 
 # %% tags=["hide-input"]
 error, domain = B / page - 1, kinds[in_B]
@@ -391,19 +394,21 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In head {{second}} the page is closest to verse and fiction, and furthest from Python, German and French. {{?ends_of_the_scale}} About half of the page's squared error ({{everywhere}}) is a constant factor per head, and a further quarter ({{by_domain}}) depends on the domain. {{?mostly_bias}} (Of each head we square the mean error over all texts, then the distance of each domain's mean from it.) For a neuron, such a factor stretches the differences between the texts of a domain, and it shifts them all together. At the median neuron the page of prose shifts Python by {{python_shift}} standard deviations, scripture by {{scripture_shift}}, and British fiction, which is most like it, by {{fiction_shift}}. {{?code_is_shifted}}
+In head {{second}} the page is closest to verse and fiction, and furthest from Python, German and French. {{?ends_of_the_scale}} About half of its squared error ({{everywhere}}) is a constant factor per head. A further quarter ({{by_domain}}) is how far domains differ; the rest varies between the texts of one domain. {{?mostly_bias}} For a neuron, such a factor stretches the differences between the texts of a domain, and it shifts them all together: at the median neuron, Python by {{python_shift}} standard deviations, and British fiction by {{fiction_shift}}. {{?code_is_shifted}}
 
-Which page should you take, then? The most typical of many. This book keeps the page of prose all the same: it was fixed before any held-out text was read, and every number in the book rests on it.
+Which page should you take, then? The most typical of many. This book keeps the page of prose all the same. The rule that picks it was fixed in advance and compares pages of prose with each other (held-out texts enter only by saying which heads are stable), and every number in the book rests on it.
 
 ## What can go wrong
 
-A broad head need not be stable. In SmolLM2, a model that people use, head {{loose}} covers {{loose_effective}} effective tokens, and its denominator still varies by {{loose_cv}}, just too much. {{?loose_head}} Head {{trivial}} of the same model varies little, but for a trivial reason: {{trivial_share}} of its denominator comes from BOS and the query, which we put there ourselves. {{?trivial_head}} This is why stability asks for both, a small variation and a broad kernel.
+A broad head need not be stable. In SmolLM2, head {{loose}} covers {{loose_effective}} effective tokens, and its denominator still varies by {{loose_cv}}, just too much. {{?loose_head}} Head {{trivial}} of the same model varies little, but for a trivial reason: {{trivial_share}} of its denominator comes from BOS and the query, which we put there ourselves. {{?trivial_head}} This is why stability asks for both, a small variation and a broad kernel.
 
-Another position matters more than another query token. In head {{second}} the denominator varies by {{spread_second}} in the middle of the context and by {{at_end}} at its end (Exercise 1). {{?position_matters}} And although a wrong denominator changes only the length of one head's output, it mixes several heads in the wrong proportions. In one of the models of [chapter 8](08_real_model) this ruins the prediction.
+All this is seen from *the*, half-way through the context, and both choices matter. Of thirteen common query tokens, *the* is the hardest for the two influential heads: with the others head {{first}} varies by {{first_least}} to {{first_most}}, and head {{second}} by {{second_least}} to {{second_most}}. {{?hardest_query}} At the end of the context, with *the* again, it is {{at_end_first}} and {{at_end}} (Exercise 1). {{?position_matters}}
+
+And although a wrong denominator changes only the length of one head's output, it mixes several heads in the wrong proportions. In one of the models of chapter 8 this ruins the prediction.
 
 ## Where this leaves us
 
-Averaging makes the denominator of a broad head roughly constant, and the topic keeps it from being more so. If we accept outputs whose length is wrong by {{typical}} to {{page}}, one page can stand for all. Then the weight of a token depends on nothing but the token and its position, and what the heads add to a neuron becomes a plain sum. Does that sum still tell texts apart as the model does? [Chapter 5](05_circuit) puts it to the test.
+Averaging makes the denominator of a broad head roughly constant, and the topic keeps it from being more so. One page can stand for all, if we accept outputs whose length is wrong by {{page}} with a page of prose and by {{typical}} with the most typical text. Then the weight of a token depends on nothing but the token and its position, and what the heads add to a neuron becomes a plain sum. Does that sum still tell texts apart as the model does? [Chapter 5](05_circuit) puts it to the test.
 
 ## Exercises
 
@@ -507,10 +512,7 @@ r"""
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The widths of Figure 4.4"}
 inside = (off <= guaranteed["Chebyshev"]).double().mean(0)  # head
-rows = {f"guaranteed, {name}": v for name, v in guaranteed.items()} | {
-    "measured": measured,
-    "inside Chebyshev's": inside,
-}
+rows = widths | {"inside Chebyshev's": inside}
 pd.DataFrame(
     {name: [f"{v:.0%}" for v in row] for name, row in rows.items()},
     index=pd.Index(heads, name="head"),
@@ -591,7 +593,7 @@ pd.Series([f"{v:.2f}" for v in by_function], pd.Index(heads, name="head"), name=
 
 # %% [markdown]
 r"""
-**A real model.** The first layer of SmolLM2 has nine heads. The book ships it as a *stored layer*, which holds kernels and contents, and that is all that a denominator needs. We ask the same questions on texts that this layer has not seen. In its stable heads the topic makes {{real_topic_least}} to {{real_topic_most}} of the variance, and one page of prose has an error of {{real_stable_error}}; over all heads, {{real_error}}. {{?real_alike}} The second table is kept from [chapter 8](08_real_model), over the stable heads and weighted by share of the variance. (Head {{borderline}} of Qwen is borderline. It is stable over the texts of that table, and misses the bound over those of the [welcome page](00_welcome), which therefore counts one stable head fewer. {{?is_borderline}})
+**A real model.** The first layer of SmolLM2 has nine heads. The book ships it as a *stored layer*, which holds kernels and contents, and that is all that a denominator needs. We ask the same questions on texts that this layer has not seen. In its stable heads the topic makes {{real_topic_least}} to {{real_topic_most}} of the variance, and one page of prose has an error of {{real_stable_error}}; over all heads, {{real_error}}. {{?real_alike}} (Head {{borderline}} of Qwen is borderline. It is stable over the texts of the table above, and misses the bound over those of the [welcome page](00_welcome), which therefore counts one stable head fewer. {{?is_borderline}})
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The heads of SmolLM2"}
@@ -625,19 +627,14 @@ def weighted(column, of):
     return (of[column] * of["share of the variance"]).sum() / of["share of the variance"].sum()
 
 
+kept, too = (json.loads(cb.evidence(f"{name}.json").read_text()) for name in ("real", "welcome"))
+passes = {*kept["models"]["qwen"]["heads"]} - {*too["heads"]}  # on one set of texts only
 percent = its.columns.difference(["effective tokens", "stable"])
 its.assign(**{c: its[c].map("{:.0%}".format) for c in percent}).T
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Four models beside each other"}
-kept, kept_too = (
-    json.loads(cb.evidence(f"{name}.json").read_text()) for name in ("real", "welcome")
-)
-passes = {*kept["models"]["qwen"]["heads"]} - {*kept_too["heads"]}  # on one set of texts only
-cb.on_real("heads stable", "effective tokens", "spread", "error of one page")
-
 # %% [markdown]
 r"""
-**Other query tokens, and exact keys.** With {{queries}} other common tokens as the query, the largest coefficient of variation of any head is {{queries_most}}. {{?queries_stable}} And all denominators of this page come from the split of [chapter 2](02_keys). Those of the model's true keys vary by {{exact_least}} to {{exact_most}}, and their logarithms correlate with ours by {{exact_r}} or more in every head. {{?exact_alike}}
+**Other query tokens, and exact keys.** With {{queries}} other common tokens as the query, every head stays below the {{max_cv}} of a stable one. {{?queries_stable}} And all denominators of this page come from the split of [chapter 2](02_keys). Those of the model's true keys vary by {{exact_least}} to {{exact_most}}, and their logarithms correlate with ours by {{exact_r}} or more in every head. {{?exact_alike}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much do denominators vary with other query tokens?"}
@@ -766,12 +763,15 @@ of_domain = torch.stack([error[domain == d].mean(0) for d in domain])  # text he
 parts_of_error = torch.stack([error.mean(0).square(), (of_domain - error.mean(0)).square().mean(0)])
 everywhere, by_domain = (parts_of_error @ share) / (error.square().mean(0) @ share)
 same_domain, other_domain = from_domain[matched].mean(), from_domain[~matched].mean()
+at_end_kernels = cx.positional_kernels(weights, end, TOKEN)  # head source
+of_real = on_real.loc["error of one page"].str.extract(r"(\d+)")[0].dropna().astype(int)
 on_median = float(np.median(of_prose.mean(1)))
 percents = {
-    "spread_first": spread[one],
     "spread_second": spread[two],
     "alone_second": alone[two],
+    "at_end_first": later[one],
     "at_end": later[two],
+    "new_first": 1 - at_end_kernels[one, :n].sum(),
     "page": on_page,
     "typical": on_typical,
     "blind": blind.mean(),
@@ -784,7 +784,8 @@ percents = {
     "failing_measured": measured[fail],
     "everywhere": everywhere,
     "by_domain": by_domain,
-    "queries_most": by_query.max(),
+    **dict(zip(("first_least", "second_least"), by_query.amin(0)[influential], strict=True)),
+    **dict(zip(("first_most", "second_most"), by_query.amax(0)[influential], strict=True)),
     "shuffled_first": usual[one],
     "shuffled_second": usual[two],
     "passage_least": of_prose.mean(1).min(),
@@ -802,7 +803,6 @@ decimals = {
     "correlation": correlation[two],
     "blind_over_floor": blind.mean() / floor,
     "python_shift": offsets["python"],
-    "scripture_shift": offsets["bible-kjv"],
     "fiction_shift": offsets["fiction-british"],
     "function_first": by_function[one],
     "function_second": by_function[two],
@@ -810,12 +810,11 @@ decimals = {
     "exact_r": min(agree),
 }
 whole = {
-    "effective_first": effective[one],
     "effective_second": effective[two],
     "root": effective[two].sqrt(),
     "broad": cx.heads.BROAD,
     "outlier": (content.amax(-1) / (content @ (counts / counts.sum())))[one],
-    "crossing": 1 / correlation[two] - 1,
+    "passages_all": len(labeled),
 }
 cb.facts(
     "denominators",
@@ -849,9 +848,13 @@ cb.facts(
     all_stable=is_stable.all()
     and spread.argmax() == one
     and spread[influential].min() > np.delete(spread, influential).max(),
+    real_low=f"{min(of_real)}%",
+    real_high=f"{max(of_real)}%",
+    real_better=max(of_real) < 100 * on_page,
     topic_matters=ratio.min() > 1 + cb.ABOUT,
     topic_most_of_it=(parts["topic"] > cb.MOST).all(),
-    beyond_crossing=effective[two] > 1 / correlation[two] - 1,
+    beyond_crossing=(terms["topic"] > terms["tokens"]).all(),
+    moves_on=at_end_kernels[one, :n].sum() < 1 - cb.NEARLY_ALL and keeps[0] < keeps[1],
     one_fails=[fail] == np.flatnonzero(measured > guaranteed["Chebyshev"]).tolist(),
     hoeffding_empty=(measured <= guaranteed["Hoeffding"]).all()
     and guaranteed["Hoeffding"][one] > 1,
@@ -861,10 +864,7 @@ cb.facts(
     own_domain_better=same_domain < other_domain,
     root_two=abs(blind.mean() / floor / 2**0.5 - 1) < cb.ABOUT,
     mostly_bias=abs(everywhere - 0.5) < cb.ABOUT and abs(by_domain - 0.25) < cb.ABOUT,
-    code_is_shifted=offsets["python"]
-    > offsets["bible-kjv"]
-    > cb.ABOUT
-    > offsets["fiction-british"],
+    code_is_shifted=offsets["python"] > cb.ABOUT > offsets["fiction-british"],
     ends_of_the_scale={*names[-3:]} == {"python", "german", "french"}
     and {*names[:3]} == {"poetry-drama", "fiction-american", "fiction-british"},
     loose_head=len(broad) == 1,
@@ -873,7 +873,8 @@ cb.facts(
     and narrow["coefficient of variation"].max() < study.max_cv,
     is_borderline=len(passes) == 1,
     queries_stable=by_query.max() < study.max_cv,
-    position_matters=later[two] < (1 - cb.ABOUT) * spread[two],
+    hardest_query=(by_query.amax(0) < spread)[influential].all() and len(others) == 12,
+    position_matters=(later < (1 - cb.ABOUT) * spread)[influential].all(),
     shuffled_less=(usual[influential] < spread[influential]).all(),
     within_a_third=(within[influential].log().abs() < np.log(1.5)).all(),
     third_step_fails=moved[influential].min() > moved.drop(influential).max(),
@@ -887,5 +888,5 @@ cb.facts(
 r"""
 ## Where this comes from
 
-Stable denominators, their pictures along positions and over texts ({{= Figures 4.1 and 4.2 =}} follow Figures 3 and 4 there), and calibrating on one text at the middle of the context with *the* as the query are from {cite:t}`gibson2025decomposing`; the random model, the three steps and the remarks on random content and on other query tokens from the earlier post {cite}`gibson2025contextual`. (The publication's summary {{= counts 6 of *144 layer 0 heads*; GPT-2 small has 144 heads in all, and 12 in its first layer =}}.) The two inequalities are classical {cite}`boucheron2013`. Holding them against texts, the split by topic, the shuffled contents, the best constants and the weights by share of the variance are this book's.
+Stable denominators, their pictures along positions and over texts ({{= Figure 4.1 =}} and the histogram follow Figures 3 and 4 there), and calibrating on one text at the middle of the context with *the* as the query are from {cite:t}`gibson2025decomposing`; the random model, the three steps and the remarks on random content and on other query tokens from the earlier post {cite}`gibson2025contextual`. (The publication's summary {{= counts 6 of *144 layer 0 heads*; GPT-2 small has 144 heads in all, and 12 in its first layer =}}.) The two inequalities are classical {cite}`boucheron2013`. Holding them against texts, the split by topic, the shuffled contents, the best constants and the weights by share of the variance are this book's.
 """

@@ -2,7 +2,9 @@
 
 import re
 
+import glossary_links
 from command import ROOT
+from docutils import nodes
 from test_book import SOURCES, prose
 
 PAGE = (ROOT / "book" / "glossary.md").read_text("utf-8")
@@ -33,6 +35,24 @@ def test_an_entry_is_used_and_a_link_has_its_entry():
     assert len(FIRST) == len(NAMES)
     starts = [names[0].lower() for names in ENTRIES]
     assert starts == sorted(starts)
+
+
+def test_letters_lead_to_their_first_entries():
+    jumps = re.findall(r'<a href="#term-([^"]+)">(.)', PAGE)
+    first = {name[0].upper(): name for name, *_ in reversed(ENTRIES)}
+    slugs = {letter: re.sub(r"\W+", "-", name).strip("-") for letter, name in first.items()}
+    assert {letter: slug for slug, letter in jumps if letter != "0"} == {
+        letter: slug for letter, slug in slugs.items() if letter.isalpha()
+    }
+
+
+def test_a_word_of_ordinary_english_is_no_link():
+    said = "A defender's score, the sources and the summary say: a folded cell found one kernel."
+    text = nodes.Text(said)
+    page = nodes.document(None, None)
+    page += nodes.paragraph("", "", text)
+    terms = glossary_links.linked(["folded", "found", "kernel", "score", "source", "summary"])
+    assert [m[0] for m in glossary_links.first_uses(page, terms)[text]] == ["kernel"]
 
 
 NOTATION = (ROOT / "book" / "notation.md").read_text("utf-8")

@@ -11,8 +11,9 @@ from sphinx.application import Sphinx
 
 CHAPTER = re.compile(r"book/(\d\d|[A-F])_")
 # words that mostly mean something else in a sentence, or that stand as code
-COMMON = {"active", "block", "circuit", "column", "drive", "label", "mini", "null"}
-COMMON |= {"paper", "post", "silence", "top", "value"}
+COMMON = {"active", "block", "circuit", "column", "drive", "folded", "found", "label", "mini"}
+COMMON |= {"null", "offset", "order", "paper", "post", "score", "silence", "slope", "source"}
+COMMON |= {"summary", "top", "value"}
 APART = (nodes.reference, nodes.literal, nodes.math, nodes.raw, nodes.title, nodes.table)
 
 
@@ -20,6 +21,11 @@ def pattern(terms: list[str]) -> re.Pattern[str]:
     """Return what finds any of the terms, the longest first; a plural s may follow."""
     words = "|".join(re.escape(term) for term in sorted(terms, key=len, reverse=True))
     return re.compile(rf"\b({words})(?=s?\b)", re.IGNORECASE)
+
+
+def linked(names: list[str]) -> list[str]:
+    """Return the names of entries that pages link to."""
+    return [name for name in names if name not in COMMON]
 
 
 def first_uses(doctree: nodes.document, terms: list[str]) -> dict[nodes.Text, list[re.Match[str]]]:
@@ -45,9 +51,9 @@ def link(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     entries = {
         name.lower(): (page, label)
         for name, _, kind, page, label, _ in app.env.get_domain("std").get_objects()
-        if kind == "term" and name not in COMMON
+        if kind == "term"
     }
-    for text, matches in first_uses(doctree, list(entries)).items():
+    for text, matches in first_uses(doctree, linked([*entries])).items():
         parts, end = [], 0
         for match in matches:
             page, label = entries[match[1].lower()]

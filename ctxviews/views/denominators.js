@@ -312,7 +312,7 @@ function shareAccount({ record, texts, bound, level, epsilon, edges }) {
   const fewer = isBound
     ? "Fewer than promised: the bound assumes independence, and tokens of one text are alike"
     : "Fewer than that: it assumes independence, and a normal curve on top of it";
-  const verdict = found < level ? `${fewer} (chapter 4).` : isBound ? "As promised." : "No fewer.";
+  const verdict = found < level ? `${fewer}.` : isBound ? "As promised." : "No fewer.";
   const beyond = texts.filter((value) => value >= edges[edges.length - 1]).length;
   const where = ` (n = ${record.n}, query token `;
   return element(
