@@ -14,7 +14,7 @@ import ctxlib as cx
 
 ROWS = ".ctx-neurons-list tbody tr"
 THETA = ".ctx-neurons-theta input"
-SEARCH = "section input[type=search]"
+SEARCH = "input[type=search]"
 WIDEST = 0.01  # of a range: what int8 may cost
 
 

@@ -16,7 +16,7 @@ export function findBox(tools, known) {
   known.then((found) => (labels = found));
   const said = element("span", { class: "ctx-quiet", role: "status" });
   const input = element("input", {
-    type: "search",
+    type: "text",
     maxlength: LONGEST_SEARCH,
     autocomplete: "off",
     spellcheck: "false",
