@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -116,6 +116,30 @@ def respelled(source: str, form_of: Callable[[re.Match[str]], str]) -> list[tupl
         parts += [(source[last : m.start()], True), (form_of(m), False)]
         last = m.end()
     return [*parts, (source[last:], True)]
+
+
+class Columns(NamedTuple):
+    """What British spelling adds to every neuron by one group of families: the pairs of each
+    family, its mean difference, `family neuron`, the z over families, `neuron`, and the z of every
+    draw of random words, `draw neuron`.
+    """
+
+    families: dict[str, list[Pair]]
+    difference: np.ndarray
+    z: np.ndarray
+    null: np.ndarray
+
+    def agree(self, neuron: int, sign: float = 1.0) -> float:
+        """Return the share of the families whose difference has this sign."""
+        return float((sign * self.difference[:, neuron] > 0).mean())
+
+
+#: groups of families: the half that they are for, and whether both forms are one token
+GROUPS = {
+    "discovery": ("discovery", True),
+    "judging": ("judging", True),
+    "judging, more pieces": ("judging", False),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,3 +256,24 @@ class SpellingProbe:
         d = torch.stack(differences) @ readout
         mean, sd = null.mean(0), null.std(0)
         return d.numpy(), ((d.mean(0) - mean) / sd).numpy(), ((null - mean) / sd).numpy()
+
+    @cached_property
+    def columns(self) -> dict[str, Columns]:
+        """Return what British spelling adds to every neuron, for each of `GROUPS`."""
+        one = {form: len(i) == 1 for form, i in zip(pair_of(), self.pieces(pair_of()), strict=True)}
+        found = {}
+        for group, (which, single) in GROUPS.items():
+            chosen = {
+                f: [pair for pair in pairs if all(one[w] for w in pair) == single]
+                for f, pairs in families().items()
+                if half(f) == which
+            }
+            chosen = {f: pairs for f, pairs in chosen.items() if pairs}
+            found[group] = Columns(chosen, *self.z_scores(chosen.values()))
+        return found
+
+    @property
+    def found(self) -> list[int]:
+        """Return the two neurons that the discovering families move farthest, that one first."""
+        far = -np.abs(self.columns["discovery"].z)
+        return np.argsort(far, kind="stable")[:2].tolist()

@@ -3,7 +3,7 @@
 import json
 from types import SimpleNamespace
 
-import british_facts
+import british
 import evidence
 import lookups
 import numpy as np
@@ -183,7 +183,7 @@ def test_windows_of_a_document_have_in_common_what_was_put_in():
 def test_british_facts_are_those_of_the_kept_documents():
     """The referee's reading of neuron 5549: its product falls in 99 of 100 documents."""
     held = json.loads((ROOT / "data" / "evidence" / "british.json").read_text())["qwen"]
-    found = british_facts.of_neurons(held)["5549 product"]
+    found = british.of_neurons(held)["5549 product"]
     by_document = {}
     for row in held["documents"]:
         if row["half"] == "B":

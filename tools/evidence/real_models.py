@@ -57,9 +57,10 @@ def kept_of(name: str) -> tuple[dict[str, Tensor], dict[str, Any], list[str]]:
     ]
     top = cx.find_neurons(circuit, threshold=-math.inf)["top"].sort_index()
     budget = cx.evaluation.error_budget(circuit, on_B[::THIRD], layer.strongest)[["r", "fvu"]]
+    kinds: dict[str, Any] = {"one page": circuit, "own": circuit.self_normalized()}
     every = {
         how: cx.evaluate(one, on_B)[["r", "fvu"]].median().round(4).to_dict()
-        for how, one in {"one page": circuit, "own": circuit.self_normalized()}.items()
+        for how, one in kinds.items()
     }
     files = cx.models.real_models()[name]["files"]
     source = next(f for f in files if f.endswith((".gguf", ".safetensors")))

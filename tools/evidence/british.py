@@ -1,0 +1,402 @@
+"""British spelling in real models (chapter 9): `data/evidence/british.json`, what their own runs on
+respelled documents give, and `british-facts.json`, what is read off that.
+
+    python tools/evidence/british.py             # names of models choose; --facts: read it again
+
+Held-out documents in both spellings: the gate, the up and the product of both discovered neurons,
+at the tokens that are alike. Of Qwen also use: the log odds of the next word's two spellings, with
+parts of the model as in the other context. The facts: how far British spelling moves each part, in
+nats of its own unit and in its spread over the documents of half B; how many fall; its t and its
+rank among all neurons by the size of t. Of the first MLP, what is lost of the shift if it is as in
+the American context at every token, everywhere but at the words, and, by subtraction, at the words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from command import ROOT, command
+from evidence import kept
+from transformers import AutoModelForCausalLM
+
+import ctxbook as cb
+import ctxlib as cx
+
+EVIDENCE = ROOT / "data" / "evidence"
+KEPT = cb.evidence("british.json")
+ASKED = cb.spelling.dialect()  # what was fixed beforehand
+BAR = ASKED["conditions"]
+PAIR = cb.spelling.pair_of()  # form -> (British, American)
+REAL = ("qwen", "smollm2")
+TEXTS = 250  # of the collection, for heads and frequencies, as in chapter 9
+RANDOM_DOCUMENTS = 24  # the first of the judging half, for random words
+PARTS = ("gate", "up", "product")
+PATCHED = (
+    "neuron",
+    "neurons",
+    "forty",
+    "forty others",
+    "stable heads",
+    "attention elsewhere",
+    "MLP elsewhere",
+    "MLP",
+    "stream elsewhere",
+)
+
+
+# ---------------------------------------------------------------- the runs
+
+
+def probe_of(name):
+    """What words add to a real model's neurons, by its stored layer."""
+    fixed = cx.fix_query(name)
+    texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), TEXTS)
+    circuit = cx.study(fixed, texts, or_all=True).circuit
+    return cb.SpellingProbe(circuit, texts, BAR["like"], BAR["draws"])
+
+
+def crop(tokenizer, parts):
+    """The ids, and of each token at which character of what is alike it ends; -1 in a word."""
+    got = tokenizer(
+        "".join(p for p, _ in parts), return_offsets_mapping=True, add_special_tokens=False
+    )
+    alike = np.concatenate([np.full(len(p), same) for p, same in parts])
+    number = alike.cumsum()
+    ends = [int(number[b - 1]) if alike[a:b].all() else -1 for a, b in got["offset_mapping"]]
+    return got["input_ids"], ends
+
+
+class Heard(torch.nn.Module):
+    """In the place of an MLP: keeps what that would read."""
+
+    def forward(self, x):
+        self.x = x[0]
+        return x
+
+
+def first_layer(name):
+    """What the model's own first MLP reads of a text, at every token, and its gate and up."""
+    model = cx.load(name, layers=1).original_model.model
+    mlp, model.layers[0].mlp = model.layers[0].mlp, (heard := Heard())
+
+    @torch.no_grad()
+    def reads(ids):
+        model(torch.tensor([ids]))
+        return heard.x
+
+    return reads, mlp.gate_proj.weight.detach().T, mlp.up_proj.weight.detach().T
+
+
+def documents_of(name, probe):
+    """Held-out documents in both spellings, and between: means over the tokens that are alike."""
+    reads, gate, up = first_layer(name)
+    fixed, neurons = probe.circuit.fixed, probe.found
+    tokenizer, reader = fixed.tokenizer, cx.texts.Reader.of(fixed, 512)
+    begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
+    rng, rows, moves, typical = np.random.default_rng(0), [], [], []
+    sizes = dict(zip(PAIR, map(len, probe.pieces(PAIR)), strict=True))
+    by_size = defaultdict(list)
+    for word in probe.counts:
+        if word.islower() and word not in PAIR:
+            by_size[len(probe.pieces([word])[0])].append(word)
+
+    def seen(source, form_of, behind):
+        """At the tokens behind a place that are alike in all spellings: token d_model."""
+        ids, ends = crop(tokenizer, cb.spelling.respelled(source, form_of))
+        x = reads(begin + ids)[len(begin) :]
+        return {end: x[k] for k, end in enumerate(ends) if end > behind}
+
+    def mean_of(versions, of=slice(None)):
+        alike = sorted(set.intersection(*map(set, versions)))
+        x = torch.stack([torch.stack([v[k] for k in alike]) for v in versions])
+        g, u = x @ gate[:, of], x @ up[:, of]
+        both = torch.nn.functional.silu(g) * u
+        return torch.stack([g, u, both]).mean(2), len(alike)  # (gate up product) version neuron
+
+    english = [
+        t
+        for t in cx.texts.collection(reader)
+        if t.dialect.startswith("en") and len(cb.spelling.matches(t.source)) >= BAR["least"]
+    ]
+    for t in cx.texts.progress(english, f"{name}: documents"):
+        found, first = cb.spelling.matches(t.source), cb.spelling.matches(t.source)[0].start()
+        order = (rng.permutation(len(found)) / len(found)).tolist()
+        turn = dict(zip([m.start() for m in found], order, strict=True))
+
+        def dosed(share, turn=turn):
+            return lambda word: PAIR[word.group()][turn[word.start()] >= share]
+
+        doses = BAR["doses"] if t.half == "B" else [0.0, 1.0]
+        versions = [seen(t.source, dosed(share), first) for share in doses]
+        if not set.intersection(*map(set, versions)):
+            continue
+        (whole, places) = mean_of([versions[0], versions[-1]])
+        moves.append((t.half, t.document, whole[:, 1] - whole[:, 0]))
+        typical.append(whole[2, 0].abs())
+        told = mean_of(versions, neurons)[0].round(decimals=5)
+        row = {"text": t.name, "document": t.document, "half": t.half, "words": len(found)}
+        row["British as found"] = np.mean([PAIR[m.group()][0] == m.group() for m in found]).round(3)
+        row |= {"places": places, "told": told.tolist()}
+        if t.half == "B" and sum("random" in r for r in rows) < RANDOM_DOCUMENTS:
+            row["random"] = []
+            for _ in range(BAR["random_words"]):
+                forms = {
+                    f: rng.choice(by_size[min(sizes[f], 3)]) for m in found for f in PAIR[m.group()]
+                }
+                two = [
+                    seen(t.source, lambda m, k=k, to=forms: to[PAIR[m.group()][k]], first)
+                    for k in (1, 0)
+                ]
+                one, other = mean_of(two, neurons)[0].unbind(1)
+                row["random"].append((other - one).tolist())
+        rows.append(row)
+    ranks = {}
+    for half_ in "AB":
+        d = pd.DataFrame(
+            {k: m.flatten().numpy() for k, (h, _, m) in enumerate(moves) if h == half_}
+        ).T
+        of = [document for h, document, _ in moves if h == half_]
+        d = d.groupby(np.array(of)).mean()
+        t_all = (d.mean() / d.std() * len(d) ** 0.5).abs().to_numpy().reshape(3, -1)
+        ranks[half_] = [[int((row > row[j]).sum()) + 1 for row in t_all] for j in neurons]
+    product = torch.stack([m[2] for h, _, m in moves if h == "A"])
+    sizes_of = torch.stack(typical).mean(0)
+    return {"neurons": neurons, "documents": rows, "rank of |t|": ranks}, product.mean(0), sizes_of
+
+
+def contexts_of(tokenizer, texts, begin):
+    """Of each document the window with the most words that can be respelled token by token: how
+    many, the text, and both spellings as ids."""
+    size = {f: len(tokenizer.encode(f" {f}", add_special_tokens=False)) for f in PAIR}
+    found, length = {}, BAR["context"] - len(begin)
+
+    def spelled(source, side):
+        def one(m):
+            pair = PAIR[m.group()]
+            return pair[side] if size[pair[0]] == size[pair[1]] else m.group()
+
+        return crop(tokenizer, cb.spelling.respelled(source, one))[0]
+
+    for t in texts:
+        british, american = (spelled(t.source, side) for side in (0, 1))
+        if len(british) != len(american) or len(american) < length:
+            continue
+        differ = [k for k, (b, a) in enumerate(zip(british, american, strict=True)) if b != a]
+        starts = [max(0, min(k - 2, len(american) - length)) for k in differ]
+        most = max(((sum(s <= k < s + length for k in differ), -s) for s in starts), default=(0, 0))
+        if most[0] >= BAR["held"] and most[0] > found.get(t.document, (0,))[0]:
+            cut = slice(-most[1], -most[1] + length)
+            found[t.document] = (most[0], t, begin + american[cut], begin + british[cut])
+    return sorted(found.values(), key=lambda one: (-one[0], one[1].name))[: BAR["contexts"]]
+
+
+@torch.no_grad()
+def use_of(name, probe, moved, size):
+    """The log odds of the British form behind contexts in both spellings, and behind the British
+    one with parts of the model as in the American one."""
+    file = Path(cx.models.locate(name))
+    model = AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+    fixed, neurons = probe.circuit.fixed, probe.found
+    layers, tokenizer = model.model.layers, fixed.tokenizer
+    down, o_proj = layers[0].mlp.down_proj, layers[0].self_attn.o_proj
+    writes = down.weight.norm(dim=0)
+    forty = (moved.abs() * writes).argsort(descending=True).tolist()[: BAR["forty"]]
+    typical = (size * writes).log()
+    others = []
+    for j in forty:
+        far = (typical - typical[j]).abs()
+        far[forty + others] = torch.inf
+        others.append(int(far.argmin()))
+    begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
+    reader = cx.texts.Reader.of(fixed, 512)
+    texts = [t for t in cx.texts.collection(reader, half="B") if t.dialect.startswith("en")]
+
+    def ids(string):
+        return tokenizer.encode(string, add_special_tokens=False)
+
+    asked = [
+        (pair.split(), ids("\n\n" + sentence), [ids(f" {f}") for f in pair.split()])
+        for pair, sentence in ASKED["use"].items()
+    ]
+    asked = [one for one in asked if all(len(f) == 1 for f in one[2])]
+    # every sentence follows the context alone: one row, in which sentences do not see each other
+    C, sizes = BAR["context"], [len(of) for _, of, _ in asked]
+    total, ends = C + sum(sizes), C - 1 + np.cumsum(sizes)
+    owner = torch.tensor([0] * C + [k + 1 for k, of in enumerate(sizes) for _ in range(of)])
+    seen = torch.ones(total, total).tril().bool() & ((owner == owner[:, None]) | (owner == 0))
+    mask = torch.where(seen, 0.0, torch.finfo(torch.float32).min)[None, None]
+    place = torch.tensor([[*range(C), *(C + k for of in sizes for k in range(of))]])
+    forms = torch.tensor([[f[0] for f in both] for *_, both in asked])  # sentence form
+
+    def odds(context, hooks=()):
+        """Log odds at the end of every sentence. A hook: a module, whether it is what the module is
+        given, and what becomes of it."""
+        handles = [
+            m.register_forward_pre_hook(lambda m, a, do=do: (do(a[0]), *a[1:]))
+            if given
+            else m.register_forward_hook(
+                lambda m, a, o, do=do: (do(o[0]), *o[1:]) if isinstance(o, tuple) else do(o)
+            )
+            for m, given, do in hooks
+        ]
+        row = torch.tensor([context + [k for _, of, _ in asked for k in of]])
+        try:
+            x = model.model(row, position_ids=place, attention_mask=mask, use_cache=False)
+        finally:
+            for handle in handles:
+                handle.remove()
+        logits = model.lm_head(x.last_hidden_state[0, torch.from_numpy(ends)])
+        return (logits.gather(1, forms[:, :1]) - logits.gather(1, forms[:, 1:]))[:, 0]
+
+    kept, held = [], {}
+
+    def keep(part):
+        return lambda x: held.setdefault(part, x.clone())
+
+    def put(part, where=None, some=None):
+        def do(x):
+            x = x.clone()
+            if some is not None:
+                x[..., some] = held[part][..., some]
+            elif where is not None:
+                x[:, where] = held[part][:, where]
+            else:
+                x = held[part]
+            return x
+
+        return do
+
+    after = range(0, len(layers) - 3, 4)
+    parts = {"post": (down, True), "z": (o_proj, True), "attention": (layers[0].self_attn, False)}
+    parts |= {"MLP": (layers[0].mlp, False)} | {k: (layers[k], False) for k in after}
+    d_head = o_proj.weight.shape[1] // fixed.n_heads
+    inside = [h * d_head + k for h in probe.circuit.heads for k in range(d_head)]
+    contexts = contexts_of(tokenizer, texts, begin)
+    for words, t, american, british in cx.texts.progress(contexts, f"{name}: use"):
+        held.clear()
+        said = {"American": odds(american, [(*where, keep(part)) for part, where in parts.items()])}
+        said["British"] = odds(british)
+        own = [k for k in range(C) if american[k] != british[k]]
+        elsewhere = [k for k in range(total) if k not in own]
+        as_american = {
+            "neuron": ("post", None, neurons[:1]),
+            "neurons": ("post", None, neurons),
+            "forty": ("post", None, forty),
+            "forty others": ("post", None, others),
+            "stable heads": ("z", None, inside),
+            "attention elsewhere": ("attention", elsewhere, None),
+            "MLP elsewhere": ("MLP", elsewhere, None),
+            "MLP": ("MLP", None, None),
+            "stream elsewhere": (0, elsewhere, None),
+        } | {f"words after layer {k + 1}": (k, own, None) for k in after}
+        for what, (part, where, some) in as_american.items():
+            said[what] = odds(british, [(*parts[part], put(part, where, some))])
+        in_it = {
+            cb.spelling.family(PAIR[m.group()])
+            for m in cb.spelling.matches(tokenizer.decode(american))
+        }
+        row = {"text": t.name, "document": t.document, "words": words, "families": sorted(in_it)}
+        kept.append(row | {"odds": {k: v.tolist() for k, v in said.items()}})
+    of = [cb.spelling.family(tuple(pair)) for pair, *_ in asked]
+    return {"families": of, "contexts": kept, "forty": forty, "others": others}
+
+
+def keep_runs(names):
+    """Run these models, and keep what they give beside the others."""
+    held = json.loads(KEPT.read_text())
+    for name in names:
+        file, sum_of = next(iter(cx.models.real_models()[name]["files"].items()))
+        probe = probe_of(name)
+        read, moved, size = documents_of(name, probe)
+        held[name] = {"file": file, "sha256": sum_of} | read
+        if name == REAL[0]:
+            held[name]["use"] = use_of(name, probe, moved, size)
+        KEPT.write_text(json.dumps(held) + "\n")
+
+
+# ---------------------------------------------------------------- what is read off them
+
+
+def mean_of(values: np.ndarray, drawn: np.ndarray) -> float:
+    return values[drawn].mean()
+
+
+def share_of(values: np.ndarray, whole: np.ndarray, drawn: np.ndarray) -> float:
+    return values[drawn].sum() / whole[drawn].sum()
+
+
+def of_neurons(own: dict) -> dict:
+    """Each neuron's parts, over the documents of half B."""
+    table = pd.DataFrame(own["documents"]).query("half == 'B'")
+    told = np.array(
+        [[[v[i][k] for k in (0, -1)] for i in range(len(PARTS))] for v in table["told"]]
+    )
+    out: dict = {}
+    for q, neuron in enumerate(own["neurons"]):
+        for i, part in enumerate(PARTS):
+            both = pd.DataFrame(told[:, i, :, q], columns=["American", "British"])
+            both = both.groupby(table["document"].to_numpy()).mean()
+            moved = both["British"] - both["American"]
+            texts: list[Any] = [SimpleNamespace(document=name, name=name) for name in both.index]
+            ends = cb.with_interval(partial(mean_of, moved.to_numpy()), texts)
+            out[f"{neuron} {part}"] = {
+                "documents": len(moved),
+                "moved": [*ends[:3]],
+                "in spreads over documents": float(moved.mean() / both["American"].std()),
+                "falls in": float((moved < 0).mean()),
+                "t": float(moved.mean() / moved.std() * len(moved) ** 0.5),
+                "rank of |t|": {half: own["rank of |t|"][half][q][i] for half in "AB"},
+            }
+    return out
+
+
+def of_mlp(use: dict) -> dict:
+    """Shares of the shift that are lost, with intervals over documents; where the context does not
+    hold the asked word's family.
+    """
+    free = [[f not in c["families"] for f in use["families"]] for c in use["contexts"]]
+    odds = {
+        k: np.array(
+            [np.array(c["odds"][k])[f].mean() for c, f in zip(use["contexts"], free, strict=True)]
+        )
+        for k in ("American", "British", *PATCHED)
+    }
+    texts: list[Any] = [
+        SimpleNamespace(document=c["document"], name=c["text"]) for c in use["contexts"]
+    ]
+    lost = {k: odds["British"] - odds[k] for k in ("American", *PATCHED)}
+    lost["MLP at the words, by subtraction"] = lost["MLP"] - lost["MLP elsewhere"]
+    shift = lost.pop("American")
+    return {"contexts": len(texts), "shift": float(shift.mean())} | {
+        k: [*cb.with_interval(partial(share_of, v, shift), texts)[:3]] for k, v in lost.items()
+    }
+
+
+@command("british")
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", nargs="*", default=REAL)
+    parser.add_argument("--facts", action="store_true", help="read what is kept: no model is run")
+    args = parser.parse_args(argv)
+    if not args.facts:
+        keep_runs(args.models)
+    out = EVIDENCE / "british-facts.json"
+    for name, own in json.loads(KEPT.read_text()).items():
+        facts = {"file": own["file"], "sha256": own["sha256"], "neurons": of_neurons(own)}
+        kept(out, name, facts | ({"use": of_mlp(own["use"])} if "use" in own else {}))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
