@@ -27,6 +27,9 @@ from .intervals import (
 )
 from .interventions import (
     InterventionRun,
+    domain_mean,
+    exact_bos_z,
+    first_windows,
 )
 from .kept import (
     DATA,
