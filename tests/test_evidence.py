@@ -114,7 +114,7 @@ def test_a_vector_is_as_long_as_its_control_and_corrections_are_what_they_say(mo
     made = causal.vectors(written, of, written, of)
     lengths = {name: g.norm(dim=1) for name, g in made.items() if name != "its own text's"}
     assert all(torch.allclose(v, lengths["random"], rtol=1e-4) for v in lengths.values())
-    first = torch.from_numpy((of["domain"] == of["domain"][0]).to_numpy())
+    first = torch.tensor((of["domain"] == of["domain"][0]).tolist())
     mean = written[first].mean(0) - written.mean(0)
     assert torch.allclose(made["its domain's"][0], mean, atol=1e-6)
     odds = causal.log_odds(texts, 8192)
@@ -132,9 +132,7 @@ def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
     meant = [torch.cat([text.tokens[: study.n], the]) for text in A[: causal.MEANS]]
     silent = cx.lookups.mean_z(model, meant, study.n + 1)[:, study.heads]
     few = [0, len(read) - 1]
-    off = causal.mean_errors(
-        study, meant[:1], silent
-    )  # of one text, for what takes it
+    off = causal.mean_errors(study, meant[:1], silent)  # of one text, for what takes it
     again = causal.farther_on(model, study, [read[k] for k in few], silent, off)
     for name in ("silence", *causal.STAND_INS):
         for where, values in again[name].items():
