@@ -29,6 +29,9 @@ from .intervals import (
 )
 from .interventions import (
     InterventionRun,
+    domain_mean,
+    exact_bos_z,
+    first_windows,
 )
 from .kept import (
     DATA,
@@ -82,12 +85,15 @@ __all__ = [
     "by_document",
     "cases",
     "committed",
+    "domain_mean",
     "evidence",
+    "exact_bos_z",
     "fact",
     "facts",
     "figures",
     "finding",
     "fingerprint",
+    "first_windows",
     "half_masks",
     "halves",
     "in_prose",

@@ -1,5 +1,5 @@
 """What a change of a model does to its predictions (chapter 12): hooks make the change, those of
-`cx.lookups` or your own.
+`cx.lookups` or your own. Which documents are read, and what is put in place of heads.
 """
 
 from __future__ import annotations
@@ -9,15 +9,82 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
+from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.lookups.causal import Hook
+from ctxlib.circuit import ContextualCircuit
+from ctxlib.decompose import causal_softmax, split_scores, split_values
+from ctxlib.lookups.causal import Hook, require_equation_1
 from ctxlib.texts.text import Text
 
 Change = Callable[[Int[Tensor, " text"]], Sequence[Hook]]  # the hooks for these rows of a run
 BATCH = 11  # texts whose log-probabilities are computed at a time
+KINDS = ("English", "other languages", "code")
+
+# ---------------------------------------------------------------- what is read
+
+
+def first_windows(texts: Sequence[Text], each: int) -> pd.DataFrame:
+    """Return the first windows of so many documents of each domain, twice as many of one that is
+    alone of its kind: a row a `text`, with its `domain`, `kind` (of `KINDS`) and `document`.
+
+    >>> table = cb.first_windows(passages, 1)
+    >>> table["kind"].value_counts().to_dict()
+    {'English': 13, 'other languages': 3, 'code': 2}
+    """
+
+    def kind(text: Text) -> str:
+        return KINDS[2 if text.dialect == "python" else not text.dialect.startswith("en")]
+
+    facts = [(text, text.domain, kind(text), text.document or text.name) for text in texts]
+    table = pd.DataFrame(facts, columns=["text", "domain", "kind", "document"])
+    table = table.drop_duplicates("document")
+    lone = table.groupby("kind")["domain"].transform("nunique") == 1
+    return table[table.groupby("domain").cumcount() < each * (1 + lone)].reset_index(drop=True)
+
+
+def domain_mean(
+    written: Float[Tensor, "text d"], of: Sequence[str], wanted: Sequence[str]
+) -> Float[Tensor, "wanted d"]:
+    """Return for each domain that is wanted the mean over the texts that are of it.
+
+    >>> cb.domain_mean(torch.tensor([[1.0], [3.0], [8.0]]), ["law", "law", "sea"], ["sea", "law"])
+    tensor([[8.],
+            [2.]])
+    """
+    means = {domain: written[np.array(of) == domain].mean(0) for domain in set(of)}
+    return torch.stack([means[domain] for domain in wanted])
+
+
+def exact_bos_z(
+    circuit: ContextualCircuit, tokens: Int[Tensor, " pos"], value: bool = True
+) -> Float[Tensor, "pos chosen d_head"]:
+    """Return `cx.lookups.self_normalized_z`, but with the first token's own key, and its own value
+    unless `value` is False.
+
+    >>> cb.exact_bos_z(circuit, tokens[:40]).shape == (40, len(heads), weights.d_head)
+    True
+    """
+    split = require_equation_1(circuit.fixed)
+    weights, heads, q = split.weights, list(circuit.heads), split.weights.queries(tokens)
+    bos = weights.normalized_resid(tokens[:1])[0]
+    content, position = split_scores(weights, tokens, q, split.C)
+    scores = content + position
+    scores[..., 0] = einsum(q, bos @ weights.W_K, "h n e, h e -> h n") / weights.attn_scale
+    rows = causal_softmax(scores[heads])
+    others = rows.clone()
+    others[..., 0] *= not value
+    by_content, by_position = split_values(weights, tokens, others, heads, split.C)
+    v = (bos @ weights.W_V + weights.b_V)[heads]
+    z = by_content + by_position + value * rows[..., :1] * v[:, None]
+    return rearrange(z, "h n e -> n h e")
+
+
+# ---------------------------------------------------------------- what a change does
 
 
 @dataclass(frozen=True, eq=False)

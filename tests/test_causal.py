@@ -3,12 +3,14 @@
 from dataclasses import replace
 from functools import partial
 
+import by_hand
 import pytest
 import torch
 from by_hand import as_encoder, calibrated, cases, draw, same
 from hypothesis import given
 from transformers import AutoModelForCausalLM
 
+import ctxbook as cb
 import ctxlib as cx
 from ctxlib.lookups import causal
 
@@ -38,6 +40,21 @@ def test_what_is_at_every_destination_is_a_loop_over_them(make_weights, case):
         inside = torch.einsum("i,ihe->he", one.kernel, one.weighted_values[x])
         same(paper[n] * given_too[heads, n, None], inside * one.denominators[:, None])
         same(better[n], fixed.decomposition.z(x, fixed.decomposition.rows(x))[heads])
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_the_first_token_may_be_read_exactly(circuit, drawn, value):
+    """Its key, and its value too, if that is asked for."""
+    split, text = circuit.fixed.decomposition, drawn[0][:7].tolist()
+    w, found = split.weights, cb.exact_bos_z(circuit, drawn[0][:7], value)
+    exact = by_hand.content_component(w, text[0], 0)
+    for n in range(len(text)):
+        first, *rest = by_hand.approx_resid(w, text[: n + 1], n, split.C)
+        for k, h in enumerate(circuit.heads):
+            q = by_hand.query(w, h, by_hand.content_component(w, text[n], n))
+            row = by_hand.softmax([by_hand.score(w, h, q, x) for x in (exact, *rest)])
+            values = [by_hand.value(w, h, x) for x in (exact if value else first, *rest)]
+            same(found[n, k], sum(r * v for r, v in zip(row, values, strict=True)))
 
 
 def test_a_text_at_every_destination_is_one_that_a_decoder_reads(circuit, precise, drawn):

@@ -4,6 +4,8 @@ import json
 from types import SimpleNamespace
 
 import british
+import causal
+import constants
 import evidence
 import lookups
 import numpy as np
@@ -48,17 +50,6 @@ def model():
     return cx.load("mini")
 
 
-def test_a_chapters_functions_are_there_without_a_run():
-    there = evidence.defined_in("12_causal", weights="given")
-    assert there["READ"] == 97 and there["weights"] == "given" and "study" not in there
-    table = there["documents_of"]([_text("a", "law"), _text("a", "law"), _text("b", "law")], 1)
-    assert table["document"].tolist() == ["a", "b"]  # of a lone domain twice as many
-
-
-def _text(document, domain):
-    return cx.texts.Text(document, domain, "en", "", "", torch.arange(4), document, "A")
-
-
 def test_what_is_kept_is_rounded_and_leaves_the_rest(tmp_path):
     file = tmp_path / "kept.json"
     evidence.kept(file, "mini", {"a": 1 / 3, "b": [2, 12345.678]})
@@ -101,6 +92,53 @@ def test_the_spread_of_a_mixture_is_that_of_its_activation(model):
     along = cache["blocks.0.mlp.hook_post"][:, 64:] @ U  # text pos mixture
     assert np.allclose(np.exp(facts["spread"]), along.mean(1).std(0), rtol=1e-3)
     assert np.allclose(np.exp(facts["tokens"]), along.flatten(0, 1).std(0), rtol=1e-2)
+
+
+def test_other_constants_are_those_of_circuits_calibrated_on_them(model):
+    """One page's and each text's own, held against circuits with these constants."""
+    circuit = cx.study(model, 100).circuit
+    J, texts = [7, 300], cx.texts.collection(model, 60)
+    x_A, x_B = (circuit.fixed.prepare(half) for half in (texts[:40], texts[40:]))
+    made = constants.by_constants(circuit, x_A, x_B, J)
+    page, factor = made["one page"]
+    assert torch.allclose(page, circuit.summary(x_B)[:, J], atol=1e-4) and (factor == 1).all()
+    own, _ = made["its own"]
+    for k in range(3):
+        calibrated = cx.ContextualCircuit.calibrate(circuit.fixed, texts[40 + k], circuit.heads)
+        assert torch.allclose(own[k], calibrated.summary(x_B[[k]])[0, J], atol=1e-3)
+
+
+def test_a_vector_is_as_long_as_its_control_and_corrections_are_what_they_say(model):
+    texts = cx.texts.collection(model, 60)
+    of = cb.first_windows(texts, 2)
+    written = torch.randn(len(of), 16, generator=torch.Generator().manual_seed(0))
+    made = causal.vectors(written, of, written, of)
+    lengths = {name: g.norm(dim=1) for name, g in made.items() if name != "its own text's"}
+    assert all(torch.allclose(v, lengths["random"], rtol=1e-4) for v in lengths.values())
+    first = torch.tensor((of["domain"] == of["domain"][0]).tolist())
+    mean = written[first].mean(0) - written.mean(0)
+    assert torch.allclose(made["its domain's"][0], mean, atol=1e-6)
+    odds = causal.log_odds(texts, 8192)
+    assert all(odds[text.domain][text.tokens[text.tokens > 0]].mean() > -1 for text in texts)
+
+
+def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
+    """Beyond the early tokens and at n, with no mean error subtracted."""
+    kept = json.loads((ROOT / "data" / "evidence" / "causal.json").read_text())["mini"]
+    study = cx.study(model, 1000)
+    A, B = cb.halves(cx.texts.collection(model, 1000))
+    read = cb.first_windows(B, causal.EACH["mini"])["text"].tolist()
+    assert [text.document for text in read] == [document for document, *_ in kept["texts"]]
+    the = torch.tensor([study.fixed.token])
+    meant = [torch.cat([text.tokens[: study.n], the]) for text in A[: causal.MEANS]]
+    silent = cx.lookups.mean_z(model, meant, study.n + 1)[:, study.heads]
+    few = [0, len(read) - 1]
+    off = causal.mean_errors(study, meant[:1], silent)  # of one text, for what takes it
+    again = causal.farther_on(model, study, [read[k] for k in few], silent, off)
+    for name in ("silence", *causal.STAND_INS):
+        for where, values in again[name].items():
+            there = [kept["beyond"][name][where][k] for k in few]
+            assert np.allclose(values, there, rtol=0.02, atol=2e-3), (name, where)
 
 
 def test_another_text_is_of_another_domain_or_of_the_same():

@@ -31,8 +31,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
+from causal import EARLY, READ, SECOND, message, stand_ins
 from command import ROOT, command
-from evidence import defined_in, kept, provenance, resumed
+from evidence import kept, provenance, resumed
 from torch import Tensor
 
 import ctxbook as cb
@@ -77,32 +78,22 @@ def silences(run, z_A: Tensor, middle: Tensor, heads, picks: dict, work: Path, n
     }
 
 
-def of_mini(there: dict, study, run, z_A, table, table_A, picks, work: Path) -> dict:
+def of_mini(study, run, z_A, table, table_A, picks, middle: Tensor, work: Path) -> dict:
     """The rows of chapter 12 for each baseline: what stands in for the heads, and the vectors."""
-    heads, weights = study.heads, study.fixed.decomposition.weights
-    circuit = study.circuit
-    there |= {"study": study, "weights": weights, "heads": heads, "circuit": circuit}
-    there["SECOND"] = slice(there["READ"] // 2, None)
-    denom = cx.lookups.denominators_along(study.fixed, study.calibration_text)
-    stand_ins = {
-        "the same, BOS read exactly": there["own_bos"],
-        "self-normalised circuit": lambda t: cx.lookups.self_normalized_z(circuit, t),
-        "paper's circuit": lambda t: cx.lookups.circuit_z(circuit, t, denom),
-    }
+    heads, W_O = study.heads, study.fixed.readout.W_O
 
     def put(own_z):
         z = torch.stack([own_z(t) for t in run.tokens])
         found = run.effect(lambda rows: [cx.lookups.replace_z(0, heads, z[rows])])
         return {"kl": found.kl[:, :-1].mean(1).tolist(), "rise": found.rise.mean(1).tolist()}
 
-    rows = {
-        n: resumed(work / f"put-{i}.json", put, v) for i, (n, v) in enumerate(stand_ins.items())
-    }
-    second = run.positions[run.positions >= there["READ"] // 2]
-    late = cb.InterventionRun.of(run.model, table["text"], second)
-    written_A = there["message"](z_A[:, :, heads], weights.W_O[heads])
-    g_A = there["mean_of"](written_A, table_A["domain"], table_A["domain"]) - written_A.mean(0)
-    g_B = there["mean_of"](written_A, table_A["domain"], table["domain"]) - written_A.mean(0)
+    rows = {n: resumed(work / f"put-{n[:8]}.json", put, v) for n, v in stand_ins(study).items()}
+    late = cb.InterventionRun.of(run.model, table["text"], SECOND)
+    written_A = message(z_A[:, :, heads], W_O[heads])
+    g_A, g_B = (
+        cb.domain_mean(written_A, table_A["domain"], of["domain"]) - written_A.mean(0)
+        for of in (table_A, table)
+    )
 
     def loss(z, g=None):
         change = cx.lookups.replace_z
@@ -114,7 +105,7 @@ def of_mini(there: dict, study, run, z_A, table, table_A, picks, work: Path) -> 
         )
         return found.rise.mean(1).tolist()
 
-    silent = there["silent"][: run.tokens.shape[1]].expand(len(run.tokens), -1, -1, -1)
+    silent = middle[:READ, heads].expand(len(run.tokens), -1, -1, -1)
     given: dict[str, list] = {
         "mean": [loss(silent)],
         "mean, its domain's": [loss(silent, g_B)],
@@ -127,25 +118,22 @@ def of_mini(there: dict, study, run, z_A, table, table_A, picks, work: Path) -> 
 
 
 def measure(name: str, work: Path) -> dict:
-    there = defined_in("12_causal")
-    model, read = cx.load(name), there["READ"]
+    model = cx.load(name)
     texts = cx.texts.collection(cx.texts.Reader.of(model, 512))
     A, B = cb.halves(texts)
-    table, table_A = there["documents_of"](B, EACH[name]), there["documents_of"](A, len(A))
-    if name == "qwen":
-        table_A = there["documents_of"](A, 3)
+    table = cb.first_windows(B, EACH[name])
+    table_A = cb.first_windows(A, 3 if name == "qwen" else len(A))
     study = cx.study(model, 1000) if name == "mini" else None
-    positions = torch.tensor([*range(3, read - 1, 4), read - 1])
-    run, run_A = (cb.InterventionRun.of(model, of["text"], positions) for of in (table, table_A))
+    run, run_A = (cb.InterventionRun.of(model, of["text"], EARLY) for of in (table, table_A))
     z_A = run_A.first_layer("attn.hook_z")
     middle, sets = z_A.mean(0), {}
     if study:
         the = torch.tensor([study.fixed.token])
         meant = [torch.cat([text.tokens[: study.n], the]) for text in A[:88]]
         middle = cx.lookups.mean_z(model, meant, study.n + 1)
-        there["silent"], sets = middle[:, study.heads], {"stable": list(study.heads)}
+        sets = {"stable": list(study.heads)}
     elif name == "smollm2":
-        roster = json.loads((OUT.parent / "causal.json").read_text())["roster"]
+        roster = json.loads((OUT.parent / "causal.json").read_text())["smollm2"]["roster"]
         sets = {"stable": [int(h) for h, of in roster.items() if of["stable"]]}
     else:
         sets = {"8": [8], "4, 7": [4, 7], "all": list(range(model.cfg.n_heads))}
@@ -156,7 +144,7 @@ def measure(name: str, work: Path) -> dict:
         "heads": sets,
         "silenced": {s: silences(run, z_A, middle, hs, picks, work, s) for s, hs in sets.items()},
     }
-    return facts | (of_mini(there, study, run, z_A, table, table_A, picks, work) if study else {})
+    return facts | (of_mini(study, run, z_A, table, table_A, picks, middle, work) if study else {})
 
 
 def summed_up(facts: dict) -> dict:

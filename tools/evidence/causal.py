@@ -1,0 +1,330 @@
+"""What is put in place of heads, beside what chapter 12 computes: `data/evidence/causal.json`.
+
+    python tools/evidence/causal.py mini
+    python tools/evidence/causal.py smollm2
+
+Documents of half B are read, heads of the first layer silenced by a mean over half A. Kept of both
+models: the loss that vectors of a domain give back, beside vectors as long and corrections of the
+predictions, in the second half of the early tokens. Of `mini`: the stand-ins farther on, at n, with
+their mean error over half A subtracted, and at one position alone; what goes through the layer's
+neurons; BOS by its own key alone. Of SmolLM2: each head, silenced alone. Fixed in advance:
+
+- *Negative control*: a domain's vector gives back more of what silence of SmolLM2's stable heads
+  costs in English than of what silence of its local head does.
+- *Jointly*: silence of its stable heads costs more than the sum of what each costs alone.
+- *Prior*: the vector gives back more in English than log odds of the domain's word frequencies, at
+  the weight that is best on half A, in both models.
+- *Rest*: without its constant part the vector gives back half of what it does whole, in both.
+- *BOS*: read by its own key, it repairs a tenth of what the self-normalised circuit leaves, in the
+  second half of the early tokens, all kinds of text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from command import ROOT, command
+from einops import einsum
+from evidence import kept, provenance
+from jaxtyping import Float
+from torch import Tensor
+
+import ctxbook as cb
+import ctxlib as cx
+
+OUT = ROOT / "data" / "evidence" / "causal.json"
+READ, MEANS, NEURONS = 97, 88, 100  # tokens of a text; texts behind a mean; neurons that are held
+EACH = {"mini": 3, "smollm2": 2}  # documents of a domain that are read
+FIT, FIRST = 2, 1  # documents of half A that fit a weight; of half B for the neurons
+PSEUDO = 1000  # tokens of the whole half's frequencies that each domain's own are mixed with
+EARLY = torch.tensor([*range(3, READ - 1, 4), READ - 1])
+SECOND = EARLY[EARLY >= READ // 2]
+WEIGHTS = np.linspace(0, 1.5, 16)  # of the log odds
+STAND_INS = ("paper's circuit", "self-normalised circuit", "the same, BOS read exactly")
+Vectors = Float[Tensor, "text d_model"]
+
+
+# ---------------------------------------------------------------- one vector a domain
+
+
+def message(z: Float[Tensor, "text pos head d"], W_O: Float[Tensor, "head d d_model"]) -> Vectors:
+    """Return what heads write in the second half of the early tokens, mean over positions."""
+    return einsum(z[:, READ // 2 : READ].mean(1), W_O, "t h d, h d m -> t m")
+
+
+def as_long_as(g: Vectors, other: Vectors) -> Vectors:
+    """Return vectors of the direction of `other` and the length of `g`."""
+    return other * g.norm(dim=1, keepdim=True) / other.norm(dim=1, keepdim=True)
+
+
+def vectors(
+    written_A: Vectors, of_A: pd.DataFrame, written_B: Vectors, of_B: pd.DataFrame
+) -> dict[str, Vectors]:
+    """Return a vector of each sort for each text of half B. One that is alone of its kind has no
+    other domain: what is drawn for it is not to be shown.
+    """
+    middle, drawn = written_A.mean(0), np.random.default_rng(0)
+    domains, kinds = (of_B[column].to_numpy() for column in ("domain", "kind"))
+    own = cb.domain_mean(written_A, of_A["domain"], domains) - middle
+    pools = [
+        np.flatnonzero((kinds == k) & (domains != d)) for k, d in zip(kinds, domains, strict=True)
+    ]
+    others = [int(drawn.choice(rows if len(rows) else len(own))) for rows in pools]
+    random = torch.from_numpy(drawn.standard_normal(own.shape)).to(own)
+    return {
+        "its domain's": own,
+        "its own text's": written_B - middle,
+        "another domain's": as_long_as(own, own[others]),
+        "random": as_long_as(own, random - random.mean(1, keepdim=True)),
+    }
+
+
+def log_odds(texts: Sequence[Any], d_vocab: int) -> dict[str, Tensor]:
+    """Return the log odds of each domain's word frequencies against those of all texts."""
+    counts = {text.domain: torch.zeros(d_vocab) for text in texts}
+    for text in texts:
+        counts[text.domain] += torch.bincount(text.tokens, minlength=d_vocab)
+    p = sum(counts.values()) + 1
+    p = p / p.sum()
+    mixed = {d: (own + PSEUDO * p) / (own.sum() + PSEUDO) for d, own in counts.items()}
+    return {d: own.log() - p.log() for d, own in mixed.items()}
+
+
+def given_back(run, quiet, vectors, of, odds, fit, of_fit) -> dict[str, Any]:
+    """Return the rise of the loss, a number a text, in silence and with what is put in place of the
+    heads. `fit`, texts of half A, fit the log odds' weight and a vector's constant part.
+    """
+    before = run.loss(run.log_probs, run.rows).mean(1)
+
+    def rises(g=None, shifts=(None,)):
+        found = [[] for _ in shifts]
+        for some in run.rows.split(11):
+            add = [] if g is None else [cx.lookups.add_direction(0, g[some])]
+            after = run.log_probs_with([quiet, *add], some)
+            for of_shift, shift in zip(found, shifts, strict=True):
+                of_shift.append(run.loss(after, some, shift).mean(1))
+        return [torch.cat(of_shift) - before for of_shift in found]
+
+    def by_domain(values, domains):
+        return torch.stack([values[d] for d in domains])
+
+    own = vectors["its domain's"]
+    of_domain, odds_fit = dict(zip(of, own, strict=True)), by_domain(odds, of_fit)
+    pushed = torch.stack([of_domain.get(d, torch.zeros_like(own[0])) for d in of_fit])
+    without, with_it = (
+        torch.cat([fit.log_probs_with([quiet, *add(some)], some) for some in fit.rows.split(11)])
+        for add in (lambda rows: [], lambda rows: [cx.lookups.add_direction(0, pushed[rows])])
+    )
+    tried = [float(fit.loss(without, fit.rows, float(w) * odds_fit).mean()) for w in WEIGHTS]
+    weight, moved = float(WEIGHTS[np.argmin(tried)]), (with_it - without)[:, :-1].mean(1)
+    constant = cb.domain_mean(moved, of_fit, of)
+    none, by_odds, by_constant = rises(shifts=[None, weight * by_domain(odds, of), constant])
+    by_own, less = rises(own, [None, -constant])
+    given = {"none": none}
+    given |= {name: by_own if g is own else rises(g)[0] for name, g in vectors.items()}
+    given |= {"log odds at the logits": by_odds, "constant part at the logits": by_constant}
+    given["its domain's, less that part"] = less
+    return {"weight": weight, "given": {k: v.tolist() for k, v in given.items()}}
+
+
+# ---------------------------------------------------------------- mini: what stands in for heads
+
+
+def at_one_position(run, z, heads) -> list[float]:
+    """Return the KL at the last position when z (`text head d_head`) is put in there alone."""
+
+    def change(rows):
+        def hook(own, hook):
+            own = own.clone()
+            own[:, -1, heads] = z[rows].to(own)
+            return own
+
+        return [("blocks.0.attn.hook_z", hook)]
+
+    return run.effect(change).kl[:, -1].tolist()
+
+
+def stand_ins(study) -> dict[str, Callable[[Tensor], Tensor]]:
+    """Return what takes a text to the z that is put into the stable heads, by name."""
+    circuit = study.circuit
+    denom = cx.lookups.denominators_along(study.fixed, study.calibration_text)
+    made = (
+        lambda t: cx.lookups.circuit_z(circuit, t, denom),
+        lambda t: cx.lookups.self_normalized_z(circuit, t),
+        lambda t: cb.exact_bos_z(circuit, t),
+    )
+    return dict(zip(STAND_INS, made, strict=True))
+
+
+def mean_errors(study, texts, silent) -> dict[str, Tensor]:
+    """Return how far the mean of each stand-in over texts is from that of the heads."""
+    made = stand_ins(study).items()
+    return {k: torch.stack([z(t) for t in texts]).mean(0) - silent for k, z in made}
+
+
+def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
+    """Return KLs beyond the early tokens, at n, with the mean errors `off` subtracted, and at one
+    position alone.
+    """
+    n, heads, the = study.n, list(study.heads), study.fixed.token
+    in_place = stand_ins(study)
+    beyond = torch.tensor([*range(READ + 6, n, 16), n])
+    near = cb.InterventionRun.of(model, texts, EARLY)
+    far = cb.InterventionRun.of(model, texts, beyond, the)
+
+    def put(name, x):
+        return torch.stack([in_place[name](t) for t in x])
+
+    def kl_with(run, z):
+        inside = cx.lookups.replace_z
+        return run.effect(lambda rows: [inside(0, heads, z[rows] if z.ndim == 4 else z)]).kl
+
+    def beyond_of(kl):
+        return {"kl": kl[:, :-1].mean(1).tolist(), "home": kl[:, -1].tolist()}
+
+    found = {"silence": beyond_of(kl_with(far, silent))}
+    for name in in_place:
+        z = {run: put(name, run.tokens) for run in (near, far)}
+        found[name] = beyond_of(kl_with(far, z[far]))
+        mended = {run: v - off[name][: v.shape[1]] for run, v in z.items()}
+        found[f"{name}, mean put right"] = {
+            "early": kl_with(near, mended[near])[:, :-1].mean(1).tolist(),
+            **beyond_of(kl_with(far, mended[far])),
+        }
+    for position, name, run in ((n, STAND_INS[0], far), (READ - 1, STAND_INS[2], near)):
+        here, quiet = put(name, run.tokens)[:, position], silent[position]
+        puts = {"silence": quiet.expand_as(here), name: here}
+        puts["mean put right"] = here - off[name][position]
+        found[f"alone: {name}"] = {k: at_one_position(run, v, heads) for k, v in puts.items()}
+    moved = near.first_layer("attn.hook_z")[:, :, heads] + off[STAND_INS[2]][:READ]
+    found["mean error alone"] = {
+        "every place": kl_with(near, moved)[:, -1].tolist(),
+        "one place": at_one_position(near, moved[:, -1], heads),
+    }
+    return found
+
+
+def through_neurons(model, study, A, texts, silent) -> dict[str, Any]:
+    """Return KLs of each text: silence; past the neurons, which are held as they were; through them
+    alone; and with some held, of those that weights choose, that vary most, and random ones.
+    """
+    run, heads = cb.InterventionRun.of(model, texts, EARLY), list(study.heads)
+    quiet = [cx.lookups.replace_z(0, heads, silent)]
+    as_they_were = run.first_layer("mlp.hook_pre")
+    in_silence = run.first_layer("mlp.hook_pre", hooks=quiet)
+    every, layer = list(range(as_they_were.shape[-1])), study.fixed.decomposition.weights
+    J = cx.find_neurons(study.circuit, threshold=-np.inf).index[:NEURONS].tolist()
+    rest = sorted(set(every) - set(J))
+    draws = [np.random.default_rng(k).permutation(rest)[: len(J)].tolist() for k in range(10)]
+    x = torch.stack([text.tokens[: study.n + 1] for text in A])
+    out = torch.cat([study.fixed.head_outputs(some)[:, heads].sum(1) for some in x.split(32)])
+    vary = (out @ layer.mlp_input()[0]).std(0).topk(len(J)).indices.tolist()
+
+    def fixed(values, members):
+        def hook(own, hook):
+            own = own.clone()
+            held = values if own.shape[1] == values.shape[1] else values[:, EARLY]
+            own[..., members] = held[..., members].to(own)
+            return own
+
+        return "blocks.0.mlp.hook_pre", hook
+
+    def kl(change):
+        found = run.effect(change)
+        return {k: getattr(found, k)[:, :-1].mean(1).tolist() for k in ("kl", "size")}
+
+    held = {"past": every, "weights": J, "spread": vary}
+    held |= {f"random {k}": members for k, members in enumerate(draws)}
+    return {
+        "silence": kl(lambda rows: quiet),
+        "through": kl(lambda rows: [fixed(in_silence[rows], every)]),
+        **{
+            name: kl(lambda rows, m=members: [*quiet, fixed(as_they_were[rows], m)])
+            for name, members in held.items()
+        },
+        "the same": len({*J} & {*vary}),
+    }
+
+
+# ---------------------------------------------------------------- both
+
+
+def measure(name: str) -> dict[str, Any]:
+    model = cx.load(name)
+    texts = cx.texts.collection(cx.texts.Reader.of(model, 512), 1000)
+    A, B = cb.halves(texts)
+    if name == "mini":
+        study = cx.study(model, 1000)
+    else:
+        study = cx.study(cx.fix_query(model, A, 256), A, or_all=True)
+    stable, roster = list(study.heads), study.head_table
+    table, table_A = cb.first_windows(B, EACH[name]), cb.first_windows(A, len(A))
+    few = cb.first_windows(A, FIT)
+    judged = cb.InterventionRun.of(model, table["text"], SECOND)
+    early_A = cb.InterventionRun.of(model, table_A["text"], EARLY)
+    z, z_A = (run.first_layer("attn.hook_z") for run in (judged, early_A))
+    W_O = cx.lookups.layers.output_weights(model, 0)[0][0].cpu()
+    middle = z_A.mean(0)
+    if name == "mini":
+        the = torch.tensor([study.fixed.token])
+        meant = [torch.cat([text.tokens[: study.n], the]) for text in A[:MEANS]]
+        middle = cx.lookups.mean_z(model, meant, study.n + 1)
+
+    def silent_with(heads):
+        written_A, written = (message(v[:, :, heads], W_O[heads]) for v in (z_A, z))
+        quiet = cx.lookups.replace_z(0, heads, middle[:READ, heads])
+        return quiet, vectors(written_A, table_A, written, table)
+
+    counted = [t for t in A if (t.document or t.name) not in set(few["document"])]
+    fit = cb.InterventionRun.of(model, few["text"], SECOND)
+    odds, of = log_odds(counted, model.cfg.d_vocab), table["domain"].tolist()
+    facts = {"texts": table[["document", "domain", "kind"]].to_numpy().tolist()}
+    facts |= given_back(judged, *silent_with(stable), of, odds, fit, few["domain"].tolist())
+    if name == "mini":
+        silent, read = middle[:, stable], table["text"].tolist()
+        firsts = cb.first_windows(B, FIRST).drop_duplicates("domain")
+        run = cb.InterventionRun.of(model, read, EARLY)
+        key = torch.stack([cb.exact_bos_z(study.circuit, t, value=False) for t in run.tokens])
+        own = torch.stack([cx.lookups.self_normalized_z(study.circuit, t) for t in run.tokens])
+        by_key = {
+            k: run.effect(lambda rows, v=v: [cx.lookups.replace_z(0, stable, v[rows])]).kl
+            for k, v in (("key", key), ("neither", own))
+        }
+        facts["BOS"] = {k: v[:, -len(SECOND) : -1].mean(1).tolist() for k, v in by_key.items()}
+        off = mean_errors(study, meant, silent)
+        facts["beyond"] = farther_on(model, study, read, silent, off)
+        facts["neurons"] = {"domains": firsts[["domain", "kind"]].to_numpy().tolist()}
+        facts["neurons"] |= through_neurons(model, study, A, firsts["text"].tolist(), silent)
+        return facts
+    columns = ["effective tokens", "coefficient of variation", "family", "stable"]
+    sets = {f"head {h}": [h] for h in roster.index}
+    sets |= {"all stable": stable, "all heads": list(roster.index)}
+
+    def alone(heads):
+        quiet, of_heads = silent_with(heads)
+        add, own = cx.lookups.add_direction, of_heads["its domain's"]
+        changes = (lambda rows: [quiet], lambda rows: [quiet, add(0, own[rows])])
+        return [judged.effect(change).rise.mean(1).tolist() for change in changes]
+
+    facts["roster"] = roster[columns].T.to_dict()
+    return facts | {"silenced": {which: alone(heads) for which, heads in sets.items()}}
+
+
+@command("causal")
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", nargs="+", choices=list(EACH))
+    args = parser.parse_args(argv)
+    torch.set_grad_enabled(False)
+    for name in args.models:
+        kept(OUT, name, measure(name) | provenance(name))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
