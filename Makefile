@@ -147,7 +147,7 @@ evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or C
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py $(NAME) $(CORPUS:%=--corpus "%"))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/deeper_scores.py)
 	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),00_welcome 02_keys 08_real_model 09_british \
-	11_evaluation 12_causal 14_depth 15_lookups F_local $(if $(wildcard $(or $(WORK),build/runs)),13_families E_training)) \
+	11_evaluation 12_causal 15_lookups F_local $(if $(wildcard $(or $(WORK),build/runs)),13_families E_training)) \
 	--work "$(or $(WORK),build/runs)"
 
 address: ## move the repository, in every file that names it: make address URL=https://github.com/owner/name
