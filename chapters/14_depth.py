@@ -159,9 +159,9 @@ The second layer is the positional one: its scores follow the position more than
 
 ## A table of two means
 
-No weights split a state into position and content, but a table can. Say that a head scores *the* and *moon* in four texts, near the query and far from it:
+No weights split a state into position and content, but a table can. Say that a head scores *the* in two texts, *moon* in a text about astronomy, and *moon* in a love song, near the query and far from it:
 
-{{= | | the (two texts) | moon (astronomy) | moon (a love song) | position |
+{{= | | the | moon, stars | moon, love | position |
 |---|---|---|---|---|
 | near | 2 | 5 | 3 | **3** |
 | far | 0 | 3 | 1 | **1** | =}}
@@ -263,7 +263,8 @@ figure, ((axis,),) = cb.figures.panels(height=2.8, width=6.4)
 axis.plot(np.arange(1, len(part_deep) + 1), part_deep, "o-", ms=3, color="C0")
 axis.text(len(part_deep) * 0.6, part_deep[10:].max() * 1.6, "SmolLM2", color="C0")
 axis.plot(np.arange(1, L + 1), part, "s-", ms=4, color="C1")
-axis.text(L + 0.4, part[-1] * 0.8, MODEL.rpartition("/")[2], color="C1", va="top")
+axis.text(L + 0.4, part[-1], MODEL.rpartition("/")[2], color="C1", va="center")
+axis.set_ylim(min(part.min(), part_deep.min()) / 2)
 axis.set(yscale="log", xlabel="after layer", ylabel="noise / stream, variance")
 axis.yaxis.set_major_formatter("{x:g}")
 cb.figures.picture(
@@ -279,7 +280,7 @@ cb.figures.picture(
 r"""
 In `{{model}}` the share falls from {{noise_first}} to {{noise_last}}, and in SmolLM2, a model of {{layers}} layers, from {{deep_first}} times the stream's own variance to {{deep_last}} of it. Two of its layers do all of this: after the third the share is {{deep_third}}, and later it stays between {{deep_least}} and {{deep_most}}. {{?outgrown}} But the noise is not averaged away. It grows from layer to layer; the stream outgrows it. {{?noise_grows}}
 
-Averaging fails for a reason that [chapter 4](04_denominators) has met. A broad head does remove noise that is independent from source to source: of noise whose factors are permuted among the texts at each source, the broad heads of the second layer pass on {{passed_permuted}}. Of the real noise they pass on {{passed}}. {{?passed_on}} If a text's denominators are too large at one position, they are too large at all, because the text has a topic, and no average removes what all its members share.
+Averaging fails for a reason that [chapter 4](04_denominators) has met. A broad head does remove noise that is independent from source to source: of noise whose factors are permuted among the texts at each source, the broad heads of the second layer pass on {{passed_permuted}}. Of the real noise they pass on {{passed}}. {{?passed_on}} If a text's denominators are too large at one position, they tend to be too large at all others, because the text has a topic, and no average removes what all its members share.
 
 ## The circuit through the second layer
 
@@ -287,7 +288,8 @@ Can the circuit be continued? We take the {{chosen_count}} heads of the second l
 
 $$
 \begin{aligned}
-\text{approx}_j &= \sum_h \Big( b_h v^h_0 + (1 - b_h)\, z^h \Big) W_O^h \cdot \frac{W_\text{in}[:, j]}{s} , \\
+\text{approx}_j &= \sum_h u^h\, W_O^h \cdot \frac{W_\text{in}[:, j]}{s} , \\
+u^h &= b_h\, v^h_0 + (1 - b_h)\, z^h , \\
 z^h &= \sum_{i \ge 1} \frac{\text{pos}^h_i\, e^{c_h(x_i)}}{\text{denom}_h}\; v^h_i .
 \end{aligned}
 $$ (eq-depth-circuit)
