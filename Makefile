@@ -155,10 +155,10 @@ evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or C
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/local.py)
 	$(if $(CHAPTER),,$(if $(wildcard $(or $(WORK),build/runs)),$(BIN)/python tools/evidence/training.py --work "$(or $(WORK),build/runs)"))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/lookups.py)
-	$(if $(CHAPTER),,$(BIN)/python tools/evidence/causal.py $(NAME))
-	$(if $(CHAPTER),,$(BIN)/python tools/evidence/constants.py $(NAME))
-	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),00_welcome 02_keys 09_british 13_families 14_depth \
-	$(if $(wildcard $(or $(WORK),build/runs)),11_evaluation)) \
+	$(if $(CHAPTER),,$(BIN)/python tools/evidence/causal.py $(filter mini smollm2,$(or $(NAME),mini smollm2)))
+	$(if $(CHAPTER),,$(BIN)/python tools/evidence/constants.py $(or $(NAME),mini smollm2 minilm qwen))
+	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),00_welcome 02_keys 09_british \
+	$(if $(wildcard $(or $(WORK),build/runs)),11_evaluation 13_families)) \
 	--work "$(or $(WORK),build/runs)"
 
 address: ## move the repository, in every file that names it: make address URL=https://github.com/owner/name

@@ -518,7 +518,7 @@ def less_neat(drawn=slice(None)):
 
 tv_own, of_own = misplaced(own), results[MODEL]
 on_slow, on_fast = (variances(of_plane[on].sum(0))[0][rotary.heads] for on in (slow, ~slow))
-by_slow = float((on_slow / (on_slow + on_fast)).median())
+by_slow = float(np.median(on_slow / (on_slow + on_fast)))
 stable = {k: one.study.head_table["stable"] for k, one in all_of_them.items()}
 cb.ledger(
     own.model,
