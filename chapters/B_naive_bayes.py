@@ -130,11 +130,11 @@ The best match orders words much as Naive Bayes does. The median neuron raises t
 
 Naive Bayes compares how often a word occurs in a domain and elsewhere. Suppose that of a thousand words there are so many:
 
-| word | in astronomy | elsewhere | weight |
-|---|---|---|---|
-| *moon* | {{= 6 =}} | {{= 1 =}} | $\log 6 = 1.8$ |
-| *the* | {{= 50 =}} | {{= 50 =}} | {{= 0 =}} |
-| *oven* | {{= 1 =}} | {{= 2 =}} | $\log \tfrac12 = -0.7$ |
+| word | in astronomy : elsewhere | weight |
+|---|---|---|
+| *moon* | $6 : 1$ | $\log 6 = 1.8$ |
+| *the* | $50 : 50$ | $\log 1 = 0$ |
+| *oven* | $1 : 2$ | $\log \tfrac12 = -0.7$ |
 
 A text with *moon*, *the* and *moon* sums to {{= 3.6 =}}, so it is astronomy with a factor of $e^{3.6} = 36$ on the odds. In general, if the texts of a domain $d$ draw their tokens independently from $p(t \mid d)$, and all others from $p(t \mid \bar d)$, then by Bayes' rule
 

@@ -14,7 +14,7 @@
 r"""
 # What would another training change?
 
-**Another random start gives other neurons, but the same map of the subjects.** {{?other_neurons}} Which domains lie near which is almost exactly the same in any two of three trainings (their maps correlate by {{map}}), and counts of words alone come to {{words}} at best. {{?same_map}} A neuron has no such twin. Its best match in another training correlates by {{match}} over tokens, in the median, and with random mixtures of that training's neurons by {{mixed}}. By the test that we fixed in advance this counts as found again, because it is more than any of {{= 20 =}} draws of mixtures; over texts the test fails ({{match_texts}} against {{mixed_texts}}). {{?by_a_hair}} That so little is no recognition is our later reading.
+**Another random start gives other neurons, but the same map of the subjects.** {{?other_neurons}} Which domains lie near which is almost exactly the same in any two of three trainings (their maps correlate by {{map}}), and counts of words alone come to {{words}} at best. {{?same_map}} A neuron has no such twin. Its best match in another training correlates by {{match}} over tokens, in the median, and with random mixtures of that training's neurons by {{mixed}}. By the test that we fixed in advance, this counts as found again, because it is more than any of {{= 20 =}} draws of mixtures reach. {{?by_a_hair}} (Over texts, neurons and mixtures have {{match_texts}} and {{mixed_texts}}, equal to two digits.) That so little is no recognition is our later reading.
 
 All chapters looked at one trained model. Training begins with random weights, and a **seed** says which. Suppose we train the same model once more with another seed, on the same texts in the same order. Before you read on, guess what comes back: the neurons, the subjects, or neither?
 """
@@ -263,7 +263,7 @@ r"""
 
 ## Evidence
 
-**All pairs.** Another seed's median neuron passed the test fixed in advance, to exceed every one of {{= 20 =}} rotations, over tokens in all three pairs; it did over texts in none. {{?by_a_hair}} CKA compares whole spaces, whatever their axes {cite}`kornblith2019similarity`. *Universal* is the share of neurons that exceed mixtures by {{= 0.5 =}}. Over tokens no neuron does, and no neuron of base's own past does either. Over texts mixtures match so well that there is no room for {{= 0.5 =}} more, so the line of the ledger cannot be asked. {{?no_room}}
+**All pairs.** The test fixed in advance asked whether another seed's median match exceeds that of every one of {{= 20 =}} rotations. Over tokens it does in all three pairs, by a hundredth. Over texts what is kept has two digits, in which they are equal. {{?by_a_hair}} CKA compares whole spaces, whatever their axes {cite}`kornblith2019similarity`. *Universal* is the share of neurons that exceed mixtures by {{= 0.5 =}}. Over tokens no neuron does, and no neuron of base's own past does either. Over texts mixtures match so well that there is no room for {{= 0.5 =}} more, so the line of the ledger cannot be asked. {{?no_room}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Match, mixtures and CKA of all pairs"}
