@@ -14,9 +14,9 @@
 r"""
 # Which head drives this neuron?
 
-**Usually no single head does.** Some neurons near the end of a language model raise one token above all others, and it has been proposed that attention heads look up the context and drive them {cite}`neo2024interpreting`. We took {{count}} such neurons of SmolLM2, a language model with {{= 135 =}} million parameters. Where they are most active, the most influential head brings {{smol_median}} of the rise in the median neuron, and a tenth or more in {{smol_tenth}} of them. {{?no_single}} Nor is such a head a mark of neurons that predict a token. Of as many neurons with the same tokens that predict them less well, {{smol_like}} have one; in our small model `mini` it is the other way round, {{mini_tenth}} against {{mini_like}}. Neither difference is beyond chance. {{?no_mark}}
+**Usually no single head does.** Some neurons near the end of a language model raise one token above all others, and it has been proposed that attention heads look up the context and drive them {cite}`neo2024interpreting`. In SmolLM2, a language model with {{= 135 =}} million parameters, we took the {{count}} neurons whose token is most likely to follow where they are most active. There the most influential head brings {{smol_median}} of the rise in the median neuron, and a tenth or more in {{smol_tenth}} of them. {{?no_single}} Of as many controls, neurons with the same tokens that predict them less well, {{smol_like}} have such a head, a difference that chance can make. {{?no_mark}} And the published way to find these neurons, by their output weights alone, finds {{smol_congruent}} that predicts its token. {{?congruence_fails}}
 
-Here is one of these neurons. Neuron {{comma_neuron}} of layer {{comma_layer}} raises the comma. Where it is most active in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}. The figure shows this number for all of them.
+Here is one of these neurons. Neuron {{comma_neuron}} of layer {{comma_layer}} raises the comma. Where it is most active in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}, so this is one of the {{smol_tenth}}. {{?comma_has_one}} The figure shows this number for all of them.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -50,13 +50,7 @@ model = cx.load(MODEL)
 n_layers, n_heads = model.cfg.n_layers, model.cfg.n_heads
 kept = json.loads(cb.evidence("lookups.json").read_text())  # tools/evidence/lookups.py
 BOTH = {"SmolLM2": kept["smollm2"], "mini": kept["mini"]}
-GROUPS = {  # as they are called here
-    "by P": "chosen by P",
-    "like those by P": "the same tokens as by P",
-    "by congruence": "chosen by congruence",
-    "like those by congruence": "the same tokens as by congruence",
-    "random": "random",
-}
+GROUPS = ("by P", "like those by P", "by congruence", "like those by congruence", "random")
 share_of = {(m, g): np.array(BOTH[m]["groups"][g]["share"]) for m in BOTH for g in GROUPS}
 tenth_of = {key: int((share >= 0.1).sum()) for key, share in share_of.items()}
 
@@ -72,12 +66,12 @@ for axis, name in zip(axes, BOTH, strict=True):
     axis.axvline(0.1, color=cb.figures.INK, lw=0.8, ls="--")
     axis.set(title=name, xlabel="share of the rise, strongest head", xlim=(-0.16, 0.56))
     axis.xaxis.set_major_formatter(lambda v, _: f"{v:.0%}")
-axes[0].set_yticks(range(len(GROUPS)), GROUPS.values())
+axes[0].set_yticks(range(len(GROUPS)), GROUPS)
 axes[0].invert_yaxis()
 cb.figures.picture(
     figure,
     "15.1",
-    "Each dot is a neuron: how much of its rise comes from one head, the one that is strongest in half A, counted in half B. The bar is the median neuron, the dashed line a tenth. Blue: neurons that ought to predict a token. Orange: controls.",
+    "Each dot is a neuron: how much of its rise comes from one head, the one that is strongest in half A, counted in half B. The bar is the median neuron, the dashed line a tenth. Blue: neurons that ought to predict a token, chosen in two ways. Orange: controls with the same tokens, and random neurons.",
     "Ten rows of dots. Medians: " + "; ".join(f"{m}, {g}, {np.median(v):.0%}, a tenth or more in {tenth_of[m, g]} of {len(v)}" for (m, g), v in share_of.items()) + ".",
 )  # fmt: skip
 
@@ -85,7 +79,7 @@ cb.figures.picture(
 r"""
 ## Which neurons predict a token?
 
-So far we knew a neuron by what raises it. We can also ask what it says. Its output weights $w_\text{out}^j$ enter the residual stream, and at the end they meet the unembedding $W_U$. So one unit of activation adds
+So far we knew a neuron by what raises it. We can also ask what it writes. Its output weights $w_\text{out}^j$ enter the residual stream, and at the end they meet the unembedding $W_U$. So one unit of activation adds
 
 $$
 c_j(t) = w_\text{out}^j \cdot W_U[:, t]
@@ -96,17 +90,17 @@ to the logit of the token $t$, up to the scale of the last LayerNorm. This is th
 The publication takes the neurons with the largest congruence. But a neuron that could raise a token strongly may never be active where that token comes next. So we also choose by what happens. In each text of half A we find the neuron's **peak**, the position where it is most active, and $P$ is the mean probability of its token at its {{peaks}} largest peaks. Half B, with other documents, is for judging. For each neuron that is chosen there is a control, the one with the same token whose $P$ is nearest.
 """
 
-# %%
+# %% tags=["nbval-check-output"]
 halves = cb.peaks.halves_of(model, TEXTS, READ)
 sides = cb.peaks.candidates(model, halves)  # of the last layers: token, congruence, and P
 groups = cb.peaks.groups_of(sides, NEURONS)
-reach_half = {g: sum(sides.P["B"][p] >= 0.5 for p in of if p) for g, of in groups.items()}
+{g: sum(bool(sides.P["B"][p] >= 0.5) for p in of if p) for g, of in groups.items()}
 
 # %% tags=["hide-input", "nbval-check-output"]
 P_of = {(m, g): np.array(BOTH[m]["groups"][g]["P"]["B"]) for m in BOTH for g in GROUPS}
 pd.DataFrame(
     {
-        (m, what): {called: form(P_of[m, g]) for g, called in GROUPS.items()}
+        (m, what): {g: form(P_of[m, g]) for g in GROUPS}
         for m in BOTH
         for what, form in (
             ("mean P", lambda P: f"{P.mean():.2f}"),
@@ -117,7 +111,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Choosing by congruence finds hardly any neuron that predicts: {{smol_congruent}} of {{count}} in SmolLM2, and {{mini_congruent}} in `mini`, reach a probability of one half on unseen texts, with a mean of {{mini_congruent_p}} in `mini`. We had fixed in advance that the choice works if half of them do, so it does not. {{?congruence_fails}} Choosing by $P$ does better. Of the {{count}} in SmolLM2, {{smol_predict}} reach one half on half B, and in `mini` {{mini_predict}}. {{?by_p_better}} Their tokens are punctuation, new lines, digits and small words, which are easy to predict.
+The output above counts the neurons of `{{model}}` whose $P$ on half B is one half or more; the table adds SmolLM2. Choosing by congruence finds hardly any neuron that predicts its token. On unseen texts {{smol_congruent}} of {{count}} in SmolLM2 reaches a mean probability of one half, and {{mini_congruent}} in `mini`, where the average over the group is {{mini_congruent_p}}. We had fixed in advance that the choice works if half of them do, so it does not. {{?congruence_fails}} Choosing by $P$ does better. Of the {{count}} in SmolLM2, {{smol_predict}} reach one half on half B, and in `mini` {{mini_predict}}. {{?by_p_better}} Their tokens are punctuation, new lines, digits and small words, which are easy to predict.
 
 ## What brings an activation about?
 
@@ -166,11 +160,11 @@ share = brought / found.rise["all"].mean(0)
 r"""
 Run here on `{{model}}`, these lines give what Figure 15.1 shows of it. {{?same}} In the neurons chosen by $P$, MLPs bring {{smol_mlps}} of the rise in SmolLM2 and {{mini_mlps}} in `mini`, and all heads together {{smol_heads}} and {{mini_heads}}. {{?mlps_lead}} So most of what drives these neurons comes straight from earlier MLPs. (These in turn read what heads have written, so this is credit for the last step only.)
 
-Where one head does bring a tenth, it looks like a real look-up: in all {{smol_tenth}} such neurons of SmolLM2 it is the same head in both halves. {{?recurs}} But neurons that predict a token have such heads no more often than neurons like them (p = {{smol_p}} in SmolLM2, {{mini_p}} in `mini`), and for the publication's choice the same is true: two neurons of SmolLM2 have one, and so do two of their controls. {{?no_mark_by_congruence}}
+Where one head does bring a tenth, it looks like a real look-up: in all {{smol_tenth}} such neurons of SmolLM2 it is the same head in both halves. {{?recurs}} But we cannot say that neurons that predict a token have such heads more often than their controls (p = {{smol_p}}). In our small model `mini` they have them less often, {{mini_tenth}} against {{mini_like}}, which may be chance as well (p = {{mini_p}}). For the publication's choice the same is true: two of its neurons in SmolLM2 have one, and so do two of their controls. {{?no_mark_by_congruence}}
 
 ## Would we have seen a look-up?
 
-To find out, we plant some. We draw a head for each of the random neurons. Each head also writes what it says most into a direction of the stream that hardly anything else uses, and we turn a share of the neuron's input weights there. Then we run the same steps, and count how often the planted head comes out strongest in both halves.
+To find out, we plant some. We draw a head for each of the random neurons. Each head also writes its main signal, the direction in which its output varies most, into a part of the stream that hardly anything else uses, and we turn a share of the neuron's input weights there. Then we run the same steps, and count how often the planted head comes out strongest in both halves.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -183,7 +177,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The steps find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} A strong look-up would not have escaped us. But those that bring as little as the strongest head of the median neuron would, and a small share does not mean that the neuron hardly reads the head. A fifth of the input weights, turned to a head, brings only {{smol_fifth}} of the rise in the median plant of SmolLM2. {{?fifth}}
+We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} So a strong look-up would not have escaped us. A weak one would: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}} Nor does a small share mean that the neuron hardly reads the head. A fifth of the input weights, turned to a head, brings only {{smol_fifth}} of the rise in the median plant of SmolLM2. {{?fifth}}
 
 ## Does the token need the head?
 
@@ -205,9 +199,7 @@ def nats(name, group, kind):
 
 
 D = {(m, g): nats(m, g, "strongest") for m in BOTH for g in GROUPS}
-pd.DataFrame(
-    {m: {called: f"{D[m, g]:+.2f}" for g, called in GROUPS.items()} for m in BOTH}
-).rename_axis("D, in nats")
+pd.DataFrame({m: {g: f"{D[m, g]:+.2f}" for g in GROUPS} for m in BOTH}).rename_axis("D, in nats")
 
 # %% [markdown]
 r"""
@@ -271,7 +263,7 @@ cv.LookUps(cv.look_up_record(model, [record for record, *_ in records]), picture
 r"""
 ## What can go wrong
 
-The neurons that we can test say punctuation and small words, and neurons that predict rarer tokens may differ. Congruence looks one step ahead, and later layers can take back what a neuron says. Silence is not neutral either: a mean is a message that hardly any text sends, and what takes a silent head's place we have not tested. In particular, where $P$ is low, log P falls easily, so random neurons are a weak control for the cost of silence.
+The neurons that we can test raise punctuation and small words, and neurons that predict rarer tokens may differ. Congruence looks one step ahead, and later layers can take back what a neuron writes. Silence is not neutral either: a mean is a message that hardly any text sends, and what takes a silent head's place we have not tested. In particular, where $P$ is low, log P falls easily, so random neurons are a weak control for the cost of silence.
 
 ## Where this leaves us
 
@@ -356,7 +348,7 @@ pd.DataFrame(rows).T
 
 # %% [markdown]
 r"""
-**What was fixed in advance for SmolLM2.** Five conditions were set before it was measured. Three were about one head: it wins most of a next-token neuron's peaks, and more of them than of a random neuron's; its silence costs the token something; and most of that goes through the neuron. A fourth was that three heads cost more together than one by one, and a fifth that at least four in five plants are found where they bring half of the rise.
+**What was fixed in advance for SmolLM2.** Five conditions were set before it was measured. Three were about one head: it wins most of a next-token neuron's peaks, and more of them than of a random neuron's; its silence costs the token something, and more than a random neuron's; and most of that goes through the neuron. A fourth was that three heads cost more together than one by one, and a fifth that at least four in five plants are found where they bring half of the rise.
 """
 
 
@@ -432,26 +424,35 @@ cb.ledger(
 first = by_P["places"].index([27, 734, -1])  # the comma
 alike = [a == b for a, b in zip(*by_P["strongest"], strict=True)]
 recurs = np.array(alike)[share_of["SmolLM2", "by P"] >= 0.1]
-part = {}
-for m, of in BOTH.items():
-    rise = {k: np.mean(v, 0) for k, v in of["groups"]["by P"]["rise"].items()}
-    part |= {(m, k): (rise[k] / rise["all"]).mean() for k in ("MLPs", "heads")}
 fifth = np.median(BOTH["SmolLM2"]["plants"]["0.2"]["brings"])
 predict = {key: int((P >= 0.5).sum()) for key, P in P_of.items()}
 median = {m: np.median(share_of[m, "by P"]) for m in BOTH}
 mine = np.array(BOTH["mini"]["groups"]["by P"]["share"])
 both = {band: np.concatenate([hit[band] for hit in hits.values()]) for band in BANDS}  # models
+of_each, mlps = {}, []
+for short, (m, of) in zip(("smol", "mini"), BOTH.items(), strict=True):
+    rise = {k: np.mean(v, 0) for k, v in of["groups"]["by P"]["rise"].items()}
+    part = {k: (rise[k] / rise["all"]).mean() for k in ("MLPs", "heads")}
+    mlps.append(part["MLPs"])
+    of_each |= {
+        f"{short}_tenth": cb.fact(tenth_of[m, "by P"], "words"),
+        f"{short}_like": cb.fact(tenth_of[m, "like those by P"], "words"),
+        f"{short}_congruent": cb.fact(predict[m, "by congruence"] or "none", "words" if predict[m, "by congruence"] else None),
+        f"{short}_predict": cb.fact(predict[m, "by P"], "words"),
+        f"{short}_mlps": cb.fact(part["MLPs"], ".0%"),
+        f"{short}_heads": cb.fact(part["heads"], ".0%"),
+        f"{short}_p": cb.fact(p_tenth[m, "by P"]),
+        f"{short}_d": cb.fact(D[m, "by congruence"].value),
+        f"{short}_d_p": cb.fact(p_cost[m, "by congruence"]),
+    }  # fmt: skip
 cb.facts(
     "lookups",
+    **of_each,
     model=MODEL.rpartition("/")[2],
     count=NEURONS,
     peaks=cb.peaks.PEAKS,
     silenced=cb.fact(cb.peaks.SILENCED, "words"),
     smol_median=cb.fact(median["SmolLM2"], ".0%"),
-    smol_tenth=cb.fact(tenth_of["SmolLM2", "by P"], "words"),
-    smol_like=cb.fact(tenth_of["SmolLM2", "like those by P"], "words"),
-    mini_tenth=cb.fact(tenth_of["mini", "by P"], "words"),
-    mini_like=cb.fact(tenth_of["mini", "like those by P"], "words"),
     no_single=max(median.values()) < 0.1
     and all(tenth_of[m, "by P"] < cb.MOST * NEURONS for m in BOTH),
     no_mark=min(p_tenth[m, "by P"] for m in BOTH) > 0.05
@@ -462,37 +463,21 @@ cb.facts(
     comma=by_P["token"][first] == "," and by_P["P"]["B"][first] > cb.MOST,
     comma_heads=9 * (by_P["places"][first][0] + 1),
     comma_share=cb.fact(by_P["share"][first], ".0%"),
-    smol_congruent="none"
-    if not predict["SmolLM2", "by congruence"]
-    else cb.fact(predict["SmolLM2", "by congruence"], "words"),
-    mini_congruent=cb.fact(predict["mini", "by congruence"], "words"),
+    comma_has_one=by_P["share"][first] >= 0.1,
     mini_congruent_p=cb.fact(P_of["mini", "by congruence"].mean()),
     congruence_fails=all(predict[m, "by congruence"] < cb.MOST * NEURONS for m in BOTH),
-    smol_predict=cb.fact(predict["SmolLM2", "by P"], "words"),
-    mini_predict=cb.fact(predict["mini", "by P"], "words"),
     by_p_better=all(predict[m, "by P"] > predict[m, "by congruence"] for m in BOTH),
     same=MODEL != "mini" or np.abs(share[:NEURONS].numpy() - mine).max() < 1e-3,
-    smol_mlps=cb.fact(part["SmolLM2", "MLPs"], ".0%"),
-    mini_mlps=cb.fact(part["mini", "MLPs"], ".0%"),
-    smol_heads=cb.fact(part["SmolLM2", "heads"], ".0%"),
-    mini_heads=cb.fact(part["mini", "heads"], ".0%"),
-    mlps_lead=all(part[m, "MLPs"] > cb.MOST for m in BOTH),
+    mlps_lead=min(mlps) > cb.MOST,
     recurs=recurs.all(),
-    smol_p=cb.fact(p_tenth["SmolLM2", "by P"]),
-    mini_p=cb.fact(p_tenth["mini", "by P"]),
     no_mark_by_congruence=min(p_tenth.values()) > 0.05
     and tenth_of["SmolLM2", "by congruence"] == 2
     and tenth_of["SmolLM2", "like those by congruence"] == 2,
-    power=np.mean(both["25% or more"]) > cb.NEARLY_ALL
-    and np.mean(both["10% to 25%"]) > cb.MOST
-    and np.mean(both["below 5%"]) < 1 - cb.NEARLY_ALL,
+    power=np.mean(both["25% or more"]) > cb.NEARLY_ALL and np.mean(both["10% to 25%"]) > cb.MOST,
+    weak=np.mean(both["below 5%"]) < 1 - cb.NEARLY_ALL and median["SmolLM2"] < 0.05,
     smol_fifth=cb.fact(fifth, ".0%"),
     fifth=fifth < 0.1,
     undecided=all(D[m, "by P"].low < 0 < D[m, "by P"].high for m in BOTH),
-    smol_d=cb.fact(D["SmolLM2", "by congruence"].value),
-    mini_d=cb.fact(D["mini", "by congruence"].value),
-    smol_d_p=cb.fact(p_cost["SmolLM2", "by congruence"]),
-    mini_d_p=cb.fact(p_cost["mini", "by congruence"]),
     cost_like_others=all(
         D[m, "by congruence"].low > 0 and p_cost[m, "by congruence"] > 0.05 for m in BOTH
     ),
