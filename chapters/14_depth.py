@@ -159,9 +159,9 @@ The second layer is the positional one: its scores follow the position more than
 
 ## A table of two means
 
-No weights split a state into position and content, but a table can. Say that a head scores *the* in two texts, *moon* in a text about astronomy, and *moon* in a love song, near the query and far from it:
+No weights split a state into position and content, but a table can. Say that a head scores *the* in two texts, and *moon* first in a text about astronomy and then in a love song, near the query and far from it:
 
-{{= | | the | moon, stars | moon, love | position |
+{{= | | the | moon | moon | mean |
 |---|---|---|---|---|
 | near | 2 | 5 | 3 | **3** |
 | far | 0 | 3 | 1 | **1** | =}}
@@ -278,7 +278,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In `{{model}}` the share falls from {{noise_first}} to {{noise_last}}, and in SmolLM2, a model of {{layers}} layers, from {{deep_first}} times the stream's own variance to {{deep_last}} of it. Two of its layers do all of this: after the third the share is {{deep_third}}, and later it stays between {{deep_least}} and {{deep_most}}. {{?outgrown}} But the noise is not averaged away. It grows from layer to layer; the stream outgrows it. {{?noise_grows}}
+In `{{model}}` the share falls from {{noise_first}} to {{noise_last}}, and in SmolLM2, a model of {{layers}} layers, from {{deep_first}} times the stream's own variance to {{deep_last}} of it. Two of its layers do all of this: after the third the share is {{deep_third}}, and later it stays between {{deep_least}} and {{deep_most}}. {{?outgrown}} But the noise is not averaged away: it is larger after the last layer than after the first, and the stream has grown more. {{?noise_grows}}
 
 Averaging fails for a reason that [chapter 4](04_denominators) has met. A broad head does remove noise that is independent from source to source: of noise whose factors are permuted among the texts at each source, the broad heads of the second layer pass on {{passed_permuted}}. Of the real noise they pass on {{passed}}. {{?passed_on}} If a text's denominators are too large at one position, they tend to be too large at all others, because the text has a topic, and no average removes what all its members share.
 
@@ -414,7 +414,7 @@ r"""
 
 ## Evidence
 
-**Noise that is passed on.** The noise of the second layer's values is weighted by the kernel, and compared with what the head writes. *Permuted* means that the factors of {eq}`eq-depth-noise` are permuted among the texts, for each head and position on its own. In SmolLM2 the noise is that of the first layer's stable heads, in {{deep_texts}} texts. In both models the noise after the last layer is larger than after the first, and the stream has grown more. {{?noise_grows}}
+**Noise that is passed on.** The noise of the second layer's values is weighted by the kernel, and compared with what the head writes. *Permuted* means that the factors of {eq}`eq-depth-noise` are permuted among the texts, for each head and position on its own. In SmolLM2 the noise is that of the first layer's stable heads, in {{deep_texts}} texts.
 """
 
 
