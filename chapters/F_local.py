@@ -213,7 +213,7 @@ The heads that we left out of the circuit are the easiest ones to predict. They 
 
 ## Exercises
 
-1. *Predict, then run.* Which of two curves falls faster in Figure F.2, that of Qwen or that of SmolLM2? Set `LAYER = "smollm2"`.
+1. *Predict, then run.* The table in Evidence says where SmolLM2's local head looks. How much of its kernel do two tokens hold? Draw Figure F.2 as you expect it for this head, then set `LAYER = "smollm2"`.
 2. *Fill in.* A head gives the token before a kernel of $p$ and the query $1 - p$, and the two contents are $a$ and $b$. How much attention does the token before get, for $p = 0.9$, $a = 1$ and $b = 9$?
 """
 
@@ -230,7 +230,7 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. SmolLM2's falls later, because its local head spreads over five tokens, where Qwen's influential ones look at one or two.
+1. About a third of its kernel is on its own token and a quarter on the one before, so two tokens hold fewer than two thirds of it, and the rest must come from farther back.
 2. `before = 0.9 * 1 / (0.9 * 1 + 0.1 * 9)`, which is a half. The content of the query is nine times as large and makes up for the kernel.
 3. It adds to every neuron what the query token's value writes. That is the same for every text with this query, and so has no variance here, but it differs from query to query.
 ```

@@ -68,12 +68,16 @@ class Layer:
         self.W_Q, self.b_Q = attn.W_Q.detach(), attn.b_Q
         shared = len(attn.W_Q) // len(attn.W_K)
         self.W_K = repeat(attn.W_K.detach(), "kv m d -> (kv shared) m d", shared=shared)
-        self.exact: Any = self.fixed.require_exact()  # of a model, with its embeddings
         self.n = self.fixed.n
         self.rotary = self.exact.positions == "rotary"
         self.used = self.counts.nonzero()[:, 0]
         self.share = self.counts[self.used] / self.counts.sum()
         self.mean_q = einsum(self.queries(self.used), self.share, "h t d, t -> h d")[:, None]
+
+    @property
+    def exact(self) -> Any:
+        """The layer as a model has it, with its embeddings."""
+        return self.fixed.require_exact()
 
     def read(self, tokens: Tensor, distance: int) -> Tensor:
         at = self.exact.position_offset[self.n - distance]
