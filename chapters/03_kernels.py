@@ -14,7 +14,7 @@
 r"""
 # How far back does a head look?
 
-**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In head {{head}} of `{{model}}`, which looks mostly at the nearer half of a text and for the names of subjects, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}. Their product misses only {{product_1}}. {{?both_needed}} In the other {{uniform}} heads, position barely favours any part of the text. {{?evenly}}
+**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In head {{head}} of `{{model}}`, which looks mostly at the nearer half of a text and for words of its subject, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}. Their product misses only {{product_1}}. {{?both_needed}} Of the other {{uniform}} heads, head {{mild}} slightly prefers what is near, and the rest hardly prefer any position. {{?evenly}}
 
 A language model has to know which words came just before. So you might expect a first layer to be full of short-sighted heads, which look at the last few tokens and no further. In Qwen, a model with {{= 1.5 =}} billion parameters, {{local_in_qwen}} of {{heads_of_qwen}} heads are like that. In `{{model}}` there is not one. {{?no_local}}
 
@@ -33,7 +33,6 @@ TEXTS = 1000  # how many texts of the collection are read: held-out documents of
 TOKEN = " the"  # the query token x_n; it must be a single token of the model
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, texts and the model"}
-
 import numpy as np
 import pandas as pd
 import torch
@@ -69,7 +68,7 @@ worked
 
 # %% [markdown]
 r"""
-By position alone *the* would win, but in the row it is *moon*, with $0.6$ of the attention. You may recognise Bayes' rule. The first line is a prior over positions, held before any token has been looked at. The second line reweighs it by what is there, and the **denominator**, here $2.0$, makes the result sum to one. We shall meet this table again: chapter 4 changes a word in it, and chapter 5 adds a line.
+By position alone *the* would win, but in the row it is *moon*, with $0.6$ of the attention. In fact this is the very row that [chapter 1](01_first_layer) made up. You may recognise Bayes' rule. The first line is a prior over positions, held before any token has been looked at. The second line reweighs it by what is there, and the **denominator**, here $2.0$, makes the result sum to one. We shall meet this table again: chapter 4 changes a word in it, and chapter 5 adds a line.
 
 ## From a key to a row
 
@@ -163,7 +162,7 @@ $$ (eq-kernel-effective)
 
 A kernel that is uniform over $m$ tokens has $m$ effective ones, because $m$ times $1/m^2$ is $1/m$. If the weights are unequal, there are fewer. In our table, $1 / (0.1^2 + 0.2^2 + 0.7^2) \approx 1.9$ of the three tokens are effective.
 
-We sort kernels into families. A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if moving less than {{even_below}} of its weight would make it exactly uniform. We call most of the others *slowly decaying*: they favour the near part of the text without being confined to it. (Both thresholds are round numbers of ours, the same for every model. Two rarer families are under Evidence.) Here are five models. `{{model}}` and GPT-2 small have position embeddings, as above; [chapter 8](08_real_model) introduces the others, and [chapter 13](13_families) explains what a kernel is for them.
+We sort kernels into families. A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if less than a third of its weight is in another place than uniform attention would put it. {{?a_third}} We call most of the others *slowly decaying*: they favour the near part of the text without being confined to it. (Both thresholds are ours, the same for every model. Two rarer families are under Evidence.) Here are five models. `{{model}}` and GPT-2 small have position embeddings, as above; [chapter 8](08_real_model) introduces the others, and [chapter 13](13_families) explains what a kernel is for them.
 """
 
 # %% tags=["hide-input"]
@@ -180,6 +179,8 @@ layers = {
 }
 layers |= {name: (fixed.decomposition.kernels, cx.families(fixed)) for name, fixed in real.items()}
 table, gpt2_table = layers[MODEL][1], layers["GPT-2 small"][1]
+least = int(table["effective tokens"].argmin())
+decays, even = (heads[table["family"] == name].tolist() for name in ("slowly decaying", "uniform"))
 
 
 # %% tags=["hide-input"]
@@ -197,13 +198,19 @@ def in_words(table):
     )
 
 
-shades = {"local": "#08306b", "slowly decaying": "#2f7fc1", "uniform": "#74b3de"}
+blue, orange, green, *_ = cb.figures.COLORS
+colors = {"local": orange, "slowly decaying": blue, "uniform": green}
+counts = pd.DataFrame({name: t["family"].value_counts() for name, (_, t) in layers.items()}).T
+counts = counts.reindex(columns=list(colors)).fillna(0).astype(int)
 figure, axes = cb.figures.panels(2, 3, height=2.1, width=8.6, sharey=True)
 for axis, (name, (of_model, families)) in zip(axes.flat, layers.items(), strict=False):
     before = real[name].n + 1 if name in real else of_model.shape[-1]  # an encoder looks on as well
     back = np.arange(1, before + 1)
     for h, family in families["family"].items():
-        axis.plot(back, within(of_model[h, :before]), lw=1.2, color=shades.get(family, "C3"))
+        axis.plot(back, within(of_model[h, :before]), lw=1, color=colors.get(family, "C3"))
+    for k, (family, color) in enumerate(colors.items()):
+        place = 0.8 + 0.08 * k, 1.05, counts.loc[name, family]
+        axis.text(*place, color=color, transform=axis.transAxes)
     axis.plot(back, back / before, color=cb.figures.INK, lw=0.9, ls=":")
     axis.set_xscale("log")
     axis.set_xticks([1, 10, 100], ["1", "10", "100"])
@@ -213,28 +220,19 @@ for axis in axes[:, 0]:
     axis.set_ylabel("share of the kernel")
 for axis in axes[-1]:
     axis.set_xlabel("within the last … tokens")
-key = axes[1, 2]
-key.axis("off")
-for k, (family, color) in enumerate(shades.items()):
-    key.text(0.1, 0.8 - 0.25 * k, family, color=color, fontsize=11, transform=key.transAxes)
+axes[1, 2].axis("off")
+for k, (family, color) in enumerate(colors.items()):
+    axes[1, 2].text(0.1, 0.8 - 0.25 * k, family, color=color, fontsize=11)
 cb.figures.picture(
     figure,
     "3.2",
-    f"The kernels of five first layers, a line per head: how much of the kernel lies within the last 1, 10, 100 tokens before the query. A local head has most of it within ten. Dotted: uniform attention. The query is at position {n} for {MODEL}, {gpt2.shape[-1] - 1} for GPT-2 small, {real['Qwen'].n} for Qwen and SmolLM2, and {real['MiniLM'].n} for MiniLM, an encoder, whose kernels go on behind the query; only the part before it is drawn.",
+    f"The kernels of five first layers, a line per head: how much of the kernel lies within the last 1, 10, 100 tokens before the query. A local head has most of it within ten. The numbers above a panel count its heads by colour. Dotted: uniform attention. The query is at position {n} for {MODEL}, {gpt2.shape[-1] - 1} for GPT-2 small, {real['Qwen'].n} for Qwen and SmolLM2, and {real['MiniLM'].n} for MiniLM, an encoder, whose kernels go on behind the query; only the part before it is drawn.",
     ". ".join(f"{name}: {in_words(families)}" for name, (_, families) in layers.items()),
 )
 
-# %% tags=["hide-input", "nbval-check-output"]
-counts = pd.DataFrame({name: t["family"].value_counts() for name, (_, t) in layers.items()}).T
-counts = counts.reindex(columns=list(shades)).fillna(0).astype(int)
-least = int(table["effective tokens"].argmin())
-decays, even = (heads[table["family"] == name].tolist() for name in ("slowly decaying", "uniform"))
-most_uneven = cb.over(table["TV to uniform"], heads != least, np.max)
-counts.rename_axis("first layer of").rename_axis(None, axis=1)
-
 # %% [markdown]
 r"""
-All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. {{?evenly}} Yet the model does look at the last few words, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. (GPT-2 small does both in its first layer. We have not tested why training led to that difference.)
+All three families occur, and each model mixes them in its own way. {{?three_families}} The line between *slowly decaying* and *uniform* is ours, and some heads lie near it. {{?borderline}} Two lines of GPT-2 even run below the dotted one: these heads lean towards the beginning of the text, but by so little that we still call them uniform. {{?lean_back}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. {{?evenly}} Yet the model does look at the last few words, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. (GPT-2 small does both in its first layer. We have not tested why training led to that difference.)
 
 <span id="turn-it"></span>Below you can read every kernel at any distance, for other query tokens and positions. Try head 5 in the middle of the context and then near its end.
 """
@@ -263,26 +261,26 @@ Heads {{top_1}} and {{top_2}} account for most of the variance across texts. {{?
 | | head {{top_1}} | head {{top_2}} |
 | --- | --- | --- |
 | effective tokens of its kernel, of {{sources}} | {{eff_1}} | {{eff_2}} |
-| words of high content | {{words_1}} | {{words_2}} |
+| tokens of highest content | {{tokens_1}} | {{tokens_2}} |
 | attention in the wrong place, with the kernel alone | {{kernel_1}} | {{kernel_2}} |
 | with content alone | {{content_1}} | {{content_2}} |
 | with kernel times content | {{product_1}} | {{product_2}} |
 
-Head {{top_1}} looks for the names of subjects, and mostly in the nearer half of the text. It needs both factors: each alone misses about half of its attention. {{?both_needed}} Head {{top_2}} looks everywhere for whatever is not English prose, such as words of other languages and marks of code. Its kernel is so nearly uniform that knowing it is hardly better than knowing nothing ({{even_2}} for uniform attention), so here the words decide alone. {{?words_alone}} In other words, one head collects what a text is about, and the other what language it is written in. {{?three_tastes}} That is a first hint of what the neurons behind them can respond to.
+Head {{top_1}} favours words of a subject, whole or in pieces, mostly in the nearer half of the text. It needs both factors: each alone misses about half of its attention. {{?both_needed}} Head {{top_2}} favours foreign words and marks of code, wherever they are. {{?three_tastes}} Its kernel is so nearly uniform that knowing it is hardly better than knowing nothing ({{even_2}} for uniform attention), so here the tokens decide nearly alone. {{?words_alone}} That is a first hint of what the neurons behind these heads can respond to.
 
 ## What can go wrong
 
-The query could change the kernel, which we computed for *the* at one position. But a query is a sum of a part for its token, a part for its position and a constant, and only the first changes with the token. It matters little: with another common token as the query, a kernel moves {{moved_by_token}} of its weight in the head that is affected most, and with another position of the query {{moved_by_position}}. {{?hardly_moves}} The names of families are more delicate. Head {{least}} is so near a threshold that {{renamed}} of {{queries}} other query tokens would make us call it uniform. {{?borderline}} And over a longer text uniform kernels become less even: near the end of the context, head {{renamed_at_end}} counts as slowly decaying. {{?less_even_at_end}}
+The query could change the kernel, which we computed for *the* at one position. Another token matters little. Up to LayerNorm's length, only one part of the query changes with its token, and with another common token a kernel typically moves {{moved_by_token}} of its weight in the head that is affected most. A query elsewhere between positions {{late}} and {{n}} moves it by {{moved_by_position}}. {{?hardly_moves}} But late in the context kernels do change: at position {{end}}, {{end_uneven}} of head {{least}}'s is in another place than uniform attention would put it, instead of {{uneven}}, and head {{renamed_at_end}} counts as slowly decaying. {{?less_even_at_end}} Even at {{n}}, {{renamed}} of {{queries}} other query tokens would make us call head {{least}} uniform. {{?borderline}}
 
 The kernel also inherits the faults of the split. It contains the constant $C$, which is a choice (Exercise 3). And where the split of a key fails, equation {eq}`eq-kernel-row` fails with it, and the kernel misdescribes the head.
 
 ## Where this leaves us
 
-An attention row is position times content over a denominator. Position and content can be looked up, each in a table of the head's own. Only the denominator needs the text, and it needs all of it: through the denominator, the weight of each token depends on every other. What if it were nearly the same for all texts? [Chapter 4](04_denominators) finds out.
+An attention row is position times content over a denominator. Once the query is given, position and content can be looked up, each in a table of the head's own. Only the denominator needs the text, and it needs all of it: through the denominator, the weight of each token depends on every other. What if it were nearly the same for all texts? [Chapter 4](04_denominators) finds out.
 
 ## Exercises
 
-1. *Predict, then run.* Does a head prefer the words that belong before the query token, as in a *known bigram* such as *amount of*? The post hopes to find such pairs in local heads, among the largest contents over all pairs of query token and source {cite}`gibson2025contextual`. By what factor do known pairs gain in `mini`, and how much of log content depends on the source alone?
+1. *Predict, then run.* Does a head prefer the words that belong before the query token, as in a *known bigram* such as *amount of*? The post that first described these heads hopes to find such pairs in local ones, among the largest contents over all pairs of query token and source {cite}`gibson2025contextual`. By what factor do known pairs gain in `mini`, and how much of log content depends on the source alone?
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The answer"}
@@ -368,7 +366,7 @@ pd.DataFrame({name: [f"{v:.0%}" for v in tv] for name, tv in middle.items()}).re
 
 # %% [markdown]
 r"""
-**Which words does a head prefer?** The table has the ten tokens of highest content, in units of BOS, for the heads with more than {{= 1% =}} of the variance across texts and for the one with the least. A token marked ° occurs in none of the texts. *Rare to common* is the mean content of all tokens in the texts but the hundred commonest, divided by that of those hundred. Heads {{choosy}} are the ones that choose by word, and they are also the most influential: head 0 attends to the names of subjects, head 5 more gently to what opens a section or a list, and head 7 to what is not English prose, such as words of other languages and marks of code. {{?three_tastes}}
+**Which words does a head prefer?** The table has the ten tokens of highest content, in units of BOS, for the heads with more than {{= 1% =}} of the variance across texts and for the one with the least. A token marked ° occurs in none of the texts. *Rare to common* is the mean content of all tokens in the texts but the hundred commonest, divided by that of those hundred. Heads {{choosy}} are the ones that choose by word, and they are also the most influential: head 0 attends to words of a subject and pieces of them, head 5 more gently to what opens a section or a list, and head 7 to foreign words and marks of code. {{?three_tastes}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The tokens of highest content"}
@@ -389,14 +387,6 @@ rare_to_common = average(~common) / average(common)
 choosy = np.flatnonzero(rare_to_common > 2)
 
 
-def whole_words(c):
-    """The five words of highest content that texts have: letters, behind a space."""
-    spelled = cx.texts.decode_tokens(
-        weights, c.masked_fill(count == 0, 0).topk(50).indices.tolist()
-    )
-    return [w.strip() for w in map(str, spelled) if w.startswith(" ") and w.strip().isalpha()][:5]
-
-
 def shown(t, c):
     """A token, its mark and its content."""
     spelling = repr(cx.texts.decode_tokens(weights, [t])[0])
@@ -404,7 +394,7 @@ def shown(t, c):
     return f"BOS {c:.1f}" if t == bos else f"{spelling}{'°' * (not count[t])} {c:.1f}"
 
 
-top = [zip(*(v.tolist() for v in c.topk(10)), strict=True) for c in content]
+top = [[*zip(*(v.tolist() for v in c.topk(10)), strict=True)] for c in content]
 pd.DataFrame(
     {
         "variance share": [f"{v:.0%}" for v in who],
@@ -438,13 +428,13 @@ r"""
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Attention to the last tokens"}
-LAST, MOST_OF_IT, step = 8, 0.8, max(1, len(study.texts) // 8)
+LAST, MOST_OF_IT, step = 10, 0.8, max(1, len(study.texts) // 8)
 read = torch.stack([text.tokens[: study.length] for text in study.texts[::step][:8]])
 rows = [f"blocks.{layer}.attn.hook_pattern" for layer in range(min(2, model.cfg.n_layers))]
 with torch.no_grad():
     _, cache = model.run_with_cache(read, names_filter=rows, stop_at_layer=len(rows))
 dest = torch.arange(study.length // 2, study.length)[:, None]
-nearest = dest - torch.arange(LAST)  # the last eight sources of each destination
+nearest = dest - torch.arange(LAST)  # the last sources of each destination
 shares = [cache[row][:, :, dest, nearest].sum(-1).mean((0, 2)).cpu() for row in rows]
 neighbours = int((shares[-1] > MOST_OF_IT).sum())
 by_layer = pd.DataFrame(
@@ -644,6 +634,9 @@ cb.ledger(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 even_row, placed, chosen, product = (tv.numpy() for tv in middle.values())  # each: head
+highest = [cx.texts.decode_tokens(weights, [t for _, t in ten[:5]]) for ten in top]
+at_end, at_n = there["TV to uniform"], table["TV to uniform"]
+mild = int(at_n.drop(least).idxmax())
 guesses_of_two = {"kernel": placed, "content": chosen, "product": product}
 one, two = sorted(who.nlargest(2).index)
 cb.facts(
@@ -652,7 +645,10 @@ cb.facts(
     head=head,
     uniform=cb.fact(len(even), "words"),
     decaying=cb.fact(len(decays), "words"),
-    evenly=decays == [least] and len(even) == len(heads) - 1 and most_uneven < 0.2,
+    mild=mild,
+    evenly=decays == [least]
+    and (at_n[mild] < 0.2, len(even)) == (True, len(heads) - 1)
+    and at_n.drop([least, mild]).max() < 0.15,
     top_1=one,
     top_2=two,
     top_two=who[[one, two]].sum() > cb.NEARLY_ALL,
@@ -666,7 +662,7 @@ cb.facts(
         for k, h in enumerate((one, two), start=1)
         for name, text in (
             ("eff", f"{table['effective tokens'][h]:.0f}"),
-            ("words", ", ".join(f"*{w}*" for w in whole_words(content[h]))),
+            ("tokens", ", ".join(f"`{t.strip()}`" for t in highest[h])),
         )
     },
     both_needed=head == one == least and min(placed[one], chosen[one]) > 5 * product[one],
@@ -681,7 +677,8 @@ cb.facts(
     choosy=cb.listed(choosy),
     three_tastes=choosy.tolist() == [0, 5, 7] == sorted(who.nlargest(3).index),
     local_below=cb.fact(rule.LOCAL, ".0f"),
-    even_below=cb.fact(rule.EVEN, ".0%"),
+    a_third=abs(3 * rule.EVEN - 1) < cb.ABOUT,
+    lean_back=gpt2_table.query("`half-mass distance` > 250")["family"].tolist() == 2 * ["uniform"],
     three_families=(counts > 0).any().all(),
     least=least,
     half_mass=table["half-mass distance"][least],
@@ -701,8 +698,11 @@ cb.facts(
     moved_by_position=cb.fact(shifted.max(), ".0%"),
     hardly_moves=max(other.max(), shifted.max()) < 1 - cb.NEARLY_ALL,
     late=late[0],
+    end=end,
+    end_uneven=cb.fact(at_end[least], ".0%"),
+    uneven=cb.fact(at_n[least], ".0%"),
     renamed_at_end=cb.listed(renamed),
-    less_even_at_end=bool((there["TV to uniform"] > table["TV to uniform"]).all())
+    less_even_at_end=bool((at_end > at_n).all())
     and there["family"][renamed].tolist() == ["slowly decaying"],
     as_published=by_rule
     == {"local": {3, 4, 7}, "slowly decaying": {0, 1, 2, 6, 8, 9, 10}, "uniform": {5, 11}},
