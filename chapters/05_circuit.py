@@ -14,14 +14,14 @@
 r"""
 # One number per token: the contextual circuit
 
-**Together, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On {{texts}} unseen texts this average rises and falls almost exactly as what the model's heads add (median correlation {{r}}). {{?ranks}} The amounts are another matter: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone ({{bare}}). {{?scale_wrong}} One slope and one offset per neuron, fitted on other texts, bring it down to {{fvu_corrected}}. {{?two_constants}}
+**Together, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On {{texts}} unseen texts this average follows what the heads add, with a median correlation of {{r}}. {{?ranks}} The amounts are another matter: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone ({{bare}}). {{?scale_wrong}} One slope and one offset per neuron, fitted on other texts, bring it down to {{fvu_corrected}}. {{?two_constants}}
 
-Below, the model has read one page, about the origin of the solar system. Each dot is one of a hundred neurons: from left to right what we predict that the page adds to it, upwards what the heads of `{{model}}` really add. For neuron {{j}}, the neuron of planets from [chapter 1](01_first_layer), we predict {{said}}, and the model adds {{added}}. {{?close}}
+Below, the model has read a text about the origin of the solar system. Each dot is one of a hundred neurons: from left to right what we predict that the text adds to it, upwards what the heads of `{{model}}` really add. Of the hundred, this text raises neuron {{j}} most, the neuron of planets from [chapter 1](01_first_layer): we predict {{said}}, and the model adds {{added}}. {{?close}} Most neurons get less than we predict, so the cloud is flatter than the line. {{?flat}}
 
-Yet no attention was computed for the prediction. It is a sum over the page, and each term is a product of two numbers that were looked up, one for the token and one for its position. How can a table stand in for attention?
+Yet no attention was computed for the prediction. It is a sum over the text, and each term is a product of two numbers that were looked up, one for the token and one for its position. How can a table stand in for attention?
 """
 
-# %% tags=["hide-cell", "setup"]
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
 SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
 if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
@@ -58,14 +58,14 @@ print(f"{study}\ncalibrated on {study.calibration_text.name}; judged on {len(hal
 
 # %% tags=["hide-input"]
 raised = (circuit.summary(x)[J] - summary_A.mean(0)) / summary_A.std(0)
-j = J[int(raised.argmax())]  # the neuron that this page raises most
+j = J[int(raised.argmax())]  # the neuron that this text raises most
 guessed, given = circuit.summary(x)[J], fixed.exact_summary(x, heads)[J]  # neuron
 said, added = float(guessed[J.index(j)]), float(given[J.index(j)])
 figure, ((axis,),) = cb.figures.panels(width=5.6, height=3.2)
 axis.plot(guessed, given, ".", ms=6, alpha=0.6)
 axis.axline((0, 0), slope=1, color=cb.figures.INK, lw=1, ls="--")
 axis.plot(said, added, "o", ms=7, color="C1")
-axis.annotate(f"neuron {j}", (said, added), (-12, -16), textcoords="offset points", color="C1", ha="right")  # fmt: skip
+axis.annotate(f"neuron {j}", (said, added), (0, -18), textcoords="offset points", color="C1", ha="center")  # fmt: skip
 axis.set(xlabel="predicted from the tables", ylabel="added by the model's heads")
 on_page = np.corrcoef(guessed, given)[0, 1]
 cb.figures.picture(
@@ -113,7 +113,7 @@ e_t \;&=\; \text{LN}(W_E[t] + W_\text{pos}[n]) ,
 \end{aligned}
 $$ (eq-cir-output)
 
-where $\text{denom}_h$ is the constant from the calibration text. A token still counts differently in each head, and each head has its own kernel. The paper removes this last knot by giving all stable heads one kernel, the median of theirs {cite}`gibson2025decomposing`. (That we make it sum to one is our choice.)
+where $\text{denom}_h$ is the constant from the calibration text. A token still counts differently in each head, and each head has its own kernel. The paper removes this last knot by giving all stable heads one kernel, the median of theirs {cite}`gibson2025decomposing`.
 
 $$
 \text{pos}_i \;=\; \frac{\operatorname{median}_{h} \text{pos}_{h,i}}{\sum_{k \le n} \operatorname{median}_{h} \text{pos}_{h,k}} .
@@ -176,11 +176,11 @@ torch.allclose(summary(x), circuit.summary(x), atol=near)
 r"""
 ## How well does it work?
 
-One page proves little. So we predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. (The neurons were chosen by their weights alone, as [chapter 6](06_neurons) explains.)
+One text proves little. So we predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. (The neurons were chosen by their weights alone, as [chapter 6](06_neurons) explains.)
 
-Two measures judge a prediction. The **correlation** $r$ (Pearson's) asks whether the prediction rises and falls with the truth, whatever its scale; we give the median over neurons, and also the correlation *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well. It is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
+The **correlation** $r$ (Pearson's) asks whether the prediction rises and falls with the truth, whatever its scale; we give the median over neurons, and also the correlation *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well: it is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
 
-To see whether the circuit is worth its complexity, we compare it with four simpler predictors. The first drops the kernel, the second drops the content, and the third drops both, which leaves a uniform average of the tokens' values. The fourth does not read the text at all: it gives the average of the other texts of the same domain.
+Is the circuit worth its complexity? We compare it with four simpler predictors. Three drop the kernel, the content, or both, which leaves a uniform average of the tokens' values. The fourth does not read the text: it gives the average of the other texts of its domain.
 """
 
 # %%
@@ -218,11 +218,11 @@ fit = cx.evaluation.r_and_fvu
 fits = pd.DataFrame({name: fit(guess, truth, kind) for name, guess in predictors.items()}).T
 shown = fits.map("{:.2f}".format)
 shown.loc["mean of the domain", "r within domains"] = ""  # it does not vary there
-shown.rename_axis("predictor")
+shown.rename_axis("predictor", axis="columns")
 
 # %% [markdown]
 r"""
-By correlation the circuit comes first. It owes this to content more than to the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, but only to {{in_even}} without the kernel. {{?content_matters}} By FVU it is in the middle of the table. Without the kernel it would even do a little better, and the mean of the domain, which has not read the text, beats all four. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much. Neuron {{j}} shows what is wrong:
+By correlation the circuit comes first. It owes this to content more than to the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, but only to {{in_even}} without the kernel. {{?content_matters}} By FVU it would even do a little better without the kernel, and the mean of the domain beats all four. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much. Neuron {{j}} shows what is wrong:
 """
 
 
@@ -260,11 +260,11 @@ The marks lie on a line, but it is not the line of equality. So we give each neu
 
 ## Where do the errors come from?
 
-The circuit makes five approximations, and we can make them one at a time while everything else is exact (on every other text of half B):
+The circuit makes five approximations, and we can make them one at a time while everything else is exact:
 """
 
 # %% tags=["hide-input"]
-budget = cx.evaluation.error_budget(circuit, half_B[::2], J)
+budget = cx.evaluation.error_budget(circuit, half_B, J)
 alone, repaired, everything = (budget.loc[made] for made in ("only", "without", "all"))
 parts = {"offset": "from offset", "slope": "from spread", "order": "from shape"}
 rows = alone.sort_values("fvu")[list(parts.values())].set_axis([*parts], axis=1)
@@ -290,19 +290,31 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The values cause the largest single error: reading every value as if its token were at position $n$ shifts the neuron by about the same amount in every text, so it spoils the offset and nothing else. {{?costs}} The denominators of the calibration text come next, and they spoil the slope. On our page, for example, head {{head}} is {{too_large}} too long, as the moon was in the table above. Repairing the values brings the FVU from {{all_of_them}} to {{values_repaired}}, and repairing the denominators to {{denominators_repaired}}. {{?values_first}} Sharing one kernel costs little, and Equation 1 for the keys almost nothing.
+The values cause the largest single error: reading every value as if its token were at position $n$ shifts the neuron by about the same amount in every text, so it spoils the offset and hardly anything else. The denominators of the calibration page come next, and they spoil mostly the slope. {{?costs}} In the text about the solar system, for example, head {{head}} is {{too_large}} too long, as the moon was in the table above. Repairing the values would bring the FVU from {{fvu}} to {{values_repaired}}, and repairing the denominators to {{denominators_repaired}}. {{?values_first}} Sharing one kernel costs little, and Equation 1 for the keys almost nothing.
+
+If the offset is the same in every text, can't we compute it and add it? We can. What position $i$ adds to a value is a table, $P_V$, made as that for keys was made in [chapter 2](02_keys). Its average under the kernel is one constant per neuron:
+"""
+
+# %%
+P_V = cx.decompose.positional_component(weights, weights.W_V, n)[heads]  # head source d_head
+offset = einops.einsum(circuit.kernel, P_V, circuit.readout[..., J], "i, h i d, h d j -> j")
+fvu_offset = fit(summary_B + offset, truth, kind)["FVU"]
+
+# %% [markdown]
+r"""
+With it, {{fvu_offset}} stays unexplained, less than the mean of the domain leaves. {{?offset_helps}} (We tried this last, when we knew the figure; the circuit of this book goes without.) Qwen and SmolLM2, models that people use, never add positions to values and have no such table. There `circuit.centered()` helps: it takes what each head gathers on the calibration page as a constant, so that borrowed denominators scale only what differs from that page. In a separate run the FVU of Qwen fell from {{qwen_plain}} to {{qwen_centered}}, and that of SmolLM2 from {{smol_plain}} to {{smol_centered}}; in `{{model}}` this changes little ({{fvu_centered}}). {{?centered_helps}}
 
 ## What can go wrong
 
-The slope is that of the calibration text. Our page of prose has small denominators: in heads {{off}}, {{too_small}} of the texts have larger ones, so these heads come out too strong. {{?small_page}} With another of the {{pages}} labelled passages as the page, the correlation stays, but the summaries vary between {{narrow}} and {{wide}} times as much as the truth. {{?scale_of_page}} Heads {{top}} carry {{top_share}} of the variance across texts, and their denominators are the ones that vary most. {{?least_stable}}
+The calibration page sets the slope: where its denominators are small, every prediction comes out too large. Ours has small ones, for in heads {{off}}, {{too_small}} of the texts have larger ones. {{?small_page}} With each of the {{pages}} labelled passages as the page in turn, the correlation stays, but the summaries vary between {{narrow}} and {{wide}} times as much as the truth, and the FVU runs from {{page_best}} to {{page_worst}}. {{?scale_of_page}} Its median is {{page_median}}, so our page is worse than most. {{?page_worse}} Heads {{top}} carry {{top_share}} of the variance across texts, and their denominators are the ones that vary most. {{?least_stable}}
 
 Nor are the heads the whole story of a neuron, which also sees the current token directly. When each text keeps its own token at $n$, the summary alone correlates {{r_bag}} with the neuron's input. Once we add what the weights say about the current token, the correlation is {{r_both}}. {{?current_token}}
 
-Finally, `{{model}}` is a small model that we trained ourselves. In Qwen, a model with {{= 1.5 =}} billion parameters, the circuit reaches {{r_qwen}} and the uniform average {{even_qwen}}. In SmolLM2 the uniform average wins, with {{even_smol}} against {{r_smol}}. {{?other_models}} [Chapter 8](08_real_model) finds out why.
+Finally, other models differ. In Qwen the circuit reaches a correlation of {{r_qwen}} and the uniform average {{even_qwen}}. In SmolLM2 the uniform average wins, with {{even_smol}} against {{r_smol}}. {{?other_models}} [Chapter 8](08_real_model) finds out why.
 
 ## Where this leaves us
 
-This is the whole method: fix the query, take the stable heads, calibrate them on one page, and add. In code it takes six lines, from a checkpoint to the neurons that single tokens move farthest. Here `half_A` is the half of the texts that judges nothing, and `x` our page:
+This is the whole method: fix the query, take the stable heads, calibrate them on one page, and add. In code it takes six lines. Here `half_A` is the half of the texts that judges nothing, and `x` the text about the solar system:
 """
 
 # %%
@@ -311,17 +323,17 @@ pages = cx.texts.passages(layer)  # pages of many kinds, of which one calibrates
 stable = HEADS or cx.stable_heads(layer, half_A)
 six = cx.ContextualCircuit.calibrate(layer, pages[0], stable)  # kernel, denominators, scale
 found = cx.find_neurons(six, threshold=-np.inf)[:5]  # the neurons that single tokens move farthest
-found["this page"] = six.summary(x)[found.index]  # of any text, and no model is run
+found["this text"] = six.summary(x)[found.index]  # of any text, and no model is run
 
 # %% tags=["hide-input", "nbval-check-output"]
 tokens = found["top tokens"].str[:6].map(lambda row: ", ".join(t.strip() for t in row))
-found[["this page"]].map(lambda v: cb.in_prose(v, "+.1f")).assign(
+found[["this text"]].map(lambda v: cb.in_prose(v, "+.1f")).assign(
     **{"tokens that add most": tokens}
-)
+).rename_axis(None).rename_axis("neuron", axis="columns")
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} We found them in the weights; texts only chose the heads and supplied the page. <span id="turn-it"></span>Below is the neuron for recipes. Choose any other, and see its summary of every labelled passage, and of one of them token by token. Turn head {{head}} off and see which neurons change.
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} We found them in the weights; texts only chose the heads and supplied the page. <span id="turn-it"></span>Below is the neuron for recipes. Choose any other, and see its summary of every labelled passage. (A *contribution* is what a token would add if all of the kernel were on it. Chapter 6 explains $z$ and $\theta$.) Turn head {{head}} off and see which neurons change.
 """
 
 # %% tags=["hide-input"]
@@ -345,14 +357,14 @@ cv.NeuronExplorer(weights, picture=picture, heads=list(heads), neuron=int(shown_
 
 # %% [markdown]
 r"""
-Neuron {{j}} is called the neuron of planets because its list says so. But does it respond to texts about planets in general, and would a random direction not do just as well? [Chapter 6](06_neurons) tests this.
+We call {{j}} the neuron of planets because its list says so. But does it respond to texts about planets in general, and wouldn't a random direction do just as well? [Chapter 6](06_neurons) tests both.
 
 ## Exercises
 
 1. *Predict, then run.* Glue the first half of a statute to the second half of a recipe, and move the query along. Does the input of a neuron jump at the seam $k$, or does it follow $\kappa(m) = \sum_{i = k}^{m} \text{pos}_{m,i}$, the kernel's weight on the second half? Write down a guess, then open the cell.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"]
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Does the input jump, or follow the kernel?"}
 kinds = sorted(set(kind))
 first, second = ("law", "cooking") if {"law", "cooking"} <= set(kinds) else (kinds[0], kinds[-1])
 a, b = (half_B[list(kind).index(d)] for d in (first, second))
@@ -441,7 +453,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-**What does each approximation cost, in numbers?** The bars of {{= Figure 5.3 =}}, on every other text of half B; the columns are medians over neurons and need not add up. *Repaired* makes all approximations but this one. The order of texts improves most when each head gets its own kernel or each text its own denominators. {{?order}}
+**What does each approximation cost, in numbers?** The bars of {{= Figure 5.3 =}}; the columns are medians over neurons and need not add up. *Repaired* makes all approximations but this one.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The cost of each approximation"}
@@ -453,7 +465,7 @@ costs.map("{:.3f}".format).replace("nan", "")
 
 # %% [markdown]
 r"""
-**Does the query token or the calibration page matter?** On every third text of half B we put each of the {{others}} commonest other tokens at $n$; the circuit of *the* still correlates at least {{other_tokens_r}} with what the heads add. {{?other_tokens}} Then we take denominators and scale from each passage of the book in turn: this is the range quoted above.
+**Does the query token or the calibration page matter?** On every third text of half B we put each of the {{others}} commonest other tokens at $n$; the circuit of *the* still correlates at least {{other_tokens_r}} with what the heads add. {{?other_tokens}} Then we take denominators and scale from each passage of the book in turn: these are the ranges quoted above.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Other query tokens, other calibration pages"}
@@ -473,7 +485,7 @@ by_page[["r", "fvu", "spread"]].describe().loc[["min", "50%", "max"]].round(2)
 
 # %% [markdown]
 r"""
-**What else does the circuit assume?** First, that a token's extended embedding is the same wherever the query is. Between positions {{early}} and {{late}} its cosine with that at $n$ is {{ext_cosine}} or more, averaged over the tokens of the texts, once the mean over tokens is subtracted. That mean does depend on the position (without subtracting it the cosine falls to {{ext_cosine_raw}}), but it is the same for all texts. {{?ext_stable}} Second, that a small shift does not matter. If we move a text back by {{shift}} tokens, what the heads add changes by {{shifted}} of its standard deviation across texts, and the summary by {{shifted_summary}} of its own. {{?shift_small}} Third, that the query's subject does not matter. With the token at $n$ that is most typical of the text itself ({{typical}}, for example), the correlation is {{own_subject_r}}. {{?own_subject}} Fourth, that the neurons are not about position. Of all {{all_neurons}} neurons, {{positional}} are: the position explains more than half of the variance of their input over texts and positions. None of them is among the {{neurons}} judged here, whose largest share is {{most_positional}}. {{?not_positional}}
+**What else does the circuit assume?** First, that a token's extended embedding is the same wherever the query is. Between positions {{early}} and {{late}} its cosine with that at $n$ is {{ext_cosine_centred}} or more, averaged over the tokens of the texts, once the mean over tokens is subtracted. That mean does depend on the position (without subtracting it the cosine falls to {{ext_cosine_raw}}), but it is the same for all texts. {{?ext_stable}} Second, that a small shift does not matter. If we move a text back by {{shift}} tokens, what the heads add changes by {{shifted}} of its standard deviation across texts, and the summary by {{shifted_summary}} of its own. {{?shift_small}} Third, that the query's subject does not matter. With the token at $n$ that is most typical of the text itself, the correlation is {{own_subject_r}}. {{?own_subject}} Fourth, that the neurons are not about position. Of all {{all_neurons}} neurons, {{positional}} are: the position explains more than half of the variance of their input over texts and positions. None of them is among the {{neurons}} judged here, whose largest share is {{most_positional}}. {{?not_positional}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Four assumptions, tested"}
@@ -548,11 +560,9 @@ r"""
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The circuit in four models"}
 real = cb.on_real("r, 100 strongest", "r of an even bag", "FVU, 100 strongest")
-circuits, bags = (
-    real.loc[line].str.extract(r"(^[0-9.]+)")[0].astype(float)
-    for line in ("r, 100 strongest", "r of an even bag")
-)
-real
+numbers = real.iloc[:2].T.apply(lambda row: row.str.extract(r"(^[0-9.]+)")[0].astype(float))
+circuits, bags = (numbers[line] for line in real.index[:2])
+real.rename({"r of an even bag": "r of the uniform average"})
 
 # %% [markdown]
 r"""
@@ -618,87 +628,77 @@ fvu_corrected, even_corrected = (
     fit(corrected(of_A, of_B), truth, kind)["FVU"]
     for of_A, of_B in ((summary_A, summary_B), (even_A, predictors["without both"]))
 )
+fvu_centered = fit(circuit.centered().summary(x_B)[:, J], truth, kind)["FVU"]
+remedy = pd.read_json(cb.evidence("one_page.json")).loc["remedy", ["qwen", "smollm2"]]
+plain, centered = ([m[of]["FVU"][0] for m in remedy] for of in ("circuit", "centred"))
+best, median, worst = by_page["fvu"].quantile([0, 0.5, 1])
 least_r, narrow, wide = by_page["r"].min(), by_page["spread"].min(), by_page["spread"].max()
-values_cost, page_cost, mended_r = alone.loc["values"], alone.loc["denominators"], repaired["r"]
+values_cost, page_cost = alone.loc["values"], alone.loc["denominators"]
 r_bag, r_both = own_fits["r"].loc[["the circuit's summary", "summary and current token"]]
 positional = by_position > cb.MOST
 first_tokens = found["top tokens"].map(lambda row: " ".join(row[:6]).lower())
+percents = {"fvu": fvu, "bare": bare, "fvu_corrected": fvu_corrected, "top_share": who[top].sum()}
+percents |= {"even_corrected": even_corrected, "too_large": page_error, "too_small": too_small}
+percents |= {f"{name}_repaired": repaired.loc[name, "fvu"] for name in ("values", "denominators")}
+percents |= {"fvu_offset": fvu_offset, "fvu_centered": fvu_centered}
+percents |= {"shifted": shifted[0], "shifted_summary": shifted[1]}
+percents |= {"most_positional": by_position[J].max()}
+decimals = {"r": r, "inside": inside, "in_ones": in_ones, "in_even": in_even, "r_bag": r_bag}
+decimals |= {"r_both": r_both, "other_tokens_r": min(asked_r), "own_subject_r": own_subject_r}
+decimals |= {"r_qwen": circuits["Qwen"], "even_qwen": bags["Qwen"], "even_smol": bags["SmolLM2"]}
+decimals |= {"r_smol": circuits["SmolLM2"], "qwen_plain": plain[0], "smol_plain": plain[1]}
+decimals |= {"qwen_centered": centered[0], "smol_centered": centered[1]}
+decimals |= {"page_best": best, "page_median": median, "page_worst": worst}
+decimals |= {f"ext_cosine_{kind}": of.min() for kind, of in ext_cosines.items()}
 cb.facts(
     "circuit",
+    **{name: cb.fact(v, ".0%") for name, v in percents.items()},
+    **{name: cb.fact(v, ".2f") for name, v in decimals.items()},
     model=MODEL.rpartition("/")[2],
     texts=len(half_B),
     neurons=len(J),
-    r=cb.fact(r, ".2f"),
     ranks=r > cb.ALMOST_EXACTLY,
     j=j,
     said=cb.fact(said, "+.2f"),
     added=cb.fact(added, "+.2f"),
+    flat=np.polyfit(guessed, given, 1)[0] < 1 - cb.ABOUT,
     close=abs(said / added - 1) < cb.ABOUT,
     head=heads[0],
-    too_large=cb.fact(page_error, ".0%"),
-    all_of_them=cb.fact(everything["fvu"].iloc[0], ".0%"),
-    values_repaired=cb.fact(repaired.loc["values", "fvu"], ".0%"),
-    denominators_repaired=cb.fact(repaired.loc["denominators", "fvu"], ".0%"),
     values_first=alone["fvu"].idxmax() == repaired["fvu"].idxmin() == "values",
     kernel_no_help=fits["FVU"].iloc[1] < fvu and bare == fits["FVU"].min(),
-    inside=cb.fact(inside, ".2f"),
-    in_ones=cb.fact(in_ones, ".2f"),
-    in_even=cb.fact(in_even, ".2f"),
     content_matters=r == fits["r"].max() and inside - in_ones > inside - in_even > 0,
-    fvu=cb.fact(fvu, ".0%"),
-    bare=cb.fact(bare, ".0%"),
     scale_wrong=fvu > bare,
-    fvu_corrected=cb.fact(fvu_corrected, ".0%"),
-    even_corrected=cb.fact(even_corrected, ".0%"),
+    offset_helps=fvu_offset < bare,
+    centered_helps=all(np.less(centered, plain)) and 0 < fvu - fvu_centered < cb.ABOUT,
+    page_worse=fvu > median,
     two_constants=fvu_corrected < cb.ABOUT and fvu_corrected < even_corrected,
     off=cb.listed(heads[i] for i in off),
-    too_small=cb.fact(too_small, ".0%"),
     small_page=len(off) > 1 and too_small > cb.MOST,
     pages=len(study.passages),
     narrow=cb.fact(narrow, ".1f"),
     wide=cb.fact(wide, ".1f"),
     scale_of_page=least_r > cb.NEARLY_ALL and wide > 1.5 * narrow,
     top=cb.listed(top),
-    top_share=cb.fact(who[top].sum(), ".0%"),
     least_stable=top == restless,
-    r_bag=cb.fact(r_bag, ".2f"),
-    r_both=cb.fact(r_both, ".2f"),
     current_token=r_both > cb.NEARLY_ALL and r_bag < r_both - 0.1,
-    r_qwen=cb.fact(circuits["Qwen"], ".2f"),
-    even_qwen=cb.fact(bags["Qwen"], ".2f"),
-    r_smol=cb.fact(circuits["SmolLM2"], ".2f"),
-    even_smol=cb.fact(bags["SmolLM2"], ".2f"),
     other_models=circuits["Qwen"] > bags["Qwen"] and circuits["SmolLM2"] < bags["SmolLM2"],
-    names=all(
-        first_tokens.str.contains(word).any() for word in ("infect", "ingredients", "planet")
-    ),
+    names=all(first_tokens.str.contains(t).any() for t in ("infect", "ingredients", "planet")),
     alike=cb.fact(alike, ".1f"),
     no_cancelling=alike > 1 and float(cosines.min()) > -0.005,
     costs=values_cost["from offset"] > cb.NEARLY_ALL * values_cost["fvu"]
     and page_cost["from spread"] > cb.MOST * page_cost["fvu"]
     and alone.loc["keys", "fvu"] < 0.01
     and alone.loc["kernel", "fvu"] < 0.05,
-    order=set(mended_r.nlargest(2).index) == {"kernel", "denominators"},
     others=cb.fact(len(asked_r), "words"),
-    other_tokens_r=cb.fact(min(asked_r), ".2f"),
     other_tokens=min(asked_r) > cb.ALMOST_EXACTLY,
     early=early,
     late=late,
-    ext_cosine=cb.fact(ext_cosines["centred"].min(), ".2f"),
-    ext_cosine_raw=cb.fact(ext_cosines["raw"].min(), ".2f"),
     ext_stable=ext_cosines["centred"].min() > cb.NEARLY_ALL,
     shift=cb.fact(SHIFT, "words"),
-    shifted=cb.fact(shifted[0], ".0%"),
-    shifted_summary=cb.fact(shifted[1], ".0%"),
     shift_small=max(shifted) < 2 * cb.ABOUT,
-    typical=cb.listed(
-        f"*{t.strip()}*" for t in cx.texts.decode_tokens(weights, own_subject[2:4, n].tolist())
-    ),
-    own_subject_r=cb.fact(own_subject_r, ".2f"),
     own_subject=own_subject_r > cb.ALMOST_EXACTLY,
     positional=int(positional.sum()),
     all_neurons=weights.n_neurons,
-    most_positional=cb.fact(by_position[J].max(), ".0%"),
     not_positional=not positional[J].any(),
     two_fail=len(heads) == weights.n_heads and bool(apart.argmax() == 0),
 )

@@ -14,7 +14,7 @@
 r"""
 # Finding context-sensitive neurons
 
-**To see what a neuron responds to, sort its column: the tokens at the two ends of the list hint at its subject, and no labelled text is needed.** {{?ends_hint}} In our small model `{{model}}` nearly every neuron has a subject: labels that we choose on half of our texts hold on the other half for {{sure}} of all {{all}} neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a neuron is hardly more special than any other direction. {{?mixtures_too}} Of the {{both_of}} neurons that both tokens and texts move far, {{both}} beat {{= 95% =}} of the mixtures with their label, where chance gives two or three. {{?special}} We chose this split after seeing the data.
+**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}` such subjects are real: labels that we choose on half of our texts hold on the other half for {{sure}} of all {{all}} neurons. {{?labels_hold}} But they are nothing special to neurons, for random mixtures of neurons do just as well ({{sure_mixed}}). {{?mixtures_too}} A few may be special all the same: of the {{both_of}} neurons that both tokens and texts move far, {{both}} beat {{= 95% =}} of comparable mixtures, where chance would give {{both_by_chance}}. {{?both_by_chance}}
 
 Here are four neurons, each with the tokens that raise it most and those that lower it most. (Some tokens are pieces of words, such as *volcan* and *slic*.) What is each neuron about?
 
@@ -25,10 +25,10 @@ Here are four neurons, each with the tokens that raise it most and those that lo
 | {{third}} | {{third_high}} | {{third_low}} |
 | {{example}} | {{high}} | {{low}} |
 
-The first three are not hard: medicine, computers, recipes. {{?easy}} Take a guess at the last.
+The first is the neuron of planets that we have followed since [chapter 1](01_first_layer). The next two are not hard either: medicine and recipes. {{?easy}} Take a guess at the last.
 """
 
-# %% tags=["hide-cell", "setup"]
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
 SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
 if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
@@ -47,7 +47,7 @@ OF_REAL = 500  # how many are drawn for each real model
 GALLERY = 6  # how many neurons are shown
 SETS = 1000  # random sets of as many neurons, any and of like length of their input weights
 
-# %% tags=["hide-cell", "nbval-check-output"]
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, texts and the model"}
 import base64
 import json
 
@@ -80,7 +80,7 @@ r"""
 
 [Chapter 5](05_circuit) multiplied content and value and divided by the denominator {{= 1.6 =}}. That gave *moon* the number {{= 7.5 =}}; in the same way BOS gets {{= 0 =}}, and *the*, whose value is {{= −1 =}}, gets {{= −0.625 =}}. Sort them, and *moon* is at one end of the list and *the* at the other.
 
-A real neuron has such a number, its contribution, for every token of the vocabulary. We call the list the neuron's **column**. The average over a text, weighted by the kernel, is the summary of the text, $\text{summary}_j(x)$ ({eq}`eq-cir-summary`).
+A real neuron has such a number, its contribution, for every token of the vocabulary. We call the list the neuron's **column**. The average over a text, weighted by the kernel, is the summary of the text, $\text{summary}_j(x)$ ({eq}`eq-cir-summary`). A neuron whose summary tells what a text is about is called **context-sensitive**.
 """
 
 # %%
@@ -91,7 +91,8 @@ summary = circuit.summary(x)  # text neuron; of one text, kernel @ contribution[
 
 # %% tags=["hide-input"]
 counted = ~study.fixed.decomposition.untrained  # vocab; tokens that training never showed are out
-example = 703 if MODEL == "mini" else 0  # one whose ends suggest another subject than its texts
+# the neuron of chapter 1, and one whose ends suggest another subject than its texts
+followed, example = (496, 703) if MODEL == "mini" else (0, 1)
 
 
 def ends_of(neuron, high=8, low=4):
@@ -141,7 +142,7 @@ draw(example, "6.1")
 
 # %% [markdown]
 r"""
-The upper end of neuron {{example}} reads like the index of a book on nature: *bacter*, *species*, *telesc*, *plants*, *astronomers*. But among the {{n_domains}} domains in our collection, it is recipes that raise it most, ahead of astronomy and biology. {{?cooking}} Of the twelve tokens at its upper end only *veget* and *lemon* hint at a kitchen. {{?kitchen}} So the ends of a column are a hint and no more. They show the strongest tokens, and most of these are rare: what raises the neuron most in recipes, all told, is {{drivers}}. {{?commoner}}
+The upper end of neuron {{example}} reads like the index of a book on nature: *bacter*, *species*, *telesc*, *plants*, *astronomers*. But among the {{n_domains}} domains in our collection, it is recipes that raise it most, ahead of astronomy and biology. {{?cooking}} Of the twelve tokens at its upper end only *veget* and *lemon* hint at a kitchen. {{?kitchen}} So the ends of a column are a hint and no more. They show the strongest tokens, and most of these are rare: what raises the neuron most in recipes, all told, is {{drivers}}. {{?commoner}} Of all the tokens at the upper ends of the neurons that this page will find, only {{ends_used}} are used more in texts of the neuron's subject than elsewhere (with subjects permuted, {{ends_permuted}}). {{?ends_hint}}
 
 ## How far is far?
 
@@ -154,7 +155,7 @@ $$
 \end{aligned}
 $$ (eq-neu-top)
 
-Tops have different units in different models, so the paper's threshold of {{= 5 =}} (which about {{= 100 =}} of the {{= 3,072 =}} neurons of GPT-2 small exceed) does not carry over. What carries over is how far a neuron lies from the median neuron, whose top is $m$, in robust standard deviations:
+Tops have different units in different models, so the paper's threshold of {{= 5 =}} (which about {{= 100 =}} of the {{= 3,072 =}} neurons of GPT-2 small exceed) does not carry over. We ask instead how far a neuron lies from the median neuron, whose top is $m$, in robust standard deviations:
 
 $$
 z_j = \frac{\text{top}[j] - m}{1.4826\, \operatorname{median}_k \lvert \text{top}[k] - m \rvert} .
@@ -164,7 +165,7 @@ We say that a neuron is **found** if $z_j > 2$. No text has been read so far, ex
 """
 
 # %%
-K = cx.neurons.LARGEST
+K, FAR = cx.neurons.LARGEST, cx.neurons.STANDS_OUT  # 20 tokens, 2 robust standard deviations
 
 
 def top_of(columns, count=K):
@@ -174,12 +175,12 @@ def top_of(columns, count=K):
 
 tops = top_of(contribution[counted])  # neuron
 z = cx.neurons.robust_z(tops)
-far = tops > THETA if THETA else z > cx.neurons.STANDS_OUT
+far = tops > THETA if THETA else z > FAR
 chosen = tops.topk(max(int(far.sum()), GALLERY)).indices.tolist()  # the largest top first
 
 # %% [markdown]
 r"""
-In `{{model}}` this finds {{found}} of {{all}} neurons. In Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, it finds {{qwen_found}} of {{qwen_all}}. {{?hundreds}}
+In `{{model}}` this finds {{found}} of {{all}} neurons. Neuron {{followed}} is the {{place}} of them, with a top of {{its_top}}. {{?place}} In Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, it finds {{qwen_found}} of {{qwen_neurons}}. {{?hundreds}}
 
 ## Do the labels hold?
 
@@ -223,9 +224,9 @@ neurons = judged(W_in)
 
 # %% [markdown]
 r"""
-The labels hold. For {{sure}} of all {{all}} neurons the AUC is above {{= 0.8 =}} on texts that had no part in choosing the label, and for {{same}} half B would have chosen the same label among {{n_domains}}. {{?labels_hold}} This includes neurons that were not found.
+The labels hold. On texts that had no part in choosing the label, half of all {{all}} neurons have an AUC above {{middle}}, and {{sure}} have one above {{= 0.8 =}}. For {{same}}, half B would have chosen the same label among {{n_domains}}. {{?labels_hold}} Neuron {{followed}} is labelled *{{its_label}}*, as its list suggests: in {{its_auc}} of all pairs, the text about astronomy has the larger summary. {{?its_auc}}
 
-<span id="turn-it"></span>Here are the {{gallery}} neurons of `{{model}}` that can be pushed farthest, with none left out. Neuron {{mixed}} mixes two subjects, and its label names one of them. Choose another neuron, or search for a token, such as ` planets`, to see the neurons that it moves. (The [explorer](explorer) has a page of its own.)
+Here are the {{gallery}} neurons of `{{model}}` that can be pushed farthest, with none left out. Neuron {{mixed}} mixes two subjects, and its label names one of them.
 """
 
 # %% tags=["hide-input"]
@@ -237,17 +238,14 @@ for axis, j in zip(axes.flat, shown, strict=False):
     axis.set_title(f"{j}: {neurons['label'][j]}, AUC {auc:.3f}")
 for axis in axes[-1]:
     axis.set_xlabel("contribution")
-picture = cb.figures.picture(
+cb.figures.picture(
     figure,
     "6.2",
-    f"The {len(shown)} neurons of {MODEL} with the largest tops, and the tokens at both ends of their columns. Above each, its label from half A and the label's AUC on half B. The interactive view shows any neuron, on the passages of this book: these are other texts, with fewer domains, and computing is not among them.",
+    f"The {len(shown)} neurons of {MODEL} with the largest tops, and the tokens at both ends of their columns. Above each, its label from half A and the label's AUC on half B.",
     "; ".join(
         f"neuron {j}, {neurons['label'][j]}: {', '.join(words(ends_of(j)[:4]))}" for j in shown
     )
     + ".",
-)
-cv.NeuronExplorer(
-    weights, picture=picture, heads=list(heads), threshold=THETA or 0, neuron=int(shown[0])
 )
 
 
@@ -278,7 +276,7 @@ for name, called in REAL.items():
 r"""
 ## Are neurons special?
 
-What does the same search find where there is nothing to find? Let us build something that is like a neuron in all but one respect. Take the input weights of all neurons, multiply each neuron's by a random factor, add them up, and scale the sum to the length of one neuron's weights. Such a **random mixture** looks at the same inputs as the neurons do, but along an axis that training never chose. If training has put subjects into single neurons, then neurons must beat mixtures. If it has only put them into the space that all neurons share, any axis through that space will do.
+What does the same search find where there is nothing to find? Take the input weights of all neurons, multiply each neuron's by a random factor, add them up, and scale the sum to the length of one neuron's weights. Such a **random mixture** looks at the same inputs as the neurons do, but along an axis that training never chose. If training has put subjects into single neurons, then neurons must beat mixtures. If it has only put them into the space that all neurons share, any axis through that space will do.
 """
 
 # %%
@@ -309,14 +307,8 @@ left.set(xlabel="top", ylabel="share")
 bins = np.linspace(0.3, 1, 71)
 for k, (name, table) in enumerate(populations.items()):
     color = cb.figures.COLORS[(0, 1, 7)[k]]
-    counts, _, _ = axis.hist(
-        table["auc"],
-        bins,
-        weights=np.full(len(table), 1 / len(table)),
-        histtype="step",
-        lw=1.8,
-        color=color,
-    )
+    share = np.full(len(table), 1 / len(table))
+    axis.hist(table["auc"], bins, weights=share, histtype="step", lw=1.8, color=color)
     at = (0.86, 0.86, 0.47)[k], (0.14, 0.115, 0.045)[k]
     axis.text(*at, name, color=color, ha="right" if k < 2 else "left")
 axis.set(xlabel="AUC of the label on half B")
@@ -341,14 +333,13 @@ On the left, the tops of the neurons have the longer tail. Does counting help, t
 of_model = {MODEL: (tops, tops_mixed)} | of_model
 counts = {}
 for name, (own_tops, mixed_tops) in of_model.items():
-    passed = cx.neurons.robust_z(own_tops) > cx.neurons.STANDS_OUT
+    passed = cx.neurons.robust_z(own_tops) > FAR
     theta = float(own_tops[passed].min() + own_tops[~passed].max()) / 2
+    passing = float((mixed_tops > theta).float().mean())
     counts[name] = {
         "neurons": len(own_tops),
         "found": int(passed.sum()),
-        "found of as many mixtures": round(
-            float((mixed_tops > theta).float().mean()) * len(own_tops)
-        ),
+        "found of as many mixtures": round(passing * len(own_tops)),
     }
 counts = pd.DataFrame(counts).T
 counts
@@ -357,9 +348,9 @@ counts
 r"""
 In two of the four models, Qwen among them, random mixtures pass the neurons' own threshold more often than neurons do. {{?counts_decide_little}} So *hundreds of neurons* says little by itself.
 
-Do such neurons also sort texts better? We compare each neuron with the mixtures that have the same label, since some subjects are easier to tell than others. It **stands out** if its AUC is higher than that of {{= 95% =}} of them. One direction in twenty does so by chance.
+Do such neurons also sort texts better? We compare each neuron with the mixtures that have the same label, since some subjects are easier to tell than others. It **stands out** if its AUC is higher than that of {{= 95% =}} of them. Mixtures, judged by the other mixtures, do so in {{by_chance}} of cases, and this is what we call chance. (Ties keep it below {{= 5% =}}: in easy subjects many mixtures make no error. {{?by_chance}}) Neuron {{followed}}, with a higher AUC than {{its_beaten}} of the mixtures labelled *{{its_label}}*, does not stand out. {{?not_special}}
 
-Now sort the neurons by two questions. Can single tokens push it far, so that it was found? Is it among the {{found}} whose summaries vary most over half A? (We thought of the second question when we already knew that the found neurons as a whole have no better AUC than mixtures. So the table is an observation and no test.)
+Now sort the neurons by two questions. Can single tokens push it far, so that it was found? Do texts move it far, so that it is among the {{found}} whose summaries vary most over half A? (We thought of the second when we knew that the found neurons as a whole have no better AUC than mixtures, so the table is an observation and no test.)
 """
 
 
@@ -398,20 +389,25 @@ pd.DataFrame(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 beyond = {name: int((t > mixed.max()).sum()) for name, (t, mixed) in of_model.items()}
-p_both = stats.binomtest(int(groups["pushed far, and moved far"].sum()), len(groups["pushed far, and moved far"]), 0.05, "greater").pvalue  # fmt: skip
+by_chance = float(own_mixed.mean())  # how often a mixture stands out
+n_both = len(groups["pushed far, and moved far"])
+p_both = stats.binomtest(int(own[is_found & is_wide].sum()), n_both, by_chance, "greater").pvalue
+its_auc = neurons["auc"][followed]
+same_label = null["auc"][null["label"] == neurons["label"][followed]]
 both, only_found, only_wide, neither, of_mixtures = groups.values()
 one = np.concatenate([only_found, only_wide])
-hook = dict(zip(("first", "second", "third", "example"), [*chosen[:3], example], strict=True))
+hook = {"first": followed, "second": chosen[0], "third": chosen[2], "example": example}
 listed = {name: words(ends_of(j, 5, 4)) for name, j in hook.items()}
 by_domain = pd.Series(summary[B][:, example].numpy()).groupby(kinds[B]).mean()
 by_domain = by_domain.sort_values(ascending=False)
+own_least, *_, own_most = sorted(own_mixed.reshape(DRAWS, -1).sum(1).tolist())
 sure = [float((table["auc"] > 0.8).mean()) for table in populations.values()]
 same = [float(table["again"].mean()) for table in populations.values()]
 
 
 def no_more(group):
     """No more stand out than chance gives."""
-    return group.sum() <= stats.binom.ppf(0.95, len(group), 0.05)
+    return group.sum() <= stats.binom.ppf(0.95, len(group), by_chance)
 
 
 def by_luck(name):
@@ -420,60 +416,54 @@ def by_luck(name):
     return (neurons / (neurons + mixtures)) ** beyond[name]
 
 
+percents = {"sure": sure[0], "sure_mixed": sure[1], "sure_blank": sure[2], "same": same[0]}
+percents |= {"both_share": both.mean(), "its_beaten": (same_label < its_auc).mean()}
+whole = {"found": len(chosen), "all": len(tops), "both": int(both.sum()), "both_of": n_both}
+whole |= {"one": int(one.sum()), "one_of": len(one), "own": int(own.sum()), "k": K}
+whole |= {"own_least": own_least, "own_most": own_most, "n_domains": len(by_domain)}
+whole |= {"of_real": OF_REAL, "of_mini": len(of_model[MODEL][1]), "followed": followed}
+whole |= {f"qwen_{of}": int(counts.loc["Qwen", of]) for of in ("found", "neurons")}
 cb.facts(
     "neurons",
-    found=len(chosen),
-    sure=cb.fact(sure[0], ".0%"),
-    sure_mixed=cb.fact(sure[1], ".0%"),
-    sure_blank=cb.fact(sure[2], ".0%"),
-    same=cb.fact(same[0], ".0%"),
-    labels_hold=sure[0] > cb.NEARLY_ALL and same[0] > cb.MOST,
-    mixtures_too=sure[1] > cb.NEARLY_ALL,
-    blank_worse=sure[2] < cb.MOST,
-    both_share=cb.fact(both.mean(), ".0%"),
-    both=int(both.sum()),
-    one=int(one.sum()),
-    one_of=len(one),
-    special=p_both < 0.001,
-    one_tenth=abs(one.mean() / 0.1 - 1) < cb.ABOUT and no_more(neither),
-    mixtures_no_more=no_more(of_mixtures),
-    qwen_found=int(counts.loc["Qwen", "found"]),
-    qwen_all=int(counts.loc["Qwen", "neurons"]),
-    hundreds=counts.loc["Qwen", "found"] >= 200,
-    counts_decide_little=(counts["found"] < counts["found of as many mixtures"]).sum() == 2
-    and counts.loc["Qwen", "found"] < counts.loc["Qwen", "found of as many mixtures"],
-    of_real=OF_REAL,
-    sample_agrees=max(again) < 0.01,
-    of_mini=len(of_model[MODEL][1]),
-    beyond_all=cb.fact(beyond[MODEL], holds=by_luck(MODEL) < 0.001),
-    qwen_no_farther=by_luck("Qwen") > 0.05,
-    gallery=cb.fact(len(shown), "words"),
-    mixed=str(shown[min(3, len(shown) - 1)]),
-    label_example=str(neurons["label"][example]),
-    k=K,
-    model=MODEL.rpartition("/")[2],
+    **{name: cb.fact(v, ".0%") for name, v in percents.items()},
+    **whole,
     **{name: str(j) for name, j in hook.items()},
     **{
         f"{name}_{end}".removeprefix("example_"): ", ".join(words)
         for name, row in listed.items()
         for end, words in (("high", row[:5]), ("low", row[:-5:-1]))
     },
-    all=len(tops),
-    n_domains=len(by_domain),
+    model=MODEL.rpartition("/")[2],
+    labels_hold=sure[0] > cb.NEARLY_ALL and same[0] > cb.MOST,
+    mixtures_too=sure[1] > cb.NEARLY_ALL,
+    blank_worse=sure[2] < cb.MOST,
+    middle=cb.fact(neurons["auc"].median(), ".2f"),
+    place=cb.fact(1 + int((tops > tops[followed]).sum()), "ordinal", holds=followed in chosen),
+    its_top=cb.fact(tops[followed], ".0f"),
+    its_label=str(neurons["label"][followed]),
+    its_auc=cb.fact(its_auc, ".1%", holds=its_auc > 0.9),
+    not_special=not own[followed],
+    by_chance=cb.fact(by_chance, ".1%", holds=by_chance < 0.05),
+    both_by_chance=cb.fact(round(by_chance * n_both), "words", holds=p_both < 0.001),
+    one_tenth=abs(one.mean() / 0.1 - 1) < cb.ABOUT and no_more(neither),
+    mixtures_no_more=no_more(of_mixtures),
+    surplus=own_least <= own.sum() - both.sum() <= own_most < own.sum(),
+    hundreds=counts.loc["Qwen", "found"] >= 200,
+    counts_decide_little=(counts["found"] < counts["found of as many mixtures"]).sum() == 2
+    and counts.loc["Qwen", "found"] < counts.loc["Qwen", "found of as many mixtures"],
+    sample_agrees=max(again) < 0.01,
+    beyond_all=cb.fact(beyond[MODEL], holds=by_luck(MODEL) < 0.001),
+    qwen_no_farther=by_luck("Qwen") > 0.05,
+    gallery=cb.fact(len(shown), "words"),
+    mixed=str(shown[min(3, len(shown) - 1)]),
+    label_example=str(neurons["label"][example]),
     cooking=[*by_domain.index[:3]] == ["cooking", "astronomy", "biology-medicine"],
-    easy=all(
-        neurons["label"][j].startswith(of)
-        for j, of in zip(chosen, ("biology", "tech-docs", "cooking"), strict=False)
-    ),
-    both_of=len(both),
-    own=int(own.sum()),
-    own_least=int(own_mixed.reshape(DRAWS, -1).sum(1).min()),
-    own_most=int(own_mixed.reshape(DRAWS, -1).sum(1).max()),
+    easy=[*neurons["label"][[*hook.values()][:3]]] == ["astronomy", "biology-medicine", "cooking"],
 )
 
 # %% [markdown]
 r"""
-Of the neurons that pass both tests, {{both_share}} stand out, where chance gives {{= 5% =}}. {{?special}} With one of the two properties it is {{one}} of {{one_of}}, about a tenth, and with neither of them no more than chance gives. {{?one_tenth}} Mixtures that texts move about as far stand out no more often than chance. {{?mixtures_no_more}} So a few neurons of the {{all}} look special, {{both}} in this table, but over all neurons {{own}} stand out, where as many mixtures give {{own_least}} to {{own_most}}.
+Of the neurons that pass both tests, {{both_share}} stand out, many more than by chance. {{?both_by_chance}} With one of the two properties it is {{one}} of {{one_of}}, about a tenth, and with neither of them no more than chance gives. {{?one_tenth}} Mixtures that texts move about as far stand out no more often either. {{?mixtures_no_more}} Over all neurons {{own}} stand out, where as many mixtures give {{own_least}} to {{own_most}}; without the {{both}} in the first row, neurons would be within that range. {{?surplus}}
 
 ## What can go wrong
 
@@ -485,9 +475,20 @@ Of the neurons that pass both tests, {{both_share}} stand out, where chance give
 
 ## Where this leaves us
 
-Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test; so does nearly every other axis through the space that the heads write into.
+Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test; so does nearly every other axis through the space that the heads write into. So neuron {{followed}} does respond to texts about astronomy in general, and many random directions do just as well.
 
-We now have every piece of the method. How much code is it, if we write it down from memory? [The next chapter](07_hundred_lines) needs a hundred lines.
+<span id="turn-it"></span>Choose another neuron, or search for a token, such as ` planets`, to see the neurons that it moves. (The view reads this book's passages, which have fewer domains. The [explorer](explorer) has a page of its own.)
+"""
+
+# %% tags=["hide-input"]
+picture = draw(followed, "6.4")
+cv.NeuronExplorer(
+    weights, picture=picture, heads=list(heads), threshold=THETA or 0, neuron=followed
+)
+
+# %% [markdown]
+r"""
+We now have every piece of the method. How much code is it? [The next chapter](07_hundred_lines) needs a hundred lines.
 """
 
 # %% [markdown]
@@ -722,9 +723,9 @@ pd.DataFrame(rows, index=["stand out", "AUC lost", "best single neurons"]).T.rou
 
 # %% [markdown]
 r"""
-More of the found stand out than of as many random neurons, about as many as of those that texts move most, and looking among them alone loses hardly any AUC. {{?beyond_sets}} Length is no rival, for its rank correlation with top is {{by_size}}. The standard deviation over texts is one ({{by_varying}}). {{?rival}} Which of the two tells who stands out was asked with these numbers known. Fisher's exact test, as if neurons were independent, leaves open whether being easy to push adds anything to being moved far (p = {{p_top}}); being moved far does add to being easy to push (p = {{p_sd}}). {{?undecided}}
+More of the found stand out than of as many random neurons, about as many as of those that texts move most, and looking among them alone loses hardly any AUC. {{?beyond_sets}} Length is no rival, for its rank correlation with top is {{by_size}}. The standard deviation over texts is one ({{by_varying}}). {{?rival}} Which of the two tells who stands out was asked with these numbers known. Fisher's exact test, as if neurons were independent, leaves open whether being easy to push adds anything to being moved far (p = {{p_top}}); being moved far does add to being easy to push (p = {{p_sd}}). {{?p_sd}}
 
-By plain AUC the found sort texts no better than mixtures do. Only beside mixtures with the same label, a comparison that was chosen afterwards, are they ahead, by {{beside}}. {{?plain_no_better}}
+By plain AUC the found sort texts no better than mixtures do. Only beside mixtures with the same label, a comparison that was chosen afterwards, are they ahead, by {{beside}}. {{?beside}}
 """
 
 
@@ -772,7 +773,7 @@ pd.DataFrame({"half B": counted_too})
 
 # %% [markdown]
 r"""
-**What was fixed in advance.** These conditions were met: more of the found stand out than of the longest neurons and than in {{= 95% =}} of the sets of like length, which also hold fewer of the best single neurons; less AUC is lost than by {{= 95% =}} of sets of any neurons; and the median AUC is larger than in an untrained layer. {{?met}} One was not met: that more stand out than of those with the largest standard deviation. {{?not_met}} At first the random sets left out the neurons that were found. Once we let them in, one more bound failed, which had been set after its result was known: twice the upper end of the sets of like length.
+**What was fixed in advance.** These conditions were met: more of the found stand out than of the longest neurons and than in {{= 95% =}} of the sets of like length, which also hold fewer of the best single neurons; less AUC is lost than by {{= 95% =}} of sets of any neurons; and the median AUC is larger than in an untrained layer. {{?met}} One was not met: that more stand out than of those with the largest standard deviation. {{?not_met}} At first the random sets left out the neurons that were found. When we let them in, a bound that we had set after the fact failed too: twice the upper end of the sets of like length.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
@@ -787,15 +788,20 @@ written = torch.einsum("thk,hkd->htd", into, study.fixed.readout.W_O[list(heads)
 strength = pd.Series(written.norm(dim=-1).mean(1), heads)
 alone, bare, least, *_ = refound.values()
 drivers = by_drive[example]  # the tokens of largest drive on half A
+p_top, p_sd = differ(both, only_wide), differ(both, only_found)
+used, permuted, by_end, by_driven = said.iloc[:, 0]
+percents = {"ends_used": used, "ends_permuted": permuted, "by_end": by_end}
+decimals = {"by_size": by_size, "by_varying": by_varying, "p_top": p_top}
 cb.facts(
     "neurons",
+    **{name: cb.fact(v, ".0%") for name, v in percents.items()},
+    **{name: cb.fact(v, ".2f") for name, v in decimals.items()},
     drivers=cb.listed(f"*{word}*" for word in words(drivers) if word.isalpha()),
     kitchen={"veget", "lemon"} < {*words(ends_of(example, 12, 0)[:12])},
     four_named={2985, 8130, 5300, 7508} < {*first_of.tolist()},
     commoner=float(usual[drivers].min()) > float(usual[ends_of(example, 5, 0)[:5]].max()),
-    ends_hint=said.iloc[0, 0] > 2 * said.iloc[1, 0],
-    by_end=cb.fact(said.iloc[2, 0], ".0%"),
-    ends_carry_little=said.iloc[3, 0] > 2 * said.iloc[2, 0],
+    ends_hint=used > 2 * permuted,
+    ends_carry_little=by_driven > 2 * by_end,
     restless=restless,
     twice=cb.fact(strength[restless] / strength.drop(restless).max(), ".1f"),
     left=bare,
@@ -806,21 +812,16 @@ cb.facts(
     by_luck=cb.fact(len(chosen) ** 2 / len(tops), ".0f"),
     sets=SETS,
     beyond_sets=max(p_any[0], p_like[0], p_any[1]) < 0.05,
-    by_size=cb.fact(by_size, ".2f"),
-    by_varying=cb.fact(by_varying, ".2f"),
     rival=abs(by_size) < 0.2 < 0.5 < by_varying,
-    p_top=cb.fact(differ(both, only_wide), ".2f"),
-    p_sd=cb.fact(differ(both, only_found), ".3f"),
-    undecided=0.01 < differ(both, only_wide) < 0.1 and differ(both, only_found) < 0.01,
+    p_sd=cb.fact(p_sd, ".3f", holds=0.01 < p_top < 0.1 and p_sd < 0.01),
     met=max(p_like[0], p_like[2], p_any[1]) < 0.05 and of_found[0] > of_long[0] and gain.low > 0,
     not_met=of_found[0] <= min(of_sd[0], 2 * np.quantile(like[:, 0], 0.975)),
-    beside=cb.fact(beside, ".3f"),
-    plain_no_better=plain.low < 0 < beside,
+    beside=cb.fact(beside, ".3f", holds=plain.low < 0 < beside),
 )
 
 # %% [markdown]
 r"""
-**What the sources say of GPT-2 small.** Three published claims cannot be tested on `mini`. A threshold is in its model's own unit; one in twenty mixtures makes no error here, so that nothing could pass them; and no neuron is silent on the whole calibration text, as some are in large models {cite}`voita2024neurons`. To ask this of Qwen takes the model itself, at every position of the text, and a stored layer holds one position.
+**What the sources say of GPT-2 small.** Three published claims cannot be tested on `mini`. The paper's threshold has no meaning in `mini`'s units. One mixture in twenty already has an AUC of 1, so no neuron can exceed that line. And no neuron is silent on the whole calibration text, as some are in large models {cite}`voita2024neurons`. To ask this of Qwen takes the model itself, at every position of the text, and a stored layer holds one position.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger: published claims, judged"}
