@@ -43,9 +43,10 @@ def main() -> None:
             place = page.locator(what).first
             place.scroll_into_view_if_needed()
             page.wait_for_timeout(3000)
-            box = place.bounding_box() or {}
-            clip = box | {"width": min(box["width"], width), "height": min(box["height"], height)}
-            page.screenshot(path=STATIC / name, clip=clip)
+            if (box := place.bounding_box()) is None:
+                sys.exit(f"pictures: {of} shows no {what}")
+            box["width"], box["height"] = min(box["width"], width), min(box["height"], height)
+            page.screenshot(path=STATIC / name, clip=box)
     server.shutdown()
 
 

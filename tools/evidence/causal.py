@@ -90,7 +90,7 @@ def log_odds(texts: Sequence[Any], d_vocab: int) -> dict[str, Tensor]:
     counts = {text.domain: torch.zeros(d_vocab) for text in texts}
     for text in texts:
         counts[text.domain] += torch.bincount(text.tokens, minlength=d_vocab)
-    p = sum(counts.values()) + 1
+    p = torch.stack([*counts.values()]).sum(0) + 1
     p = p / p.sum()
     mixed = {d: (own + PSEUDO * p) / (own.sum() + PSEUDO) for d, own in counts.items()}
     return {d: own.log() - p.log() for d, own in mixed.items()}
@@ -285,17 +285,19 @@ def measure(name: str) -> dict[str, Any]:
     fit = cb.InterventionRun.of(model, few["text"], SECOND)
     odds, of = log_odds(counted, model.cfg.d_vocab), table["domain"].tolist()
     facts = {"texts": table[["document", "domain", "kind"]].to_numpy().tolist()}
-    facts |= given_back(judged, *silent_with(stable), of, odds, fit, few["domain"].tolist())
+    quiet, vectors_of = silent_with(stable)
+    facts |= given_back(judged, quiet, vectors_of, of, odds, fit, few["domain"].tolist())
     if name == "mini":
         silent, read = middle[:, stable], table["text"].tolist()
         firsts = cb.first_windows(B, FIRST).drop_duplicates("domain")
         run = cb.InterventionRun.of(model, read, EARLY)
         key = torch.stack([cb.exact_bos_z(study.circuit, t, value=False) for t in run.tokens])
         own = torch.stack([cx.lookups.self_normalized_z(study.circuit, t) for t in run.tokens])
-        by_key = {
-            k: run.effect(lambda rows, v=v: [cx.lookups.replace_z(0, stable, v[rows])]).kl
-            for k, v in (("key", key), ("neither", own))
-        }
+
+        def kl(v):
+            return run.effect(lambda rows: [cx.lookups.replace_z(0, stable, v[rows])]).kl
+
+        by_key = {"key": kl(key), "neither": kl(own)}
         facts["BOS"] = {k: v[:, -len(SECOND) : -1].mean(1).tolist() for k, v in by_key.items()}
         off = mean_errors(study, meant, silent)
         facts["beyond"] = farther_on(model, study, read, silent, off)

@@ -43,7 +43,8 @@ Tokens = Int[Tensor, "text source"]
 
 def positional_pattern(circuit: cx.ContextualCircuit) -> Float[Tensor, " neuron"]:
     """Return what the heads' own positional patterns add by the positions of values."""
-    split, heads, readout = circuit.fixed.decomposition, list(circuit.heads), circuit.fixed.readout
+    split: Any = circuit.fixed.decomposition
+    heads, readout = list(circuit.heads), circuit.fixed.readout
     W_V, n = split.weights.W_V, circuit.fixed.n
     P_V = cx.decompose.positional_component(split.weights, W_V, n, split.C)[heads]
     z = einsum(split.kernels[heads], P_V, "h i, h i d -> h d")
