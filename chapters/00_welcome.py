@@ -155,7 +155,7 @@ Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a
 
 Sorting all words by what they add to a neuron then shows what the neuron responds to ([chapter 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`.
 
-It has a limit that you should know from the start: it covers only heads that look far back and whose denominator varies little. In Qwen's first layer these are the two above, of {{all_heads}}, and they account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} Chapter 10, still being written, predicts whole neurons from tables, with all heads included.
+It has a limit that you should know from the start: it covers only heads that look far back and whose denominator varies little. In Qwen's first layer these are the two above, of {{all_heads}}, and they account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} [Chapter 10](10_whole_neuron) predicts whole neurons from tables, with all heads included.
 
 ## Six neurons to open
 

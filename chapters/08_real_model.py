@@ -14,7 +14,7 @@
 r"""
 # Does it work on real models?
 
-**On two of three models that people use, a circuit calibrated on one page of prose predicts what the stable heads add to a neuron; on the third it fails, and a short law says why.** For Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, the median correlation with the model is {{r_qwen}}, and for MiniLM, which compares sentences, {{r_minilm}}. {{?two_work}} For SmolLM2, a small chat model, it is {{r_smol}}, and the error is {{error_smol}} times the variance that it should explain. {{?one_fails}} We fixed conditions before we tested the law on nine models. It meets them for heads and for calibration pages, but not for single neurons, where it had to hold in {{= seven =}} models and holds in {{law_neurons}}. {{?law_verdict}} (In Qwen the stable heads carry only {{share_qwen}} of what varies between texts; chapter 10 treats the rest.)
+**On two of three models that people use, a circuit calibrated on one page of prose predicts what the stable heads add to a neuron; on the third it fails, and a short law says why.** For Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, the median correlation with the model is {{r_qwen}}, and for MiniLM, which compares sentences, {{r_minilm}}. {{?two_work}} For SmolLM2, a small chat model, it is {{r_smol}}, and the error is {{error_smol}} times the variance that it should explain. {{?one_fails}} We fixed conditions before we tested the law on nine models. It meets them for heads and for calibration pages, but not for single neurons, where it had to hold in {{= seven =}} models and holds in {{law_neurons}}. {{?law_verdict}} (In Qwen the stable heads carry only {{share_qwen}} of what varies between texts; [chapter 10](10_whole_neuron) treats the rest.)
 
 So far every number came from `mini`, a model that we trained for this book. Here are three models that people use. Each panel shows one neuron, each dot an unseen text; a perfect prediction would put all dots on the diagonal. Which of the three would you trust?
 """
@@ -320,7 +320,7 @@ In SmolLM2 the median FVU falls from {{fvu_smol}} to {{mended_smol}}, and the co
 | pre-activation | {{pre_qwen}} | {{pre_smol}} | {{pre_minilm}} |
 | activation | {{post_qwen}} | {{post_smol}} | {{post_minilm}} |
 
-By the first reading Qwen is at the published number, by the others far below. {{?hangs_on_reading}} In a gated MLP the activation is the gate times another number, about which this circuit says nothing. Chapter 10 predicts whole neurons.
+By the first reading Qwen is at the published number, by the others far below. {{?hangs_on_reading}} In a gated MLP the activation is the gate times another number, about which this circuit says nothing. [Chapter 10](10_whole_neuron) predicts whole neurons.
 
 **The amounts depend on the page.** With another calibration text, Qwen's $r$ hardly moves, but its FVU may be anywhere from {{fvu_low}} to {{fvu_high}}. {{?order_not_amounts}} Compute $\sigma$ and $c$ first, or centre. And we asked with one query at one position, of mostly English texts.
 

@@ -260,7 +260,7 @@ The words themselves carry it. With their residual stream after the first layer 
 
 A column that was read off weights can be asked a question that was fixed in advance, and it can answer no. Neuron {{neuron}} of Qwen responds to British spelling in words and documents that had no part in finding it; it hardly writes what it responds to, and when Qwen has to spell it looks at the words.
 
-That gap between gate and output is the limit of the method so far: the circuit predicts what a few heads add to one half of a neuron. Can tables predict the whole of it, gate, *up* and product? That is chapter 10.
+That gap between gate and output is the limit of the method so far: the circuit predicts what a few heads add to one half of a neuron. Can tables predict the whole of it, gate, *up* and product? That is [chapter 10](10_whole_neuron).
 
 ## Exercises
 

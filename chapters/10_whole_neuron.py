@@ -296,9 +296,12 @@ for axis, name in zip(axes, REAL, strict=True):
         axis.annotate(str(k), (size[k], v), (-5, -9), textcoords="offset points", ha="right", fontsize=8, color="C0")  # fmt: skip
     for (mb, v), bits in zip(keys.items(), BITS.values(), strict=True):
         axis.annotate(f"{bits} bits", (mb, v), (4, 4), textcoords="offset points", fontsize=8, color="C1")  # fmt: skip
-    for rival, mark, label in (("svd", "^", "plain SVD"), ("weighted", "D", "weighted SVD")):
+    for rival, mark, label, at in (
+        ("svd", "^", "plain SVD", (7, 3, "left")),
+        ("weighted", "D", "weighted SVD", (-13, -14, "right")),
+    ):
         axis.plot(size[2], rivals[rival], mark, color="C2")
-        axis.annotate(label, (size[2], rivals[rival]), (7, -9), textcoords="offset points", fontsize=8, color="C2")  # fmt: skip
+        axis.annotate(label, (size[2], rivals[rival]), at[:2], textcoords="offset points", ha=at[2], fontsize=8, color="C2")  # fmt: skip
     axis.set(yscale="log", xlabel="size of the tables, MB", title=NAMES[name])
     axis.yaxis.set_major_formatter(lambda left, _: f"{100 * left:g}%")
     said.append(f"{NAMES[name]}: " + ", ".join(f"{k} planes {size[k]:.0f} MB {v:.4f}" for k, v in planes.items()) + f"; keys of 2 to 8 bits {', '.join(f'{v:.4f}' for v in keys.values())}; plain SVD {rivals['svd']:.4f}, weighted {rivals['weighted']:.4f}")  # fmt: skip
@@ -363,23 +366,24 @@ r"""
 
 ## Evidence
 
-**Every run.** The tables were made from {{fit}} texts of half A, and {{choose}} others chose how many planes each head has. Every text gets the query token in place of its own. Medians over all neurons, of the correlation within domains unless it says otherwise; two planes, for `mini` none. Half B is the book's own collection. *Moved* are the hundred neurons whose output varies most.
+**Every run.** The tables were made from {{fit}} texts of half A, and {{choose}} others chose how many planes each head has. Every text gets the query token in place of its own. Medians over all neurons, of the correlation within domains unless it says otherwise; two planes, for `mini` none. Half B is the book's own collection. For `mini`, the gate is the pre-activation. *Moved* are the hundred neurons whose output varies most.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Gate, up and output, on both collections"}
 rows = {}
 for (name, query), (_, judged, _) in runs.items():
     step = "margins" if name == "mini" else "planes 2"
-    first, *_, output = (of["within"][1] for of in judged["steps"][step].values())
+    gate, *up, output = (of["within"][1] for of in judged["steps"][step].values())
     again = [*runs[name, query][0]["judged"]["half B"]["steps"][step].values()][-1]
     rows[NAMES[name], query] = {
-        "gate (mini: before activation)": first,
+        "gate": gate,
+        "up": up[0] if up else np.nan,
         "output": output,
         "on half B": again["within"][1],
         "of those moved": [*judged["steps"][step].values()][-1]["moved"]["within"][1],
         "variance left": median_of(name, step, "fvu", query),
     }
-pd.DataFrame(rows).T.map("{:.3f}".format)
+pd.DataFrame(rows).T.map(lambda r: "–" if pd.isna(r) else f"{r:.3f}")
 
 # %% [markdown]
 r"""

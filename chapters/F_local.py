@@ -90,7 +90,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-{{Themselves}} of the local heads look at their own token and at nothing else. The query is the same in every text, so what they add is the same, too, and their share is {{silent_share}}. {{?silent}} The share of head {{first}}, which looks at the token before, is {{first_share}}. Head {{second}} gives this token {{second_before}} of its attention by position, and has {{second_share}}. {{?two_heads}} So most of what changes in the input of a neuron, from text to text, comes from the word before the query.
+{{Themselves}} of the local heads look at their own token and at nothing else. The query is the same in every text, so what they add is the same, too, and none of the variance is theirs. {{?silent}} The share of head {{first}}, which looks at the token before, is {{first_share}}; heads {{second}} and {{third}} follow with {{second_share}} and {{third_share}}. {{?mostly_one}} So most of what changes in the input of a neuron, from text to text, is the word before the query.
 
 ## A table by hand
 
@@ -162,7 +162,7 @@ The token before alone is not enough. With it and the query, {{two_left}} stays 
 
 ## How well do the tables do?
 
-So far we compared tables with tables. Chapter 10 runs the model, on documents that no page reads, and adds one group of heads after another. Every head has its kernel, its content, its values, and the text's own denominator. Here are the steps, with the median over neurons of the correlation between prediction and output.
+So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, on documents that no page reads, and adds one group of heads after another. Every head has its kernel, its content, its values, and the text's own denominator. Here are the steps, with the median over neurons of the correlation between prediction and output.
 """
 
 # %% tags=["hide-input"]
@@ -322,7 +322,7 @@ cb.facts(
     "local",
     local=cb.fact(len(local), "words"),
     local_share=cb.fact(share_of_local, ".0%"),
-    nearly_all=share_of_local > 0.85,
+    nearly_all=share_of_local > cb.NEARLY_ALL,
     alone=cb.fact(reached["Qwen"]["local heads"]),
     gate=cb.fact(gate),
     circuit=cb.fact(circuit_r),
@@ -339,14 +339,14 @@ cb.facts(
     best_any_covers=cb.fact(qwen["roster"]["effective tokens"][best_any], ".0f"),
     not_the_local_ones=best_any not in qwen["local"],
     themselves=cb.fact(len(themselves), "words"),
-    silent_share=cb.fact(float(variance_share[themselves].sum()), ".0%"),
     silent=float(variance_share[themselves].sum()) < 0.01,
     first=order[0],
     first_share=cb.fact(variance_share[order[0]], ".0%"),
     second=order[1],
     second_share=cb.fact(variance_share[order[1]], ".0%"),
-    second_before=cb.fact(kernels[order[1], -2], ".0%"),
-    two_heads=float(variance_share[order[:2]].sum()) > cb.MOST,
+    third=order[2],
+    third_share=cb.fact(variance_share[order[2]], ".0%"),
+    mostly_one=float(variance_share[order[0]]) > cb.MOST and float(kernels[order[0], -2]) > 0.9,
     confetti=cb.fact(confetti["qwen"], ".0f"),
     two_left=cb.fact(lost[2], ".0%"),
     eight_left=cb.fact(lost[8], ".0%"),
