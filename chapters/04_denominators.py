@@ -827,7 +827,6 @@ cb.facts(
     two=cb.listed(influential),
     failing=fail,
     max_cv=study.max_cv,
-    pages=len(A),
     passages=len(of_prose),
     shuffles=len(shuffled),
     all=cb.fact(len(heads), "words"),

@@ -821,7 +821,7 @@ cb.facts(
 
 # %% [markdown]
 r"""
-**What the sources say of GPT-2 small.** Three published claims cannot be tested on `mini`. The paper's threshold has no meaning in `mini`'s units. One mixture in twenty already has an AUC of 1, so no neuron can exceed that line. And no neuron is silent on the whole calibration text, as some are in large models {cite}`voita2024neurons`. To ask this of Qwen takes the model itself, at every position of the text, and a stored layer holds one position.
+**What the sources say of GPT-2 small.** Three published claims cannot be tested on `mini`. The paper's threshold has no meaning in `mini`'s units. One mixture in twenty already has a perfect AUC, so no neuron can exceed that line. And no neuron is silent on the whole calibration text, as some are in large models {cite}`voita2024neurons`. To ask this of Qwen takes the model itself, at every position of the text, and a stored layer holds one position.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger: published claims, judged"}

@@ -519,6 +519,7 @@ gate_of, up_of, product_of = ([parts[f"{j} {k}"] for j in (NEURON, SECOND)] for 
 shift = odds["British"] - odds["American"]
 up = (by_context["British"] > by_context["American"]).sum()
 lists = {n: (registers.xs(n, level="model")["by luck"] <= BAR["again"]).sum() for n in ("Qwen", "SmolLM2")}  # fmt: skip
+respelled = of_qwen.rows["words"].mean()
 cb.facts(
     "british",
     neuron=str(NEURON),
@@ -532,7 +533,7 @@ cb.facts(
     missed=[k for k, (_, ok) in verdicts["qwen"].items() if not ok] == ["vocabulary", "used"]
     and len(hears["qwen"]) == 10,
     places=cb.fact(of_qwen.rows["places"].mean(), ".0f"),
-    words=cb.fact(round(of_qwen.rows["words"].mean()), "words"),
+    words=cb.fact(round(respelled), "words", holds=abs(respelled / round(respelled) - 1) < 0.2),
     american=cb.fact(of_qwen.side["American"][0].value, ".3f"),
     british=cb.fact(of_qwen.side["British"][0].value, ".3f"),
     both_sides=verdicts["qwen"]["sides"][1],
