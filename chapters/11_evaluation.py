@@ -19,7 +19,7 @@ r"""
 Here is what the circuit of [chapter 5](05_circuit) gets in four models. Qwen and SmolLM2 are language models that people use, and MiniLM is an encoder for sentences. In each we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Two simple guesses are beside it: a uniform average of the tokens' values, and the mean of other texts of the same domain. Which of the two would you expect to be the harder one to beat?
 """
 
-# %% tags=["hide-cell", "setup"]
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
 SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
 if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")

@@ -19,7 +19,7 @@ r"""
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The blue tokens are those that the model now predicts worse. Before you read on, look which words they are. What does the model lose if its first layer cannot look back?
 """
 
-# %% tags=["hide-cell", "setup"]
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
 SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
 if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")

@@ -19,7 +19,7 @@ r"""
 The figure shows the number in question. LayerNorm divides token plus position by the length of their sum. [Chapter 2](02_keys) had to replace this length by one that depends on the position alone, so that the key comes apart. How far would you expect a typical length to be off?
 """
 
-# %% tags=["hide-cell", "setup"]
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
 SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
 if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")

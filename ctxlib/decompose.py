@@ -27,7 +27,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from ctxlib.checks import as_index, check_chosen, check_ids, check_kind, check_tokens, crop
+from ctxlib.checks import (
+    as_index,
+    as_indices,
+    check_chosen,
+    check_ids,
+    check_kind,
+    check_tokens,
+    crop,
+)
 from ctxlib.texts.vocabulary import untrained_tokens
 from ctxlib.weights import NO_MLP, LayerWeights, layer_norm, layer_norm_scale
 
@@ -614,7 +622,7 @@ class LayerNormDecomposition(Decomposition):
         return self.weights.crop(x, self.n)
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
-        chosen = check_chosen("head", heads, self.weights.n_heads)
+        chosen = as_indices("head", heads)
         W_V = rearrange(self.weights.W_V[chosen], "head d_model d_head -> d_model (head d_head)")
         values = content_component(self.weights, W_V, self.n)
         values = values.unflatten(-1, (len(chosen), self.weights.d_head))
