@@ -133,7 +133,7 @@ Qwen's neuron {{neuron}} is the one that notices British spelling ([page 0](00_w
 - **SmolLM2** is SmolLM2-135M-Instruct, gated as well.
 - **MiniLM** is the encoder all-MiniLM-L6-v2. Like GPT-2 it adds position embeddings to tokens; in the other two, positions rotate queries and keys ([chapter 13](13_families)).
 
-We read Qwen and SmolLM2 from {{= 4 =}}-bit weights. None of the three is GPT-2 small, for which the method was published. The recipe is that of the earlier chapters, fixed after a first look at the models. Of {{texts}} held-out texts, half A chooses the stable heads and half B judges. The query is *the*, at position {{n}} (in MiniLM {{n_minilm}}). We judge the {{many}} neurons that single tokens can push farthest ([chapter 6](06_neurons)). The prediction needs the layer's tables and one page of prose:
+We read Qwen and SmolLM2 from {{= 4-bit weights =}}. None of the three is GPT-2 small, for which the method was published. The recipe is that of the earlier chapters, fixed after a first look at the models. Of {{texts}} held-out texts, half A chooses the stable heads and half B judges. The query is *the*, at position {{n}} (in MiniLM {{n_minilm}}). We judge the {{many}} neurons that single tokens can push farthest ([chapter 6](06_neurons)). The prediction needs the layer's tables and one page of prose:
 """
 
 # %%
@@ -222,7 +222,7 @@ of_heads.round(2).rename_axis("head")
 
 # %% [markdown]
 r"""
-The law had been held against nothing. So before we measured anything, we fixed what would count as agreement: {{= 80% =}} of the cases within a factor of {{= 1.5 =}}, and a median of predicted over measured between {{= 0.8 =}} and {{= 1.25 =}}. Then we tested it on the three models, on `mini`, and on five twins of `mini` with other positions or other training (kept).
+Before we measured anything, we fixed what would count as agreement: {{= 80% =}} of the cases within a factor of {{= 1.5 =}}, and a median of predicted over measured between {{= 0.8 =}} and {{= 1.25 =}}. Then we tested it on the three models, on `mini`, and on five twins of `mini` with other positions or other training (kept).
 """
 
 # %% tags=["hide-input"]

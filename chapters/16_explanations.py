@@ -14,7 +14,7 @@
 r"""
 # Can a sentence predict a head?
 
-**Only a little better than a coin.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} A classifier of meanings, which needs no sentence at all, does no better: it scores {{meaning}}, although it tells recipes, laws and French apart without an error. {{?ceiling}} So it is not that our sentences are too simple. Neither a few tokens nor the subject of a text tells us much about when these heads are active.
+**Only a little better than a coin.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} A classifier of meanings, which needs no sentence at all, does no better: it scores {{meaning}}, although it tells recipes, laws and French apart without an error. {{?ceiling}} Neither a few tokens nor the subject of a text tells us much about when these heads are active.
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain? On new documents, one half. On the texts that the sentence was written from, the answer is {{shown_shuffled}}. {{?fits_anything}}
 """

@@ -307,7 +307,17 @@ conditions = {
     "keywords explain half of the variance of log denom in a broad head of both": None if min(v[0] for v in dense) < 0.5 < min(v[1] for v in dense) else min(v[0] for v in dense) >= 0.5,
 }  # fmt: skip
 verdicts = {k: "undecided" if v is None else "holds" if v else "fails" for k, v in conditions.items()}  # fmt: skip
-pd.Series(verdicts).to_frame("so it")
+of_keywords = {
+    NAMES[name]: "{explained:.0%} [{ends[0]:.0%}, {ends[1]:.0%}]".format_map(kept[name]["keywords"])
+    for name in NAMES
+}
+*_, roughness, moved, _, of_dense = conditions
+measured = {
+    roughness: ", ".join(f"{NAMES[k]} {v:.0f}" for k, v in confetti.items()),
+    moved: f"MiniLM {max(kept['minilm']['TV']):.2f}",
+    of_dense: ", ".join(f"{name} {v}" for name, v in of_keywords.items()),
+}
+pd.DataFrame({"so it": verdicts, "measured": measured}).loc[[*conditions]].fillna("")
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 share_of_local = float(variance_share[local].sum())

@@ -122,8 +122,8 @@ class LayerWeights:
             raise NoPositionEmbeddings(
                 f"{cfg.model_name} has {kind} positions and adds no table of them to the residual "
                 "stream, so there is no W_pos to split its keys by; cx.fix_query(model) splits its "
-                "scores additively (chapter 13, What if positions are elsewhere?), and chapters 15 "
-                "and 14 go on with the model itself"
+                "scores additively (chapter 13, Does the split survive other kinds of positions?), "
+                "and chapters 15 and 14 go on with the model itself"
             )
         if isinstance(model, Encoder):
             return cls.of_encoder(model, layer)
