@@ -12,12 +12,6 @@ from .bounds import (
     published,
     published_figures,
 )
-from .findings import (
-    Finding,
-    finding,
-    listed,
-    over,
-)
 from .intervals import (
     WIDER,
     Estimate,
@@ -45,6 +39,7 @@ from .ledgers import (
     known_by,
     ledger,
     on_real,
+    over,
     tally,
 )
 from .prose import (
@@ -59,6 +54,7 @@ from .prose import (
     fact,
     facts,
     in_prose,
+    listed,
 )
 from .spelling import (
     SpellingProbe,
@@ -78,7 +74,6 @@ __all__ = [
     "Estimate",
     "Fact",
     "Facts",
-    "Finding",
     "InterventionRun",
     "Published",
     "SpellingProbe",
@@ -91,7 +86,6 @@ __all__ = [
     "fact",
     "facts",
     "figures",
-    "finding",
     "fingerprint",
     "first_windows",
     "half_masks",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import ArrayLike
 
 from ctxbook.bounds import APART, Claim, published
 from ctxbook.kept import evidence
@@ -146,6 +148,21 @@ def tally(rows: Iterable[Mapping[str, str]]) -> dict[str, float]:
 
 
 # ---------------------------------------------------------------- real models beside the book's
+
+
+def over(
+    values: ArrayLike,
+    chosen: Sequence[int] | Sequence[bool],
+    summary: Callable[[np.ndarray], float],
+) -> float:
+    """Return a summary of a number over the chosen heads, given by index or by True and False; NaN
+    if none is chosen, so that a claim about them is untestable.
+
+    >>> cb.over([1.0, 2.0, 6.0], [1, 2], max), cb.over([1.0, 2.0, 6.0], [], max)
+    (6.0, nan)
+    """
+    picked = np.asarray(values)[np.asarray(chosen, dtype=None if len(chosen) else int)]
+    return float(summary(picked)) if len(picked) else math.nan
 
 
 def on_real(*lines: str) -> pd.DataFrame:

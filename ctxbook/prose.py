@@ -12,6 +12,7 @@ import html
 import json
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,16 @@ CARDINALS, ORDINALS = zip(*(pair.split() for pair in NUMBERS.split(",")), strict
 
 
 # ---------------------------------------------------------------- how a value is written
+
+
+def listed(items: Iterable[object]) -> str:
+    """Return items as a list in a sentence; "none" if there are none.
+
+    >>> cb.listed([0, 5, 7]), cb.listed(["law"]), cb.listed([])
+    ('0, 5 and 7', 'law', 'none')
+    """
+    *most, last = [str(item) for item in items] or ["none"]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def cardinal(count: int) -> str:

@@ -160,23 +160,6 @@ def test_a_tally_counts_verdicts_and_what_chance_would_let_hold():
     assert cb.tally([])["judged"] == 0
 
 
-# ---------------------------------------------------------------- findings
-
-
-marked_up = st.text("<p>&'\" é", min_size=1)
-
-
-@given(marked_up, st.booleans(), st.none() | marked_up)
-def test_a_finding_is_prose_and_marks_when_it_is_otherwise(sentence, holds, otherwise):
-    shown = cb.finding(sentence, np.bool_(holds), otherwise)
-    instead = "Here it is otherwise: " + (otherwise or sentence)
-    assert repr(shown) == (sentence if holds else instead)
-    body = shown._repr_html_().removeprefix("<p>").removesuffix("</p>")
-    assert "<" not in body and ">" not in body
-    with pytest.raises(ValueError, match=r"is no boolean: give a condition"):
-        cb.finding(sentence, np.array([holds]))
-
-
 # ---------------------------------------------------------------- documents
 
 

@@ -59,7 +59,6 @@ from tqdm import tqdm
 from traitlets.config import Config
 
 import ctxbook as cb
-from ctxbook.findings import OTHERWISE
 from ctxviews import bundle
 
 CHAPTERS = ROOT / "chapters"
@@ -430,10 +429,6 @@ def refusals(chapter: Path) -> list[str]:
             found.append(f"  {chapter.stem}: code cell {count} was not run: {execute}")
         if any(output.output_type == "error" for output in cell.outputs):
             found.append(f"  {chapter.stem}: code cell {count} ends with an error: {execute}")
-        for output in cell.outputs:  # prose that the run contradicts; another edition may have it
-            said = output.get("data", {}).get("text/plain", "")
-            if said.startswith(OTHERWISE):
-                found.append(f"  {chapter.stem}: code cell {count}: {said}")
     return found
 
 

@@ -115,7 +115,7 @@ def used(text: str, page: str = "") -> set[str]:
 
 
 def uses_facts(cells: list[Any]) -> bool:
-    """Whether a page has facts, its own or another's; older pages have findings."""
+    """Whether a page has facts, its own or another's."""
     return any(USES_FACTS in cell.source for cell in cells) or bool(MARK.search(prose_of(cells)))
 
 

@@ -13,12 +13,10 @@ training.
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,37 +69,6 @@ def compute(chapter: Path, given: Mapping[str, Sequence[str] | None]) -> None:
     for name in needed:
         code = re.sub(rf"(?m)^{name} = None", f"{name} = {given[name]!r}", code)
     exec(compile(code, chapter, "exec"), {"__name__": "__main__", "display": display})
-
-
-def defined_in(chapter: str, **given: Any) -> dict[str, Any]:
-    """What a chapter imports, its constants and its functions, without running it. They see what is
-    given, and whatever is put into this dictionary later. A function whose defaults the chapter
-    computes is left out.
-    """
-    cells = jupytext.read(ROOT / "chapters" / f"{chapter}.py").cells
-    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-    tree = ast.parse(re.sub(r"(?m)^%.*", "", code))
-    kept_nodes = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
-
-    def stays(node: ast.stmt) -> bool:
-        return isinstance(node, kept_nodes) or (
-            isinstance(node, (ast.Assign, ast.AugAssign)) and is_literal(node.value)
-        )
-
-    names: dict[str, Any] = {"__name__": chapter}
-    for node in filter(stays, tree.body):
-        with suppress(NameError):
-            exec(compile(ast.Module([node], []), chapter, "exec"), names)
-    names.update(given)
-    return names
-
-
-def is_literal(node: ast.expr) -> bool:
-    try:
-        ast.literal_eval(node)
-    except ValueError:
-        return False
-    return True
 
 
 def resumed(file: Path, make: Callable[..., Any], *given: Any) -> Any:
