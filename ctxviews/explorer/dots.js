@@ -5,9 +5,7 @@ import { element } from "../ui/dom.js";
 import { digitsOfStep } from "../ui/plot.js";
 import { figure, grouped, UNIT } from "../ui/words.js";
 
-/** @import { Scene, Tools } from "./scene.js"
- *  @import { Label } from "../ui/labels.js"
- *  @typedef {{neuron: number, x: number, y: number}} Dot */
+/** @import { Scene, Tools } from "./scene.js" */
 
 const LANE = 12; // pixels, of a label
 const ALL = 110; // of all neurons, where no label is known
@@ -18,16 +16,15 @@ const ABOVE = 18; // the lanes, for the line's handle and the rule
 const NEAR = 9; // as far as a pointer may miss a dot or the line
 const GHOSTS = 1500; // milliseconds for which dots show where they came from
 
-/** Dots, slider and rule. @param {Tools} tools @param {Promise<Map<number, Label>>} known the labels
- *  @param {HTMLElement | null} copy */
-export function dotsSection({ layer, go }, known, copy) {
+/** Dots, slider and rule. @param {Tools} tools @param {HTMLElement | null} copy */
+export function dotsSection({ layer, go }, copy) {
   const canvas = element("canvas", { role: "img" });
   /** @type {Scene | null} */ let last = null;
-  /** @type {Map<number, Label>} */ let labels = new Map();
-  /** @type {string[]} */ let lanes = [];
+  /** @type {string[]} */ let lanes = []; // the labels, that of the farthest neuron first
+  let laneOf = new Int32Array(layer.nNeurons); // the last for those without a label
   let reach = 0; // of the axis; it grows, so that a head that is turned off moves dots and not the axis
   let [before, since] = [/** @type {Float64Array | null} */ (null), 0];
-  /** @type {Dot | null} */ let under = null;
+  /** @type {number | null} */ let under = null; // the neuron that is pointed at
   let dragged = false;
 
   const threshold = slider({
@@ -61,16 +58,13 @@ export function dotsSection({ layer, go }, known, copy) {
     // a place of its own in the lane, the same every time: the golden ratio spreads neighbours
     const within = (neuron * 0.618034) % 1;
     if (!left()) return ABOVE + ALL * (0.05 + 0.9 * within);
-    const lane = lanes.indexOf(labels.get(neuron)?.label ?? "");
-    return ABOVE + LANE * ((lane < 0 ? lanes.length : lane) + 0.2 + 0.6 * within);
+    return ABOVE + LANE * (laneOf[neuron] + 0.2 + 0.6 * within);
   };
   const at = (/** @type {PointerEvent} */ { offsetX, offsetY }) => {
-    /** @type {Dot | null} */ let nearest = null;
-    let least = NEAR ** 2;
+    let [nearest, least] = [/** @type {number | null} */ (null), NEAR ** 2];
     for (const [neuron, top] of (last?.ranking.top ?? []).entries()) {
-      const [x, y] = [placed(top), height(neuron)];
-      const far = (x - offsetX) ** 2 + (y - offsetY) ** 2;
-      if (far < least) [nearest, least] = [{ neuron, x, y }, far];
+      const far = (placed(top) - offsetX) ** 2 + (height(neuron) - offsetY) ** 2;
+      if (far < least) [nearest, least] = [neuron, far];
     }
     return nearest;
   };
@@ -82,6 +76,11 @@ export function dotsSection({ layer, go }, known, copy) {
     const value = (reach * (offsetX - left() - THUMB)) / across();
     go({ threshold: rounded(Math.min(Math.max(value, 0), reach)) });
   };
+  const point = (/** @type {number | null} */ neuron) => {
+    if (neuron === under) return;
+    under = neuron;
+    draw();
+  };
   /** @type {Record<string, (event: PointerEvent) => void>} */
   const hand = {
     pointerdown(event) {
@@ -90,38 +89,30 @@ export function dotsSection({ layer, go }, known, copy) {
     },
     pointermove(event) {
       if (dragged) return drag(event);
-      under = at(event);
-      canvas.style.cursor = onLine(event) ? "ew-resize" : under ? "pointer" : "default";
-      draw();
+      point(at(event));
+      canvas.style.cursor = onLine(event) ? "ew-resize" : under === null ? "default" : "pointer";
     },
     pointerup(event) {
-      const dot = at(event);
-      if (!dragged && dot) go({ neuron: dot.neuron });
+      const neuron = at(event);
+      if (!dragged && neuron !== null) go({ neuron });
       dragged = false;
     },
     pointercancel: () => (dragged = false),
-    pointerleave() {
-      under = null;
-      draw();
-    },
+    pointerleave: () => point(null),
   };
   for (const [name, does] of Object.entries(hand))
     canvas.addEventListener(name, /** @type {EventListener} */ (does));
 
-  known.then((found) => {
-    labels = found;
-    order();
-    if (last) paint(last);
-  });
-  const order = () => {
-    if (lanes.length || !last) return;
-    lanes = [...new Set([...last.ranking.order].flatMap((j) => labels.get(j)?.label ?? []))];
+  const order = (/** @type {Scene} */ { labels, ranking }) => {
+    lanes = [...new Set([...ranking.order].flatMap((j) => labels.get(j)?.label ?? []))];
+    const places = new Map(lanes.map((label, lane) => [label, lane]));
+    laneOf = layer.everyNeuron.map((j) => places.get(labels.get(j)?.label ?? "") ?? lanes.length);
   };
 
   const draw = () => {
     const pen = canvas.getContext("2d");
     if (!pen || !last || !canvas.clientWidth) return;
-    const { ranking, theta, neuron, found } = last;
+    const { ranking, labels, theta, neuron, found } = last;
     const unlabelled = Number(labels.size < layer.nNeurons);
     const tall = ABOVE + (left() ? LANE * (lanes.length + unlabelled) : ALL) + 2;
     canvas.style.height = `${tall}px`;
@@ -183,22 +174,26 @@ export function dotsSection({ layer, go }, known, copy) {
     const rule = placed(ranking.rule);
     pen.fillRect(rule - 0.5, tall - 7, 1, 7);
     pen.globalAlpha = 1;
-    const side = x > canvas.clientWidth * 0.6 ? "right" : "left";
-    const passing = `${grouped(found)} of ${grouped(ranking.top.length)} pass`;
-    words(passing, x + (side === "left" ? 9 : -9), 7, side);
-    const named = [neuron, ...(under ? [under.neuron] : [])];
-    for (const j of named) {
+    const beside = (
+      /** @type {string} */ text,
+      /** @type {number} */ x,
+      /** @type {number} */ y,
+    ) => {
+      const [side, apart] = /** @type {[CanvasTextAlign, number]} */ (
+        x > canvas.clientWidth * 0.6 ? ["right", x - 9] : ["left", x + 9]
+      );
+      [pen.textAlign, pen.lineWidth, pen.strokeStyle] = [side, 3, style.backgroundColor];
+      pen.strokeText(text, apart, y);
+      words(text, apart, y, side);
+    };
+    beside(`${grouped(found)} of ${grouped(ranking.top.length)} pass`, x, 7);
+    pen.font = `600 12px ${style.fontFamily}`;
+    for (const j of new Set([neuron, under ?? neuron])) {
       const [px, py] = [placed(ranking.top[j]), height(j)];
-      const label = [j, labels.get(j)?.label].filter((part) => part !== undefined).join(" ");
-      pen.fillStyle = down;
+      pen.fillStyle = j === neuron ? down : ink;
       dot(px, py, small + 2);
-      const where = px > canvas.clientWidth * 0.6 ? "right" : "left";
-      pen.font = `600 12px ${style.fontFamily}`;
-      [pen.lineWidth, pen.strokeStyle] = [3, style.backgroundColor];
-      pen.textAlign = where;
-      pen.strokeText(label, px + (where === "left" ? 8 : -8), py);
       pen.fillStyle = ink;
-      words(label, px + (where === "left" ? 8 : -8), py, where);
+      beside([j, labels.get(j)?.label ?? ""].join(" ").trim(), px, py);
     }
   };
 
@@ -209,9 +204,8 @@ export function dotsSection({ layer, go }, known, copy) {
         last.ranking.top,
         matchMedia("(prefers-reduced-motion)").matches ? 0 : performance.now(),
       ];
-    if (last && last.ranking.circuit.layer !== scene.ranking.circuit.layer) reach = 0;
+    if (last?.labels !== scene.labels) order(scene);
     last = scene;
-    order();
     reach = Math.max(reach, most, Math.min(scene.theta, 1.5 * most));
     reach = Number((Math.ceil(reach / step) * step).toPrecision(6));
     input.disabled = ruled.disabled = false;

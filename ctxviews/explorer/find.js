@@ -6,14 +6,11 @@ import { grouped, several } from "../ui/words.js";
 import { LONGEST_SEARCH } from "./scene.js";
 import { tokensOf } from "./search.js";
 
-/** @import { Tools } from "./scene.js"
- *  @import { Label } from "../ui/labels.js" */
+/** @import { Tools } from "./scene.js" */
 
-/** @param {Tools} tools @param {Promise<Map<number, Label>>} known the labels */
-export function findBox(tools, known) {
+/** @param {Tools} tools */
+export function findBox(tools) {
   const { layer, go, name, text } = tools;
-  /** @type {Map<number, Label>} */ let labels = new Map();
-  known.then((found) => (labels = found));
   const said = element("span", { class: "ctx-quiet", role: "status" });
   const input = element("input", {
     type: "text",
@@ -24,7 +21,7 @@ export function findBox(tools, known) {
   });
   /** Goes to what was typed, and says what it is. @param {string} typed */
   const found = (typed) => {
-    const { ranking } = tools.scene() ?? {};
+    const { ranking, labels } = tools.scene() ?? {};
     if (!typed || !ranking) return "";
     if (/^\d+$/.test(typed)) {
       if (Number(typed) >= layer.nNeurons) return `Neurons are 0 to ${layer.nNeurons - 1}.`;

@@ -8,15 +8,14 @@ import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
 import { rankingName } from "./scene.js";
 
-/** @import { Ranking, Scene, Tools } from "./scene.js"
- *  @import { Label } from "../ui/labels.js" */
+/** @import { Ranking, Scene, Tools } from "./scene.js" */
 
 const FIRST_ROWS = 12; // of the list, and as many more at a time
 const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (layerfile.NAMED)
 
 /** The found neurons, the largest first; the arrow keys move from one to the next.
- *  @param {Tools} tools @param {Promise<Map<number, Label>>} known the labels */
-export function listSection(tools, known) {
+ *  @param {Tools} tools */
+export function listSection(tools) {
   const { layer, name, go, heading } = tools;
   const group = fresh("found");
   const note = quiet();
@@ -24,7 +23,6 @@ export function listSection(tools, known) {
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
   let room = FIRST_ROWS;
-  /** @type {Map<number, Label>} */ let labels = new Map();
   /** @type {Ranking | null} */ let last = null;
   /** @type {WeakMap<HTMLElement, Ranking>} of which a row's words are */ const filled =
     new WeakMap();
@@ -46,7 +44,7 @@ export function listSection(tools, known) {
     (/** @type {number} */ j) => j,
     (j) => listRow(j, group, () => go({ neuron: j })),
     (row, j) => {
-      const { ranking, neuron, found } = tools.scene();
+      const { ranking, labels, neuron, found } = tools.scene();
       const place = ranking.places[j];
       const [rank, number, top, z, label, words] = row.cells;
       label.textContent = labels.get(j)?.label ?? "";
@@ -64,7 +62,8 @@ export function listSection(tools, known) {
     },
   );
   const paint = (/** @type {Scene} */ scene) => {
-    const { ranking, found, neuron } = scene;
+    const { ranking, labels, found, neuron } = scene;
+    list.classList.toggle("ctx-neurons-labelled", labels.size > 0);
     if (ranking !== last) room = FIRST_ROWS; // another list begins at its head
     last = ranking;
     note.replaceChildren(...foundNote(scene, layer));
@@ -74,11 +73,6 @@ export function listSection(tools, known) {
     fewer.hidden = room <= FIRST_ROWS;
     turns.hidden = more.hidden && fewer.hidden;
   };
-  known.then((found) => {
-    labels = found;
-    list.classList.toggle("ctx-neurons-labelled", found.size > 0);
-    if (last) paint(tools.scene());
-  });
   const show = (/** @type {number} */ count) => {
     room = count;
     paint(tools.scene());

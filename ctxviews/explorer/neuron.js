@@ -15,27 +15,11 @@ import { endTables, sameAgain } from "./search.js";
 const OUTERMOST = 12; // tokens shown of each end of a neuron
 
 /** Name, place, and the outermost tokens. @param {Tools} tools @param {HTMLElement} drawing saves its
- *  histogram @param {Promise<Map<number, Label>>} known the labels */
-export function neuronSection(tools, drawing, known) {
+ *  histogram */
+export function neuronSection(tools, drawing) {
   const { layer, name, text, go, heading } = tools;
   const title = heading(0);
   const label = quiet();
-  /** @type {Map<number, Label>} */ let labels = new Map();
-  const named = (/** @type {number} */ neuron) => {
-    const found = labels.get(neuron);
-    label.hidden = !found;
-    if (!found) return;
-    const chance = Number.isNaN(found.chance)
-      ? ""
-      : ` One in twenty random mixtures with this label reaches ${figure(found.chance, 3)}.`;
-    label.textContent =
-      `Label: ${found.label}, learned on half of the held-out texts. On the other half it tells such ` +
-      `texts from others with an AUC of ${figure(found.auc, 3)}.${chance}`;
-  };
-  known.then((found) => {
-    labels = found;
-    if (tools.scene()) named(tools.scene().neuron);
-  });
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
   const file = csvButton("Column as CSV", () => {
@@ -57,11 +41,13 @@ export function neuronSection(tools, drawing, known) {
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { ranking, neuron, pinned } = scene;
     pin.textContent = pinned === neuron ? "Unpin" : "Pin for comparison";
-    if (!changed("ranking", "neuron")) return;
+    if (!changed("ranking", "neuron", "labels")) return;
+    const found = scene.labels.get(neuron);
+    label.hidden = !found;
+    if (found) label.textContent = labelNote(found);
     const column = columnOf(ranking, neuron);
     const rank = ranking.places[neuron] + 1;
     title.textContent = `Neuron ${neuron}`;
-    named(neuron);
     const { top, z, heads, circuit } = ranking;
     place.replaceChildren(
       `of layer ${layer.mlpLayer}'s MLP: top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
@@ -92,4 +78,15 @@ export function neuronSection(tools, drawing, known) {
     ),
     paint,
   };
+}
+
+/** What a neuron's label is worth. @param {Label} label */
+function labelNote({ label, auc, chance }) {
+  const mixtures = Number.isNaN(chance)
+    ? ""
+    : ` One in twenty random mixtures with this label reaches ${figure(chance, 3)}.`;
+  return (
+    `Label: ${label}, learned on half of the held-out texts. On the other half it tells such ` +
+    `texts from others with an AUC of ${figure(auc, 3)}.${mixtures}`
+  );
 }

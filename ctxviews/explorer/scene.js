@@ -7,7 +7,8 @@ import { headingsIn } from "../ui/dom.js";
 import { spelling } from "../ui/source.js";
 import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
 
-/** @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads and token are settled,
+/** @import { Label } from "../ui/labels.js"
+ *  @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads and token are settled,
  *    the others may still leave the choice to the view
  *  @typedef {ReturnType<typeof rankingOf>} Ranking
  *  @typedef {ReturnType<typeof toolsOf>} Tools
@@ -58,8 +59,8 @@ export function turned(model, layer) {
 
 /** Everything the sections show, with all that was left to the view chosen.
  *  @param {Turned & {width: number}} now @param {Ranking} ranking
- *  @param {Float64Array | null} responses */
-export function sceneOf(now, ranking, responses) {
+ *  @param {Float64Array | null} responses @param {Map<number, Label>} labels of neurons */
+export function sceneOf(now, ranking, responses, labels) {
   const { layer } = ranking.circuit;
   const theta = now.threshold || ranking.rule;
   const { order, top } = ranking;
@@ -73,7 +74,7 @@ export function sceneOf(now, ranking, responses) {
     );
   const summaries = now.passage === -1 && responses ? summariesOf(neuron) : null;
   const read = summaries?.indexOf(Math.max(...summaries)) ?? now.passage; // the largest, unless one is chosen
-  return { ...now, neuron, ranking, responses, summariesOf, theta, found, read };
+  return { ...now, neuron, ranking, responses, labels, summariesOf, theta, found, read };
 }
 
 /** @param {Circuit} circuit @param {number[]} heads */

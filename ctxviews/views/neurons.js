@@ -32,7 +32,8 @@ import { brought, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/links.js";
 import { several } from "../ui/words.js";
 
-/** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js" */
+/** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js"
+ *  @import { Label } from "../ui/labels.js" */
 
 const IDLE = 50; // milliseconds after which a browser that does not report it may have nothing to do
 
@@ -43,16 +44,15 @@ async function render({ model, el }) {
   if (!layer) return undefined;
   const tools = toolsOf(model, layer, el);
   const source = model.get("labels");
-  const known = labelsOf(source);
-  const controls = controlsSection(tools, findBox(tools, known));
+  const controls = controlsSection(tools, findBox(tools));
   const file = source && quiet(element("a", { href: source, download: "" }, "All labels as CSV"));
-  const dots = dotsSection(tools, known, stateButtons(model));
+  const dots = dotsSection(tools, stateButtons(model));
   const histogram = histogramSection(tools);
-  const one = neuronSection(tools, histogram.file, known);
+  const one = neuronSection(tools, histogram.file);
   /** @type {Record<string, Section>} */
   const sections = {
     dots,
-    list: listSection(tools, known),
+    list: listSection(tools),
     search: searchSection(tools),
     neuron: one,
     histogram,
@@ -83,6 +83,7 @@ async function render({ model, el }) {
 
   /** @type {Ranking | null} */ let ranking = null;
   /** @type {Float64Array | null} */ let responses = null;
+  /** @type {Map<number, Label>} */ let labels = new Map();
   /** @type {Map<string, Ranking>} */ let near = new Map(); // and what a click would make of it
   let ranked = ""; // the heads and the token that the ranking is of, or will be
   const task = latest();
@@ -114,7 +115,7 @@ async function render({ model, el }) {
   const paint = (/** @type {Turned & {width: number}} */ now) => {
     last = now;
     follow(now);
-    scene = ranking && sceneOf(now, ranking, responses);
+    scene = ranking && sceneOf(now, ranking, responses, labels);
     controls.paint(now);
     if (!scene) return;
     columns[0].hidden = false;
@@ -173,6 +174,10 @@ async function render({ model, el }) {
     }
   };
 
+  labelsOf(source).then((found) => {
+    labels = found;
+    if (last) paint(last);
+  });
   const state = () => turned(model, layer);
   const end = kept({ model, place: body, state, update: paint });
   tools.again = second;
