@@ -15,18 +15,16 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import shutil
 import statistics
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from browsing import INSTALLED, Quiet, served
 from circuit import machine
 from page import as_lines, put
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -169,7 +167,7 @@ def packed(file: Path) -> bytes:
     return gzip.compress(file.read_bytes(), mtime=0)
 
 
-class Packing(SimpleHTTPRequestHandler):
+class Packing(Quiet):
     """A file server that packs text and keeps its connections, as those do that pages are published
     with.
     """
@@ -192,9 +190,6 @@ class Packing(SimpleHTTPRequestHandler):
         self.send_header("Content-Length", str(len(held)))
         self.end_headers()
         self.wfile.write(held)
-
-    def log_message(self, *_):
-        """Nothing on the screen."""
 
 
 def opened(device: Device, browser: Browser, address: str) -> Page:
@@ -282,17 +277,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="how fast the views are, over their limits")
     parser.add_argument("--page", type=Path, help="write the table to this page as well")
     page = parser.parse_args().page
-    chromium = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
+    chromium = INSTALLED["chromium"]
     if not (SITE / "index.html").exists() or chromium is None:
         sys.exit("this needs the built site (make book) and Chromium")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Packing, directory=SITE))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    base = f"http://127.0.0.1:{server.server_port}"
     words = passage(TOKENS)
     found: Found = {}
-    with sync_playwright() as playwright:
+    with served(SITE, Packing) as base, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium)
         for device in DEVICES:
             for what, value, limit in measured(device, browser, base, words):
@@ -304,7 +294,6 @@ def main() -> None:
                 found.setdefault((what, limit), []).append(value / most)
         version = browser.version
         browser.close()
-    server.shutdown()
     if page:
         desk, phone = (sum(over > 1 for over in of) for of in zip(*found.values(), strict=True))
         lead = (

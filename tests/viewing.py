@@ -1,4 +1,4 @@
-"""What the browser tests of site and views share: where modules lie, a file server, browsers, pages
+"""What the browser tests of site and views share: where modules lie, browsers, pages
 with views, and how a test waits for them.
 
     from viewing import in_firefox_too, served, view_page
@@ -13,11 +13,9 @@ import gzip
 import html
 import json
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache, partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -26,6 +24,7 @@ import numpy as np
 import pytest
 import torch
 from axe_playwright_python.base import AXE_SCRIPT
+from browsing import BROWSERS, INSTALLED, served
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 from safetensors.numpy import load, save
 
@@ -36,14 +35,6 @@ from ctxviews import look_up_record, looked_up
 VIEWS_FOLDER = Path(__file__).resolve().parent.parent / "ctxviews"
 MODULES = sorted(f for f in VIEWS_FOLDER.rglob("*.js") if "node_modules" not in f.parts)
 
-BROWSERS = {  # what they are called, and as what they are installed
-    "chromium": ("chromium", "chromium-browser", "google-chrome"),
-    "firefox": ("firefox-esr", "firefox"),
-}
-INSTALLED = {
-    browser: next(filter(None, map(shutil.which, names)), None)
-    for browser, names in BROWSERS.items()
-}
 MOUSE = 6  # Firefox reads it from the machine: exact, and can hover
 in_firefox_too = pytest.mark.parametrize("browser", ["chromium", "firefox"], indirect=True)
 expect.set_options(timeout=30_000)  # as everything else that is waited for
@@ -51,23 +42,6 @@ DESK, PHONE = {"width": 900, "height": 1000}, {"width": 390, "height": 800}
 
 PAGE = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
 PLACE = '<div data-view="{}" {} data-state="{}"><p class="stand-in">a picture</p></div>'
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        """Nothing on the screen."""
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a folder on a plain file server."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture(scope="session")

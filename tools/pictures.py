@@ -5,17 +5,13 @@ make pictures        # after make book, with Chromium
 
 from __future__ import annotations
 
-import shutil
 import sys
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
+from browsing import INSTALLED, served
 from command import ROOT
 from playwright.sync_api import sync_playwright
 
 SITE, STATIC = ROOT / "_build" / "html", ROOT / "book" / "_static"
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 #: What each picture shows: a page, what stands in it, and how wide and high it is at most.
 PICTURES = {
     "explorer.png": ("book/explorer.html", "[data-view=neurons]", 1000, 640),
@@ -23,23 +19,15 @@ PICTURES = {
 }
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Nothing on the screen."""
-
-
 def main() -> None:
-    """Take every picture, whole or none."""
-    browser_there = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if not (SITE / "index.html").exists() or browser_there is None:
+    """Take every picture."""
+    if not (SITE / "index.html").exists() or INSTALLED["chromium"] is None:
         sys.exit("pictures: make book first, and install Chromium")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(SITE)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with sync_playwright() as playwright:
-        page = playwright.chromium.launch(executable_path=browser_there).new_page()
+    with served(SITE) as address, sync_playwright() as playwright:
+        page = playwright.chromium.launch(executable_path=INSTALLED["chromium"]).new_page()
         for name, (of, what, width, height) in PICTURES.items():
             page.set_viewport_size({"width": 1280, "height": 1000})
-            page.goto(f"http://127.0.0.1:{server.server_port}/{of}", wait_until="networkidle")
+            page.goto(f"{address}/{of}", wait_until="networkidle")
             place = page.locator(what).first
             place.scroll_into_view_if_needed()
             page.wait_for_timeout(3000)
@@ -47,7 +35,6 @@ def main() -> None:
                 sys.exit(f"pictures: {of} shows no {what}")
             box["width"], box["height"] = min(box["width"], width), min(box["height"], height)
             page.screenshot(path=STATIC / name, clip=box)
-    server.shutdown()
 
 
 if __name__ == "__main__":
