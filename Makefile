@@ -145,18 +145,15 @@ endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:
 
 # The layers of real models that are fetched, and what chapters show of runs, where there are any. With the corpus of `mini`
 # (CORPUS=folder) whole neurons are judged on documents that no page reads, without it on half B of the book's texts.
+KEPT := controls constants one_page bayes_rows open_rows british local lookups causal resample special semantic
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=09_british
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/store_layers.py $(NAME))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py $(NAME) $(CORPUS:%=--corpus "%"))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py qwen --neuron 6419 $(CORPUS:%=--corpus "%"))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/deeper_scores.py)
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/real_models.py $(NAME))
-	$(if $(CHAPTER),,$(BIN)/python tools/evidence/british.py)
-	$(if $(CHAPTER),,$(BIN)/python tools/evidence/local.py)
+	$(if $(CHAPTER)$(NAME),,for script in $(KEPT); do $(BIN)/python tools/evidence/$$script.py || exit 1; done)
 	$(if $(CHAPTER),,$(if $(wildcard $(or $(WORK),build/runs)),$(BIN)/python tools/evidence/training.py --work "$(or $(WORK),build/runs)"))
-	$(if $(CHAPTER),,$(BIN)/python tools/evidence/lookups.py)
-	$(if $(CHAPTER),,$(BIN)/python tools/evidence/causal.py $(filter mini smollm2,$(or $(NAME),mini smollm2)))
-	$(if $(CHAPTER),,$(BIN)/python tools/evidence/constants.py $(or $(NAME),mini smollm2 minilm qwen))
 	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),00_welcome 02_keys 09_british \
 	$(if $(wildcard $(or $(WORK),build/runs)),11_evaluation 13_families)) \
 	--work "$(or $(WORK),build/runs)"

@@ -1,7 +1,6 @@
 """What is put in place of heads, beside what chapter 12 computes: `data/evidence/causal.json`.
 
-    python tools/evidence/causal.py mini
-    python tools/evidence/causal.py smollm2
+    python tools/evidence/causal.py --models mini
 
 Documents of half B are read, heads of the first layer silenced by a mean over half A. Kept of both
 models: the loss that vectors of a domain give back, beside vectors as long and corrections of the
@@ -321,7 +320,7 @@ def measure(name: str) -> dict[str, Any]:
 @command("causal")
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="+", choices=list(EACH))
+    parser.add_argument("--models", nargs="+", default=list(EACH), choices=list(EACH))
     args = parser.parse_args(argv)
     torch.set_grad_enabled(False)
     for name in args.models:

@@ -1,6 +1,6 @@
 """What would other constants than one page's repair? `data/evidence/constants.json`.
 
-    python tools/evidence/constants.py mini smollm2 minilm qwen
+    python tools/evidence/constants.py              # mini and the real models that are here
 
 The circuit of chapter 5 takes denominators and the scale of LayerNorm 2 from one page. Here they
 are, in turn, the geometric means of half A; those of the nearest of four clusters of half A, where
@@ -140,7 +140,7 @@ def measured_of(name: str) -> dict[str, Any]:
 @command("constants")
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="+")
+    parser.add_argument("models", nargs="*", default=["mini", *cx.models.real_models()])
     parser.add_argument("--file", type=Path, default=cb.evidence("constants.json"))
     args = parser.parse_args(argv)
     torch.set_grad_enabled(False)
