@@ -340,11 +340,8 @@ So we can predict what three heads add to the neuron that notices British spelli
 def recalibrated(x):
     """Medians over the strongest neurons of r and FVU, with Qwen calibrated on each of these texts."""
     made, truth, J = circuits[0], qwen.truth[qwen.B][:, qwen.strongest], qwen.strongest
-    by_token, kernel = made.weighted_values.flatten(1), made.kernel.expand(len(qwen.B), -1)
-    z = cx.decompose.weighted_sum(by_token, qwen.x[qwen.B], kernel)
-    by_head = einsum(
-        z.unflatten(1, (len(qwen.heads), -1)), made.readout[..., J], "t h d, h d j -> t h j"
-    )
+    z = made.z(qwen.x[qwen.B])
+    by_head = einsum(z, made.readout[..., J], "t h d, h d j -> t h j")
     own = qwen.fixed.denominators(x)[:, qwen.heads]
     scale = qwen.fixed.scale(x, qwen.fixed.approx_head_outputs(x))
     rows = []

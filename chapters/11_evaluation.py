@@ -284,9 +284,7 @@ factors = circuit.denominators / circuit.fixed.denominators(x_P)[:, heads] * sca
 
 def by_pages(x):
     """Summaries with the constants of every passage: `page text neuron`."""
-    by_token = circuit.weighted_values.flatten(1)
-    z = cx.decompose.weighted_sum(by_token, x, circuit.kernel.expand(x.shape))
-    says = einsum(z.unflatten(-1, circuit.readout.shape[:2]), circuit.readout[..., J], "t h e, h e j -> t h j")  # fmt: skip
+    says = einsum(circuit.z(x), circuit.readout[..., J], "t h e, h e j -> t h j")
     return einsum(says, factors, "t h j, p h -> p t j")
 
 

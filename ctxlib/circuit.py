@@ -193,6 +193,20 @@ class ContextualCircuit:
         W_O = self.fixed.readout.W_O[list(self.heads)]
         return einsum(self.weighted_values, W_O, "t head d_head, head d_head d_model -> t d_model")
 
+    def z(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text head d_head"]:
+        """Return what each of the circuit's heads gathers in one text or a stack, with the shared
+        kernel and the calibration text's denominators. Raises ValueError for texts that are too
+        short.
+
+        >>> summary = torch.tensordot(circuit.z(tokens), circuit.readout, dims=2)
+        >>> torch.allclose(summary, circuit.summary(tokens), atol=1e-3)
+        True
+        """
+        x = self.fixed.decomposition.sources(tokens)
+        by_token = rearrange(self.weighted_values, "vocab head d_head -> vocab (head d_head)")
+        z = weighted_sum(by_token, x, self.kernel.expand(x.shape))
+        return z.unflatten(-1, self.readout.shape[:2])
+
     def summary(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """Return `sum_i pos_i contribution[x_i, j]` of one text or a stack: the circuit's
         approximation of what its heads add to each neuron's pre-activation at n.
@@ -206,10 +220,8 @@ class ContextualCircuit:
         >>> 0.5 < torch.corrcoef(torch.stack([summary, exact]))[0, 1] <= 1
         tensor(True)
         """
-        x = self.fixed.decomposition.sources(tokens)
-        by_token = rearrange(self.weighted_values, "vocab head d_head -> vocab (head d_head)")
-        z = weighted_sum(by_token, x, self.kernel.expand(x.shape))
-        return z @ rearrange(self.readout, "head d_head neuron -> (head d_head) neuron")
+        readout = rearrange(self.readout, "head d_head neuron -> (head d_head) neuron")
+        return self.z(tokens).flatten(-2) @ readout
 
     def pre_activations(self, tokens: Int[Tensor, "*text pos"]) -> Float[Tensor, "*text neuron"]:
         """Return the whole pre-activation at n, with every other head attending to position n only,

@@ -65,10 +65,7 @@ def summaries(
     circuit: cx.ContextualCircuit, x: Tokens, factors: Float[Tensor, "text constant"], J: list[int]
 ) -> Float[Tensor, "text neuron"]:
     """Return the circuit's summaries with its constants divided by these factors."""
-    z = cx.decompose.weighted_sum(
-        circuit.weighted_values.flatten(1), x, circuit.kernel.expand(x.shape)
-    ).unflatten(-1, circuit.readout.shape[:2])
-    z = z * factors[:, :-1, None] * factors[:, -1:, None]
+    z = circuit.z(x) * factors[:, :-1, None] * factors[:, -1:, None]
     return einsum(z, circuit.readout[..., J], "t h d, h d j -> t j")
 
 

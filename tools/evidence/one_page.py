@@ -136,9 +136,7 @@ def measured_of(layer: FirstLayer) -> dict[str, Any]:
     several, short = law.of_neurons(e[A]), law.short(e[A], share)
 
     own = torch.cat([circuit.summary(few) for few in layer.x.split(64)])
-    kernelled = cx.decompose.weighted_sum(
-        circuit.weighted_values.flatten(1), layer.x, circuit.kernel.expand(layer.x.shape)
-    ).unflatten(1, (len(heads), -1))
+    kernelled = circuit.z(layer.x)
     true_A = einsum(inside[A], read, "t h d, h d j -> t j")
     with_own = einsum(
         kernelled[A] / (1 + e[A])[..., None] / circuit.scale, read, "t h d, h d j -> t j"

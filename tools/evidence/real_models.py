@@ -129,15 +129,11 @@ def lines_of(name: str) -> dict[str, str]:
         weight = share[heads]
         return float(np.asarray(values)[heads] @ weight / weight.sum())
 
-    def summed(values: Tensor, kernel: Tensor) -> Tensor:
-        z = cx.decompose.weighted_sum(values.flatten(1), x, kernel.expand(x.shape))
-        return z.unflatten(1, (len(heads), -1))
-
     def said(z: Tensor, neurons: Any = slice(None)) -> Tensor:
         return z.flatten(1) @ circuit.readout[..., neurons].flatten(0, 1)
 
-    z = summed(circuit.weighted_values, circuit.kernel)
-    even = summed(fixed.decomposition.values(heads), torch.full((x.shape[1],), 1 / x.shape[1]))[B]
+    z, values = circuit.z(x), fixed.decomposition.values(heads).flatten(1)
+    even = cx.decompose.weighted_sum(values, x[B], torch.full(x[B].shape, 1 / x.shape[1]))
     own = circuit.self_normalized().summary(x[B])
     drawn = x[np.random.default_rng(SEED).choice(A, PAGES, replace=False)]
     scale = fixed.scale(drawn, fixed.approx_head_outputs(drawn))
