@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 from ctxlib.files import kept_folder
 
-MODELS = {"mini": (15, None), "smollm2": (30, None), "minilm": (30, None), "qwen": (90, 6)}
+MODELS = {"mini": (15, None), "smollm2": (15, None), "minilm": (30, None), "qwen": (60, 5)}
 RUNS = 3  # of every command: the worst counts
 TIMES = 5  # processes that begin, in turn
 IMPORT, BRIDGE = "import transformer_lens", "import transformer_lens.model_bridge"
