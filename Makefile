@@ -16,8 +16,9 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 $(READY): requirements.txt constraints.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet -r requirements.txt -c constraints.txt
+	@echo "Installing requirements.txt into .venv, once: usually 2 minutes and 3 GB of disk"
+	@$(PYTHON) -m venv .venv && $(BIN)/pip install --quiet -r requirements.txt -c constraints.txt \
+	|| { echo "Not installed: it needs Python 3.11 or later, with venv, and a package index; the same command goes on"; exit 1; }
 	@touch $(READY)
 
 book: $(READY) ## check the committed notebooks, build the site; MODEL=... executes another edition
@@ -43,7 +44,10 @@ links: $(READY) ## ask every outside link of the book whether it still answers
 # Two workers, one thread each; the tests of a file stay together, with what they share. Files come in order: the last are small.
 test: $(READY) lint book ## everything that must hold: lint, types, notebooks, site, package, doctests
 	@$(BIN)/python tools/fetch_models.py smollm2 minilm || echo "The tests of these models are left out."
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@echo "Testing: usually 10 minutes, two files at a time"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+	&& echo "Everything holds. The book is at _build/html/index.html" \
+	|| { echo "Some tests failed: each is named above, and runs alone by $(BIN)/python -m pytest NAME"; exit 1; }
 
 # What computes, each held against loops by hand: it needs no book, no site, no browser and no model but mini.
 METHOD := causal circuit command decompose denominators device evaluation explain families load lookups models neurons \

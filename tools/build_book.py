@@ -50,6 +50,7 @@ import jupytext
 import nbformat
 import publishing
 import stamps
+import warm
 import yaml
 from command import ROOT, command, gib
 from files import digest, filled_in, replace
@@ -69,7 +70,7 @@ SITE = ("book", "ctxlib", "ctxbook", "ctxviews", "tools")
 KERNELS = min(2, os.cpu_count() or 1)  # of `mini` that run at a time; of other models one
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
 SANITIZE = TOOLS.parent / "tests" / "nbval_sanitize.cfg"  # what may differ between two runs
-NBVAL = ["-p", "nbval.plugin", "--nbval-lax", "--nbval-current-env", "--maxfail=5", "--color=no"]
+NBVAL = ["-p", "nbval.plugin", "--nbval-lax", "--maxfail=5", "--color=no"]
 NBVAL += ["-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", "-q", "--tb=short"]
 NBVAL += [f"--nbval-sanitize-with={SANITIZE}"]
 NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}  # but those named here
@@ -371,6 +372,9 @@ def check(name: str | None = None) -> None:
     if refused:
         raise ValueError("\n".join(["the committed notebooks are not the book:", *refused]))
     differing: list[str] = []
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | ONE_THREAD
+    if not name:
+        print(f"Checking {len(chapters)} notebooks, {KERNELS} at a time: usually 4 minutes")
 
     def compare(chapter: Path) -> None:
         start, notebook = time.monotonic(), committed(chapter)
@@ -380,8 +384,8 @@ def check(name: str | None = None) -> None:
             print(f"{notebook.name}: unchanged since it was checked")
             return
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *NBVAL, f"--rootdir={ROOT}", notebook],
-            env=os.environ | {"PYTHONPATH": str(ROOT)} | ONE_THREAD | NO_PLUGINS,
+            [sys.executable, "-m", "pytest", *NBVAL, *begun, f"--rootdir={ROOT}", notebook],
+            env=environment | NO_PLUGINS | {"JUPYTER_PATH": folder},
             cwd=ROOT, capture_output=True, text=True,
         )  # fmt: skip
         if done.returncode:
@@ -392,7 +396,11 @@ def check(name: str | None = None) -> None:
         stamps.keep(stamp, given)
         print(f"{notebook.name}: checked in {time.monotonic() - start:.0f} s", flush=True)
 
-    side_by_side(compare, chapters, KERNELS)
+    with (
+        tempfile.TemporaryDirectory(prefix="book-") as folder,
+        warm.kernels(Path(folder), environment, len(chapters)) as begun,
+    ):
+        side_by_side(compare, chapters, KERNELS)
     if differing:
         raise ValueError(
             "other outputs than committed: " + ", ".join(sorted(differing)) + "; see above. "
@@ -685,7 +693,9 @@ def main(argv: list[str] | None = None) -> None:
     if args.step == "pages":
         print(f"Ready to be published: {pages()}")
     elif args.step == "site" or (args.step == "book" and not args.chapter):
-        print(f"The book is at {site(args.model)}")
+        print("Building the site: usually a minute", flush=True)
+        page = os.path.relpath(site(args.model))
+        print(f"The book is at {page}: open it in a browser, or read it by `make serve`")
 
 
 if __name__ == "__main__":
