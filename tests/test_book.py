@@ -89,8 +89,8 @@ def test_every_chapter_stands_wherever_readers_look_for_it():
     listed = [name for name, _ in tables.LISTED.findall((ROOT / "_toc.yml").read_text("utf-8"))]
     assert sorted(listed) == sorted(c.stem for c in CHAPTERS if c.stem >= "01"), "_toc.yml"
     for file, text in tables.filled().items():
-        assert text == file.read_text("utf-8"), f"{file.name}: make execute writes its links"
-        assert text.count(".ipynb)") == len(listed)
+        assert text == file.read_text("utf-8"), f"{file.name}: make execute writes it"
+    assert next(iter(tables.filled().values())).count(".ipynb)") == len(listed)
 
 
 def lead(notebook):

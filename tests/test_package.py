@@ -3,6 +3,7 @@ and what imports what.
 """
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -13,8 +14,10 @@ from inspect import get_annotations
 from pathlib import Path
 from pkgutil import resolve_name
 
+import nbformat
 import pytest
 from command import ROOT
+from nbclient import NotebookClient
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from test_publish import PROJECT
@@ -99,6 +102,20 @@ print(cx.__file__, weights.n_ctx, len(passages), bundled, cb.published("tv").val
     assert Path(file) == target / "ctxlib" / "__init__.py"
     assert int(passages) == len(list((ROOT / "ctxlib" / "data" / "passages").glob("*.txt")))
     assert (int(n_ctx) > 0, bundled, published) == (True, "True", "~0.05")
+
+
+@pytest.mark.parametrize("page, fetched", [("E_training", "twins"), ("00_welcome", "stored")])
+def test_a_page_runs_in_colab_with_what_the_package_fetches(page, fetched, wheel, tmp_path):
+    """From the wheel alone; the address of the repository is that of its files here."""
+    shutil.unpack_archive(wheel, tmp_path / "packages", "zip")
+    start = tmp_path / "ipython" / "profile_default" / "startup" / "address.py"
+    start.parent.mkdir(parents=True)
+    start.write_text(f"import ctxlib.files; ctxlib.files.ADDRESS = {ROOT.as_uri()!r}")
+    here = {"PYTHONPATH": str(tmp_path / "packages"), "IPYTHONDIR": str(tmp_path / "ipython")}
+    notebook = nbformat.read(ROOT / "book" / f"{page}.ipynb", as_version=4)
+    client = NotebookClient(notebook, timeout=600, kernel_name="python3")
+    client.execute(cwd=str(tmp_path), env=os.environ | here | {"TORCH_HOME": str(tmp_path)})
+    assert any((tmp_path / "hub" / "ctxlib" / "data" / fetched).iterdir())
 
 
 # ---------------------------------------------------------------- what stands on what
