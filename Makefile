@@ -66,9 +66,10 @@ newest: ## the tests without a browser, on the newest release of every dependenc
 	sed -n 's/==.*//p' requirements.txt | sed 's/^jupyter-book$$/&<2/' | build/newest/bin/pip install --quiet -r /dev/stdin
 	OMP_NUM_THREADS=1 build/newest/bin/python -m pytest -n 2 --dist loadfile $(IN_PYTHON)
 
-nightly: $(READY) ## what takes too long for every change: a whole edition, a cluster, whole models
+nightly: $(READY) ## what takes too long for every change: a whole edition, a cluster, whole models, Colab
 	@$(BIN)/python tools/fetch_models.py || echo "The tests of real models are left out."
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly
+	$(MAKE) colab
 
 mutants: $(READY) ## put known faults in, one at a time: do the tests notice each? make mutants J=2
 	$(BIN)/python tools/mutants.py -n $(or $(J),1)
