@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.weights import AGREES, PROBED, center
+from ctxlib.weights import AGREES, PROBED, activations, center
 
 
 def upstream_layers(model: Any, layer: int) -> range:
@@ -64,8 +64,8 @@ def norm_before_mlp(
     if names[0] not in model.hook_dict:
         return None, None
     few = torch.arange(min(PROBED, model.cfg.d_vocab))[None]
-    _, cache = model.run_with_cache(few, names_filter=names, stop_at_layer=layer + 1)
-    x, y, pre = (cache[name].flatten(0, -2) for name in names)  # pos d_model; y = gain x + bias
+    found = activations(model, few, names, layer + 1)
+    x, y, pre = (t.flatten(0, -2).to(W.device) for t in found)  # pos d_model; y = gain x + bias
     if torch.allclose(x, y, atol=AGREES) or torch.allclose(x @ W + b, pre, rtol=0, atol=AGREES):
         return None, None
     around = x - x.mean(0)

@@ -48,7 +48,15 @@ from ctxlib.query import FixedQuery
 from ctxlib.texts.batching import check_texts, prepare
 from ctxlib.texts.text import AnyText, Reader, token_ids
 from ctxlib.texts.vocabulary import token_id, untrained_tokens
-from ctxlib.weights import AGREES, center, check_layer, fold, has_positions, layer_norm
+from ctxlib.weights import (
+    AGREES,
+    activations,
+    center,
+    check_layer,
+    fold,
+    has_positions,
+    layer_norm,
+)
 
 VOCAB_AT_A_TIME = 4096
 UNDER_CAP = 1 - 1e-6  # of a cap's size: what float32 can undo
@@ -183,9 +191,19 @@ class AdditiveDecomposition(Decomposition):
     def tokenizer(self) -> Any:
         return self.exact.tokenizer
 
-    @property
+    @cached_property
     def readout(self) -> Readout:
         return self.exact.readout
+
+    @cached_property
+    def moved(self) -> Float[Tensor, "head source d_head"]:
+        """Return zeros; raise ValueError for a model that adds positions to its residual stream."""
+        if self.exact.position_offset.any():
+            raise ValueError(
+                "values of an additive decomposition include what learned positions add, which no "
+                "file keeps: use the fixed query that cx.fix_query(model) gives"
+            )
+        return torch.zeros(*self.kernels.shape, self.readout.W_O.shape[1])
 
     @cached_property
     def mean(self) -> Float[Tensor, "source d_read"]:
@@ -334,8 +352,8 @@ def read_decoder(model: Any, one: Int[Tensor, "1 source"], n: int) -> ExactFromM
     b_V = torch.zeros(len(W_V), W_V.shape[-1]) if attn.b_V is None else attn.b_V.detach().cpu()
     shared = len(W_O) // len(W_V)
     x = layer_norm(E[one[0]] + offset, model.cfg.eps)
-    here = at_last_token(model, one, [READ_BY_KEYS], 1)[READ_BY_KEYS]
-    folded = offset.any() or torch.allclose(here, x[-1:], atol=1e-4)
+    (here,) = activations(model, one, [READ_BY_KEYS], 1)
+    folded = offset.any() or torch.allclose(here[:, -1], x[-1:], atol=1e-4)
     resid = None if folded else by_token(model, READ_BY_KEYS)
     keys = by_token(model, NORMALIZED_KEYS)
     cap = getattr(model.original_model.config, "attn_logit_softcapping", None)
@@ -345,12 +363,12 @@ def read_decoder(model: Any, one: Int[Tensor, "1 source"], n: int) -> ExactFromM
     x = x if read is None else read[one[0]]
     # after the first layer's attention, or before the second layer of a parallel model
     name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
-    own = at_last_token(model, one, [name, Z_HOOK], reads + 1)
+    stream, z = (t[:, -1] for t in activations(model, one, [name, Z_HOOK], reads + 1))
     gain = gain_behind_heads(model, one, W_O) if has_norm(model, 0, "ln1_post") else None
     inputs = {part: (W.cpu(), b.cpu()) for part, (W, b) in mlp_inputs(model, reads).items()}
-    stream, norms = centered(model, own[name])[0], has_norm(model, reads, "ln1", "ln2")
+    stream, norms = centered(model, stream)[0], has_norm(model, reads, "ln1", "ln2")
     readout = Readout(W_O, inputs, model.cfg.eps, act_fn(model), stream, None, norms, gain)
-    rest = stream - readout.outputs(own[Z_HOOK])[0].sum(0)
+    rest = stream - readout.outputs(z)[0].sum(0)
     return ExactFromModel(
         n=n,
         token=int(one[0, n]),
@@ -438,7 +456,8 @@ def check(
         own = at_query(model, stack, fixed.n)
     else:
         mlp = (f"blocks.{reads}.mlp.hook_{name}" for name in ("pre", "post"))
-        own = [*at_last_token(model, stack, [PATTERN, Z_HOOK, *mlp], reads + 1).values()]
+        pattern, *own = activations(model, stack, [PATTERN, Z_HOOK, *mlp], reads + 1)
+        own = [pattern[..., -1, :], *(t[:, -1] for t in own)]
     rows, z, into, out = own
     *_, active = fixed.mlp(stack).values()
     for fault, ours, theirs in (
@@ -499,15 +518,6 @@ def anova(approx: AdditiveDecomposition) -> pd.DataFrame:
 
 
 # ---------------------------------------------------------------- from the model's hooks
-
-
-def at_last_token(
-    model: Any, x: Int[Tensor, "text source"], names: Sequence[str], layers: int
-) -> dict[str, Tensor]:
-    """Return activations at the named hooks of the first layers, at the last token of texts."""
-    _, cache = model.run_with_cache(x, names_filter=[*names], stop_at_layer=layers)
-    # a pattern is `text head dest source`, anything else `text pos ...`
-    return {k: (cache[k][..., -1, :] if k == PATTERN else cache[k][:, -1]).cpu() for k in names}
 
 
 def at_query(encoder: Encoder, x: Int[Tensor, "text source"], n: int) -> list[Tensor]:
@@ -609,10 +619,9 @@ def gain_behind_heads(
 ) -> Float[Tensor, " d_model"]:
     """Return the gain of the norm behind the heads, read off what they add to the stream."""
     before, after = (f"blocks.0.hook_resid_{place}" for place in ("pre", "mid"))
-    _, cache = model.run_with_cache(one, names_filter=[before, after, Z_HOOK], stop_at_layer=1)
-    raw = cache[Z_HOOK][0].cpu().flatten(-2) @ W_O.flatten(0, 1)  # source d_model
-    x, added = layer_norm(raw, model.cfg.eps), (cache[after] - cache[before])[0].cpu()
-    return (x * added).sum(0) / x.square().sum(0)
+    start, end, z = (t[0] for t in activations(model, one, [before, after, Z_HOOK], 1))
+    x = layer_norm(z.flatten(-2) @ W_O.flatten(0, 1), model.cfg.eps)  # source d_model
+    return (x * (end - start)).sum(0) / x.square().sum(0)
 
 
 def embed(

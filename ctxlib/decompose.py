@@ -453,10 +453,12 @@ class Decomposition(ABC):
 
         row_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
 
-    `kernels` is `pos_i`, the row of a text in which content is the same everywhere. `x` is one text
-    or a stack of them, of which the first `length` tokens are read. `LayerNormDecomposition` is the
-    paper's Equation 1; `ctxlib.additive.AdditiveDecomposition` and
-    `ctxlib.store.StoredDecomposition` are others.
+    `kernels` is `pos_i`, the row of a text in which content is the same everywhere; `log_content`
+    is in nats, and only differences between tokens of one head count; `untrained` marks the glitch
+    tokens (`ctxlib.texts.untrained_tokens`); `moved` is what a source's position adds to its value;
+    `readout` is the path from inside the heads to the neurons. `x` is one text or a stack of them,
+    of which the first `length` tokens are read. `LayerNormDecomposition` is the paper's Equation 1;
+    `ctxlib.additive.AdditiveDecomposition` and `ctxlib.store.StoredDecomposition` are others.
 
     >>> fixed = cx.fix_query(weights, n=256)
     >>> approx = fixed.decomposition
@@ -467,33 +469,29 @@ class Decomposition(ABC):
     n: int
     token: int | None
     tokenizer: Any
-
-    @property
-    @abstractmethod
-    def kernels(self) -> Float[Tensor, "head source"]: ...
-
-    @property
-    @abstractmethod
-    def log_content(self) -> Float[Tensor, "head vocab"]:
-        """Return `log content(t)` in nats; only differences between tokens of one head count."""
-
-    @property
-    @abstractmethod
-    def untrained(self) -> Bool[Tensor, " vocab"]:
-        """Mark the glitch tokens: `ctxlib.texts.untrained_tokens`."""
-
-    @property
-    @abstractmethod
-    def readout(self) -> Readout:
-        """Return the path from inside the heads to the neurons."""
+    kernels: Any  # Float[Tensor, "head source"]
+    log_content: Any  # Float[Tensor, "head vocab"]
+    untrained: Any  # Bool[Tensor, " vocab"]
+    moved: Any  # Float[Tensor, "head source d_head"]
+    readout: Any  # Readout
 
     @abstractmethod
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
         """Return the value, b_V included, that each token would have at position n."""
 
-    @abstractmethod
+    @cached_property
+    def value_table(self) -> tuple[Float[Tensor, "vocab value d_head"], Int[Tensor, " head"]]:
+        """Return the values of all heads, and which of them each head has: some may share one."""
+        heads = range(len(self.kernels))
+        return self.values(heads), torch.tensor(heads, device=self.kernels.device)
+
     def z(self, x: Texts, rows: Entries) -> Float[Tensor, "*text head d_head"]:
         """Return `sum_i a_i v_i` with these rows and approximate values: z of each head."""
+        check_kind(rows, "a tensor")
+        by_token, value_of = self.value_table
+        entry = self.sources(x)[..., None, :] * by_token.shape[1] + value_of[:, None]
+        z = weighted_sum(by_token.flatten(0, 1), entry.expand(rows.shape), rows)
+        return z + (rows[..., None, :] @ self.moved)[..., 0, :]
 
     @cached_property
     def content(self) -> Float[Tensor, "head vocab"]:
@@ -629,9 +627,9 @@ class LayerNormDecomposition(Decomposition):
         return values.add_(self.weights.b_V[chosen])
 
     @cached_property
-    def all_values(self) -> tuple[Tensor, Float[Tensor, "head source d_head"]]:
-        """Return `E_V[n, t] + b_V` and `P_V[n, i]` of all heads."""
-        return self.values(range(self.weights.n_heads)), self.shift @ self.weights.W_V
+    def moved(self) -> Float[Tensor, "head source d_head"]:
+        """Return `P_V[n, i]`."""
+        return self.shift @ self.weights.W_V
 
     def factors(self, x: Texts) -> tuple[Entries, Entries]:
         return score_parts(self.weights, self.sources(x), self.n, self.shift)
@@ -641,14 +639,6 @@ class LayerNormDecomposition(Decomposition):
         if self.token is not None and (x[..., self.n] == self.token).all():
             return (self.log_content.T[x].mT + self.kernels.log()).softmax(-1)
         return super().rows(x)
-
-    def z(self, x: Texts, rows: Entries) -> Float[Tensor, "*text head d_head"]:
-        by_token, by_source = self.all_values
-        device = check_kind(rows, "a tensor").device
-        heads = torch.arange(self.weights.n_heads, device=device)[:, None]
-        entry = self.sources(x)[..., None, :] * self.weights.n_heads + heads
-        z = weighted_sum(by_token.flatten(0, 1), entry, rows)
-        return z + (rows[..., None, :] @ by_source)[..., 0, :]
 
 
 def weighted_sum(

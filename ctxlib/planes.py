@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 from einops import einsum
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.checks import check_kind
-from ctxlib.decompose import Decomposition, Entries, Readout, Texts, total_variation
+from ctxlib.decompose import Decomposition, Entries, Texts, total_variation
 from ctxlib.query import FixedQuery
 from ctxlib.texts.batching import progress
 from ctxlib.texts.text import AnyText
@@ -51,30 +51,9 @@ class PlanesDecomposition(Decomposition):
     by_source: Float[Tensor, "head plane source"]
     by_token: Float[Tensor, "head plane vocab"]
 
-    @property
-    def tokenizer(self) -> Any:
-        return self.base.tokenizer
-
-    @property
-    def kernels(self) -> Float[Tensor, "head source"]:
-        return self.base.kernels
-
-    @property
-    def log_content(self) -> Float[Tensor, "head vocab"]:
-        return self.base.log_content
-
-    @property
-    def untrained(self) -> Bool[Tensor, " vocab"]:
-        return self.base.untrained
-
-    @property
-    def readout(self) -> Readout:
-        return self.base.readout
-
-    @property
-    def reads(self) -> int:
-        known: Any = self.base
-        return known.reads
+    def __getattr__(self, name: str) -> Any:
+        """Return what is the base's own: kernels, content, the path to the neurons."""
+        return getattr(vars(self).get("base"), name)  # None while a copy of it is made
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
         return self.base.values(heads)

@@ -9,7 +9,7 @@ sphere of radius sqrt(d_model) (chapter 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -227,8 +227,7 @@ class LayerWeights:
         block, of_heads = f"blocks.{self.layer}.", ("attn.hook_q", "attn.hook_k", "attn.hook_v")
         names = [block + n for n in ("hook_resid_pre", *of_heads, "hook_resid_mid", "mlp.hook_pre")]
         probe = torch.arange(min(PROBED, self.d_vocab, self.n_ctx))[None]
-        _, cache = model.run_with_cache(probe, names_filter=names, stop_at_layer=self.layer + 1)
-        pre, *qkv, mid, mlp = (cache[name][0].cpu() for name in names)
+        pre, *qkv, mid, mlp = (t[0] for t in activations(model, probe, names, self.layer + 1))
         maps = ((self.W_Q, self.b_Q), (self.W_K, self.b_K), (self.W_V, self.b_V))
         pairs = [(self.pre_activations(mid), mlp)]
         if self.layer == 0:
@@ -568,7 +567,15 @@ class LayerWeights:
         return layer_norm(resid_mid, self.eps) @ W_in + b_in
 
 
-# ---------------------------------------------------------------- bad input
+# ---------------------------------------------------------------- the model itself
+
+
+def activations(
+    model: Any, x: Int[Tensor, "text pos"], names: Sequence[str], layers: int
+) -> list[Tensor]:
+    """Return what is at the named hooks of the first so many layers, on the CPU."""
+    _, cache = model.run_with_cache(x, names_filter=[*names], stop_at_layer=layers)
+    return [cache[name].cpu() for name in names]
 
 
 def has_positions(model: Any) -> bool:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from ctxlib.checks import as_index, as_path
 from ctxlib.files import DATA
@@ -56,15 +58,19 @@ def read_passage(reader: Reader, file: Path) -> Text:
     """Read a file with a head of domain, dialect and subject, a blank line, and the text."""
     head, _, body = file.read_text("utf-8").partition("\n\n")
     facts, source = dict(line.split(": ", 1) for line in head.splitlines()), body.strip("\n")
-    tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])  # most overfill it
-    return Text(
-        file.stem,
-        **facts,
-        source=source,
-        tokens=tokens,
-        document=document_hash(source),
-        vocabulary=vocab_fingerprint(reader.tokenizer),
-    )
+    return text_of(reader, source, name=file.stem, document=document_hash(source), **facts)
+
+
+def text_of(
+    reader: Reader, source: str, tokens: Int[Tensor, " pos"] | None = None, /, **facts: Any
+) -> Text:
+    """Return a labelled text in the reader's vocabulary, by default its beginning, as much of it as
+    the reader's context holds.
+    """
+    tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx]) if tokens is None else tokens
+    facts |= {"vocabulary": vocab_fingerprint(reader.tokenizer)}
+    known = dict.fromkeys(("domain", "dialect", "subject"), "") | facts
+    return Text(source=source, tokens=tokens, **known)
 
 
 # ---------------------------------------------------------------- many texts, for measurements
@@ -299,14 +305,13 @@ def one_text(reader: Reader, given: str) -> Text:
         inside, _ = next(file_documents(Path(given)), ("", None))
     elif len(given.split()) < 2:
         raise ValueError(f"no file {given!r}: name one that holds a text, or give the text itself")
-    tokens = torch.tensor(all_tokens(reader, inside)[: reader.n_ctx])
-    if len(tokens) < reader.n_ctx:
+    text = text_of(reader, inside, name="your text" if inside is given else given)
+    if len(text.tokens) < reader.n_ctx:
         raise ValueError(
-            f"a text of {len(tokens)} tokens to calibrate on, and {reader.n_ctx} are needed: give "
-            "a longer one, or choose an earlier position of the query"
+            f"a text of {len(text.tokens)} tokens to calibrate on, and {reader.n_ctx} are needed: "
+            "give a longer one, or choose an earlier position of the query"
         )
-    name = "your text" if inside is given else given
-    return Text(name, "", "", "", inside, tokens, vocabulary=vocab_fingerprint(reader.tokenizer))
+    return text
 
 
 def document_texts(
@@ -316,12 +321,10 @@ def document_texts(
     begin, before, number = spot
     for source, where in documents(begin):
         digest = document_hash(source)
-        half = HALVES[int(digest[-1], 16) % 2]
+        of = {"domain": domain, "document": digest, "half": HALVES[int(digest[-1], 16) % 2]}
         for place, tokens in enumerate(windows(reader, source)[before:], before):
-            what = f"{domain}-{number:04d}", domain, "", ""
-            words = reader.tokenizer.decode(tokens[1:].tolist())
-            of = digest, half, vocab_fingerprint(reader.tokenizer)
-            yield Text(*what, words, tokens, *of), (where, place, number)
+            words, name = reader.tokenizer.decode(tokens[1:].tolist()), f"{domain}-{number:04d}"
+            yield text_of(reader, words, tokens, name=name, **of), (where, place, number)
             number += 1
         before = 0
 
@@ -359,9 +362,10 @@ def held_out(reader: Reader, domain: str, facts: dict[str, Any], spot: Spot = ST
     with lzma.open(HELD_OUT / f"{domain}.jsonl.xz") as file:
         rows = [json.loads(line) for line in islice(file, begin, None)]
     for number, row in enumerate(rows, begin):
-        document, source = facts["documents"][row["document"] - 1], row["text"]
-        name = f"{domain}-{row['document']:02d}.{row['window']}"
-        what = name, domain, facts["dialect"], document["title"], source
-        tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])
-        of = document["sha256"], document["half"], vocab_fingerprint(reader.tokenizer)
-        yield Text(*what, tokens, *of), (None, 0, number)
+        document, name = facts["documents"][row["document"] - 1], f"{row['document']:02d}"
+        text = text_of(
+            reader, row["text"], name=f"{domain}-{name}.{row['window']}", domain=domain,
+            dialect=facts["dialect"], subject=document["title"], document=document["sha256"],
+            half=document["half"],
+        )  # fmt: skip
+        yield text, (None, 0, number)
