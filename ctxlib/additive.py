@@ -45,7 +45,7 @@ from ctxlib.decompose import Decomposition, Entries, Readout, Texts
 from ctxlib.exact import ExactLayer, Residual, Values, Z
 from ctxlib.models.loading import Encoder
 from ctxlib.query import FixedQuery
-from ctxlib.texts.batching import check_texts, prepare
+from ctxlib.texts.batching import check_texts, joined, prepare_batches
 from ctxlib.texts.text import AnyText, Reader, token_ids
 from ctxlib.texts.vocabulary import token_id, untrained_tokens
 from ctxlib.weights import (
@@ -327,7 +327,7 @@ def fit_additive(
         raise ValueError(f"position {n}: choose 2 to {reader.n_ctx - 1}")
     number = token_id(token, reader.tokenizer, reader.d_vocab)
     length = min(2 * n, reader.n_ctx) if both_sides else n + 1
-    stack = prepare(reader, texts, n, number, length)
+    stack = joined(prepare_batches(reader, texts, n, number, length))
     exact = (read_encoder if both_sides else read_decoder)(model, stack[:1].clone(), n)
     others = torch.cat([stack[:, 1:n], stack[:, n + 1 :]], dim=1)
     counts = torch.bincount(others.flatten(), minlength=len(exact.E)).to(exact.E.dtype)

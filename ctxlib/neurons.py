@@ -158,12 +158,8 @@ def label_neurons(
     counts = Counter(map(str, labels))
     if len(counts) < 2 or min(counts.values()) < 2:
         raise ValueError("labels need at least two names with two texts each")
-    names = scores.index.levels[0].to_numpy()
-    apart, area = scores.to_numpy().T.reshape(2, len(names), len(neurons))
-    best = apart.argmax(0)
-    pick = best, np.arange(len(best))
-    columns = {"label": names[best], "difference": apart[pick], "auc": area[pick]}
-    return pd.DataFrame(columns, index=pd.Index([int(j) for j in neurons], name="neuron"))
+    best = scores["difference"].groupby("neuron", sort=False).idxmax()
+    return scores.loc[best].reset_index("label")
 
 
 def label_scores(

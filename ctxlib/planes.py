@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxlib.checks import check_kind
-from ctxlib.decompose import Decomposition, Entries, Texts, total_variation
+from ctxlib.decompose import Decomposition, Entries, Texts
 from ctxlib.query import FixedQuery
 from ctxlib.texts.batching import progress
 from ctxlib.texts.text import AnyText
@@ -154,26 +154,3 @@ def interaction(
     x[:, fixed.n] = fixed.token
     left = fixed.require_exact().scores_of_repeated(x).double() - approx.log_content.T[x].mT
     return (left - approx.kernels.log()).where(approx.kernels > 0, 0)
-
-
-def choose_planes(
-    fixed: FixedQuery, texts: Iterable[AnyText], among: Sequence[int] = (0, 1, 2)
-) -> list[int]:
-    """Return for each head which of these numbers of planes gives rows with the least total
-    variation distance to the exact ones, on average over texts; the smaller of equals.
-
-    Raises ValueError for a query without planes, and as `PlanesDecomposition.first` does.
-
-    >>> cx.planes.choose_planes(cx.planes.add_planes(fixed, passages), passages, among=[0, 2])
-    [2, 2, 2, 2, 2, 2, 2, 2]
-    """
-    approx = check_kind(fixed, "a fixed query").decomposition
-    if not isinstance(approx, PlanesDecomposition):
-        raise ValueError("this query has no planes to choose from: add_planes makes one with them")
-    among = sorted(among)
-    cut = [approx.first([k] * fixed.n_heads) for k in among]
-    distances = torch.zeros(len(among), fixed.n_heads)
-    for x in fixed.prepare_batches(texts, "choosing planes"):
-        exact = fixed.require_exact().rows(x)
-        distances += torch.stack([total_variation(exact, c.rows(x)).sum(0) for c in cut])
-    return [among[k] for k in distances.argmin(0).tolist()]

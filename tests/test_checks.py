@@ -98,7 +98,7 @@ def test_functions_of_weights_and_of_a_reader_name_what_they_want(tiny, given):
         with pytest.raises(TypeError, match=r"where weights is wanted: cx\.LayerWeights"):
             call(given, *more)
     calls = [(texts.passages,), (texts.collection, 3), (texts.encode, "a"), (texts.windows, "a")]
-    calls += [(texts.decode_tokens, [1]), (texts.Reader.of,), (texts.prepare, X, 9)]
+    calls += [(texts.decode_tokens, [1]), (texts.Reader.of,)]
     for call, *more in calls:
         with pytest.raises(TypeError, match="where a reader is wanted: give a model, weights"):
             call(given, *more)

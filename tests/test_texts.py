@@ -125,7 +125,7 @@ DOORS = {
     "along": lambda m, fixed, x: cx.lookups.denominators_along(fixed, x),
     "mean z": lambda m, fixed, x: cx.lookups.mean_z(m, [x], length=20),
     "first layer": lambda m, fixed, x: cx.fit_additive(m, [x, x], n=30).decomposition.kernels,
-    "attribution": lambda m, fixed, x: cx.lookups.attribution(m, 1, 3, [x]).of(0, 0),
+    "attribution": lambda m, fixed, x: cx.lookups.attribution(m, 1, 3, [x]).heads,
 }
 SQUARE = torch.ones(2, 300, dtype=torch.int64)
 NO_TEXTS = [None, 7, [0, 5, 6], torch.ones(300), SQUARE, torch.ones(9) > 0]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import islice
 from operator import call
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from jaxtyping import Int
 from safetensors import safe_open
@@ -33,13 +33,7 @@ T = TypeVar("T")
 Tokens = Int[Tensor, "text source"]
 ANSWERS = "10s"  # how long a Dask scheduler has to answer
 Sums = Any  # a dataclass of tensors that can be added; its `count` is that of its texts
-
-
-class Measure(Protocol):
-    """A dataclass that makes batches of texts and returns the sums over one."""
-
-    def batches(self, texts: Iterable[AnyText]) -> Iterator[Tokens]: ...
-    def __call__(self, tokens: Tokens) -> Sums: ...
+Measure = Any  # a dataclass that makes `batches` of texts and, called with one, the sums over it
 
 
 @dataclass(frozen=True)

@@ -58,25 +58,6 @@ def prepare_batches(
         yield check_ids(tokens, reader.d_vocab)
 
 
-def prepare(
-    reader: Any,
-    texts: Iterable[AnyText],
-    n: int,
-    token: str | int | None = " the",
-    length: int | None = None,
-    desc: str = "texts",
-) -> Int[Tensor, "text source"]:
-    """Return all batches of `prepare_batches` as one tensor, for texts that fit in memory together.
-
-    Raises ValueError for no text at all, and as `prepare_batches` does.
-
-    >>> x = cx.texts.prepare(weights, passages, n=99)
-    >>> x.shape, set(x[:, 99].tolist()) == {weights.token_id(" the")}
-    (torch.Size([72, 100]), True)
-    """
-    return joined(prepare_batches(reader, texts, n, token, length, desc))
-
-
 def joined(parts: Iterable[Tensor]) -> Tensor:
     """Concatenate what was computed per batch; raise ValueError if there was no text at all."""
     if not (made := list(parts)):
