@@ -31,7 +31,6 @@ from ctxlib.texts.text import AnyText
 
 T = TypeVar("T")
 Tokens = Int[Tensor, "text source"]
-ANSWERS = "10s"  # how long a Dask scheduler has to answer
 Sums = Any  # a dataclass of tensors that can be added; its `count` is that of its texts
 Measure = Any  # a dataclass that makes `batches` of texts and, called with one, the sums over it
 
@@ -83,24 +82,6 @@ def accumulate(
 
 
 # ---------------------------------------------------------------- on a cluster
-
-
-def cluster(address: str) -> Any:
-    """Return a client of the Dask scheduler at an address. Raises ValueError if the package
-    distributed is missing, if no scheduler answers, and if it has no workers.
-    """
-    try:
-        from dask.distributed import Client
-    except ImportError as error:
-        raise ValueError("a Dask cluster needs a package: pip install distributed") from error
-    try:
-        client = Client(address, timeout=ANSWERS)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"no Dask scheduler answers at {address}") from error
-    if not client.nthreads():
-        client.close()
-        raise ValueError(f"the Dask scheduler at {address} has no workers: start one first")
-    return client
 
 
 def on_cluster(
