@@ -56,6 +56,7 @@ from ctxlib.weights import (
     fold,
     has_positions,
     layer_norm,
+    passed,
 )
 
 VOCAB_AT_A_TIME = 4096
@@ -114,6 +115,9 @@ class ExactFromModel(ExactLayer):
     def value_weights(self) -> Values:
         return self.W_V, self.b_V
 
+    def sources(self, x: Texts) -> Int[Tensor, "*text source"]:
+        return crop(x, len(self.position_offset), len(self.E), self.n, self.token)
+
     def normalized_resid(self, x: Texts, at_n: bool = False) -> Residual:
         """Return `LN(E[x_i] + position_offset[i])`.
 
@@ -126,7 +130,7 @@ class ExactFromModel(ExactLayer):
         >>> torch.allclose(resid, weights.normalized_resid(x), atol=1e-3)
         True
         """
-        x = crop(x, len(self.position_offset), len(self.E), self.n, self.token)
+        x = self.sources(x)
         if self.resid_by_token is not None:
             return self.resid_by_token[x]
         offset = self.position_offset[self.n] if at_n else self.position_offset
@@ -141,9 +145,7 @@ class ExactFromModel(ExactLayer):
         True
         """
         if self.normalized_keys is not None:
-            resid = self.normalized_keys[
-                crop(x, len(self.position_offset), len(self.E), self.n, self.token)
-            ]
+            resid = self.normalized_keys[self.sources(x)]
         by_source = "... source d, head source d -> ... head source"
         return self.capped(einsum(resid, self.qk_direction, by_source) + self.qk_offset)
 
@@ -186,10 +188,6 @@ class AdditiveDecomposition(Decomposition):
     token: int
     exact: ExactFromModel
     frequency: Float[Tensor, " vocab"]
-
-    @property
-    def tokenizer(self) -> Any:
-        return self.exact.tokenizer
 
     @cached_property
     def readout(self) -> Readout:
@@ -268,7 +266,7 @@ class AdditiveDecomposition(Decomposition):
 
     @cached_property
     def untrained(self) -> Bool[Tensor, " vocab"]:
-        return untrained_tokens(self.exact.E, self.tokenizer)
+        return untrained_tokens(self.exact.E, self.exact.tokenizer)
 
     @property
     def by_token(self) -> Iterator[Float[Tensor, "token d_model"]]:
@@ -524,17 +522,10 @@ def at_query(encoder: Encoder, x: Int[Tensor, "text source"], n: int) -> list[Te
     """Return an encoder's rows at n, z of its heads, what its MLP's activation function is applied
     to, and what goes into the way out of the MLP.
     """
-    bert, held = encoder.original_model, list[Any]()
-    block = bert.layers[0]
-    parts = (block.attn.Wo, block.attn, block.mlp.Wi, block.mlp.Wo)  # in the order they run
-    hooks = [
-        p.register_forward_hook(lambda _, given, out: held.append((*given, out))) for p in parts
-    ]
-    with torch.no_grad():
-        bert(x)
-    for hook in hooks:
-        hook.remove()
-    (z, _), (_, (_, pattern)), (_, gate_up), (active, _) = held
+    block = encoder.original_model.layers[0]
+    parts = [block.attn.Wo, block.attn, block.mlp.Wi, block.mlp.Wo]
+    held = passed(encoder.original_model, x, parts)
+    ((z,), _), (_, (_, pattern)), (_, gate_up), ((active,), _) = held
     z, gate = z[:, n].unflatten(-1, (encoder.cfg.n_heads, -1)), gate_up[:, n].chunk(2, -1)[0]
     return [t.cpu() for t in (pattern[:, :, n], z, gate, active[:, n])]
 
@@ -599,19 +590,14 @@ def score_derivatives(
         model(one, stop_at_layer=1)
         scores = last_scores(caught[SCORES], caught[PATTERN], cap)[0]
         slopes = [
-            by_source(torch.autograd.grad(head[:-1].sum(), caught["x"], retain_graph=True)[0][0])
+            torch.autograd.grad(head[:-1].sum(), caught["x"], retain_graph=True)[0][0]
             for head in scores
         ]
     g = torch.stack(slopes)
+    if g.ndim > 3:  # of keys, which heads have apart
+        g = rearrange(g, "head kv i d -> head i (kv d)")
     g[:, -1] /= 1 - g.shape[1]  # its own score was subtracted from all the others
     return g.cpu(), scores.detach().cpu()
-
-
-def by_source(
-    of_keys: Float[Tensor, "source d_read"] | Float[Tensor, "head source d_head"],
-) -> Float[Tensor, "source d_read"]:
-    """Put the heads' parts side by side, where they are apart."""
-    return of_keys if of_keys.ndim == 2 else rearrange(of_keys, "head i d -> i (head d)")
 
 
 def gain_behind_heads(

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import zstandard
 from gguf import GGMLQuantizationType, dequantize
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from tokenizers import Tokenizer
@@ -57,7 +57,6 @@ class StoredDecomposition(Decomposition):
 
     n: int
     token: int
-    tokenizer: Any
     tensors: Mapping[str, Tensor]
     facts: Mapping[str, Any]
 
@@ -177,7 +176,7 @@ def pack(fixed: FixedQuery) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "untrained": approx.untrained.to(torch.uint8),
         "rest": readout.resid_without_heads(torch.tensor(fixed.token)),
         "b_in": readout.b_in,
-        "tokenizer": as_bytes(tokenizer.backend_tokenizer.to_str()),
+        "tokenizer": torch.tensor([*tokenizer.backend_tokenizer.to_str().encode()]).byte(),
     }
     if readout.gain is not None:
         tensors["gain"] = readout.gain
@@ -194,7 +193,7 @@ def unpack(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> FixedQuer
     spec = Tokenizer.from_str(bytes(tensors["tokenizer"].tolist()).decode())
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=spec, **facts["marks"])
     approx: Decomposition
-    approx = StoredDecomposition(facts["n"], facts["token"], tokenizer, tensors, facts)
+    approx = StoredDecomposition(facts["n"], facts["token"], tensors, facts)
     if PLANES[0] in tensors:
         approx = PlanesDecomposition(
             approx.n, approx.token, approx, *(tensors[name] for name in PLANES)
@@ -286,8 +285,3 @@ def shared_values(fixed: FixedQuery) -> tuple[list[int], Int[Tensor, " head"]]:
     same = (values[:, None] == values).all(-1)  # head head
     first, value_of = same.int().argmax(1).unique(return_inverse=True)
     return first.tolist(), value_of
-
-
-def as_bytes(text: str) -> UInt8[Tensor, " byte"]:
-    """Return a text as a tensor of its UTF-8 bytes."""
-    return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)

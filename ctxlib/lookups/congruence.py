@@ -86,9 +86,8 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
     table["over_neurons"] = table["congruence"] - second
     clean = table[table["congruence"] == first]
     clean = clean.sort_values("congruence", ascending=False, kind="stable")
-    clean = clean.drop_duplicates(
-        "token", ignore_index=True
-    )  # of neurons that promote the same token, one
+    # of neurons that promote the same token, one
+    clean = clean.drop_duplicates("token", ignore_index=True)
     clean["text"] = decode_tokens(model, clean["token"].tolist())
     columns = ["layer", "neuron", "token", "text", "congruence", "over_tokens", "over_neurons"]
     return clean[columns]

@@ -175,9 +175,8 @@ def unread(
     if progress.all != done.all:
         raise ValueError(f"{file} was made with other texts: name another file")
     for tokens in measure.batches(reading):
-        progress = progress.after(
-            tokens, json.dumps(reading.place) if isinstance(texts, Stream) else ""
-        )
+        mark = json.dumps(reading.place) if isinstance(texts, Stream) else ""
+        progress = progress.after(tokens, mark)
         yield tokens, progress
 
 
