@@ -207,7 +207,8 @@ def auc(
     >>> np.allclose(auc, 1 - cx.neurons.auc(-values[:, [298, 973]], domains == "python"))
     True
     """
-    count = inside.sum(-1, keepdims=True)
-    above = inside @ stats.rankdata(values, axis=0) - count * (count + 1) / 2
+    count = check_kind(inside, "an array").sum(-1, keepdims=True)
+    ranks = stats.rankdata(check_kind(values, "an array"), axis=0)
+    above = inside @ ranks - count * (count + 1) / 2
     with np.errstate(invalid="ignore"):
         return above / (count * (inside.shape[-1] - count))

@@ -21,7 +21,7 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.checks import check_kind
+from ctxlib.checks import check_ids, check_kind
 from ctxlib.decompose import Decomposition, Entries, Texts
 from ctxlib.query import FixedQuery
 from ctxlib.texts.batching import progress
@@ -45,14 +45,12 @@ class PlanesDecomposition(Decomposition):
     (torch.Size([8, 2, 257]), torch.Size([8, 2, 8192]))
     """
 
-    n: int
-    token: int | None
     base: Decomposition
     by_source: Float[Tensor, "head plane source"]
     by_token: Float[Tensor, "head plane vocab"]
 
     def __getattr__(self, name: str) -> Any:
-        """Return what is the base's own: kernels, content, the path to the neurons."""
+        """Return what is the base's own: n, token, kernels, content, the path to the neurons."""
         return getattr(vars(self).get("base"), name)  # None while a copy of it is made
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
@@ -84,7 +82,7 @@ class PlanesDecomposition(Decomposition):
         torch.Size([8, 1, 257])
         """
         heads, most = self.by_source.shape[:2]
-        if len(planes) != heads or not all(0 <= k <= most for k in planes):
+        if len(check_kind(planes, "a list")) != heads or not all(0 <= k <= most for k in planes):
             raise ValueError(f"planes {[*planes]}: give {heads} numbers, each from 0 to {most}")
         left = max(planes)
         kept = torch.arange(left) < torch.tensor(planes)[:, None]
@@ -135,7 +133,7 @@ def add_planes(fixed: FixedQuery, texts: Iterable[AnyText], planes: int = 2) -> 
         for part in progress(every, "planes", "part")
     ]
     by_source, by_token = a.mT.to(approx.kernels).contiguous(), torch.cat(b, dim=-1)
-    better = PlanesDecomposition(approx.n, approx.token, approx, by_source, by_token)
+    better = PlanesDecomposition(approx, by_source, by_token)
     return replace(fixed, decomposition=better)
 
 
@@ -150,7 +148,8 @@ def interaction(
     >>> left.shape, left.std() < 0.5
     (torch.Size([5, 8, 257]), tensor(True))
     """
-    approx, x = fixed.decomposition, tokens[:, None].repeat(1, fixed.length)
+    approx = check_kind(fixed, "a fixed query").decomposition
+    x = check_ids(tokens, fixed.d_vocab)[:, None].repeat(1, fixed.length)
     x[:, fixed.n] = fixed.token
     left = fixed.require_exact().scores_of_repeated(x).double() - approx.log_content.T[x].mT
     return (left - approx.kernels.log()).where(approx.kernels > 0, 0)

@@ -192,12 +192,9 @@ def unpack(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> FixedQuer
     """Return the fixed query that `pack` took apart."""
     spec = Tokenizer.from_str(bytes(tensors["tokenizer"].tolist()).decode())
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=spec, **facts["marks"])
-    approx: Decomposition
-    approx = StoredDecomposition(facts["n"], facts["token"], tensors, facts)
-    if PLANES[0] in tensors:
-        approx = PlanesDecomposition(
-            approx.n, approx.token, approx, *(tensors[name] for name in PLANES)
-        )
+    base = StoredDecomposition(facts["n"], facts["token"], tensors, facts)
+    planes = [tensors[name] for name in PLANES if name in tensors]
+    approx = PlanesDecomposition(base, *planes) if planes else base
     return FixedQuery(approx, None, Reader(tokenizer, facts["n_ctx"], approx.log_content.shape[1]))
 
 

@@ -598,7 +598,7 @@ def has_positions(model: Any) -> bool:
     >>> has_positions(model)
     True
     """
-    standard = model.cfg.positional_embedding_type == "standard"
+    standard = check_kind(model, "a model").cfg.positional_embedding_type == "standard"
     return standard and (isinstance(model, Encoder) or getattr(model, "W_pos", None) is not None)
 
 
@@ -634,7 +634,7 @@ def score_divisor(config: Any, d_head: int, layer: int) -> float:
 
 def center(W: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
     """Subtract the mean over d_model from what writes to the stream; LayerNorm ignores it."""
-    return W - W.mean(dim=-1, keepdim=True)
+    return check_kind(W, "a tensor") - W.mean(dim=-1, keepdim=True)
 
 
 def fold(

@@ -108,9 +108,8 @@ def random_neurons(
     [(3, 279), (3, 22), (3, 716)]
     """
     chosen = sorted({*as_indices("layer", layers)})
-    pool = [(k, j) for k in chosen for j in range(n_neurons(model, k))]
     out = set(exclude)
-    pool = [pair for pair in pool if pair not in out]
+    pool = [(k, j) for k in chosen for j in range(n_neurons(model, k)) if (k, j) not in out]
     if not 1 <= as_index("count", count) <= len(pool):
         raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")
     drawn = np.random.default_rng(0).choice(len(pool), size=count, replace=False)

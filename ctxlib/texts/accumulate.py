@@ -23,7 +23,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ctxlib.checks import as_path
+from ctxlib.checks import as_path, check_kind
 from ctxlib.texts.batching import check_texts
 from ctxlib.texts.documents import refusing
 from ctxlib.texts.streams import Stream
@@ -97,7 +97,7 @@ def on_cluster(
     import dask
 
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-        shared = client.submit(copy, without_tokenizer(measure), pure=False)
+        shared = check_kind(client, "a client").submit(copy, without_tokenizer(measure), pure=False)
     sent = (
         (client.submit(call, shared, tokens, pure=False), progress) for tokens, progress in todo
     )

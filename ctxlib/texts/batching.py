@@ -13,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
-from ctxlib.checks import check_ids, check_index
+from ctxlib.checks import as_index, check_ids, check_index
 from ctxlib.texts.text import AnyText, Reader, Text, token_ids
 from ctxlib.texts.vocabulary import token_id
 
@@ -45,6 +45,7 @@ def prepare_batches(
     check_index("position", n, reader.n_ctx)
     put = None if token is None else token_id(token, reader.tokenizer, reader.d_vocab)
     length = n + 1 if length is None else length
+    check_index("position", n, as_index("length", length))
     needed = n if put is not None and length == n + 1 else length
     for batch in batched(progress(texts, desc), BATCH):
         read = [token_ids(text, reader)[:length] for text in batch]

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from ctxlib.checks import as_index, as_path
+from ctxlib.checks import as_index, as_path, check_kind
 from ctxlib.files import DATA
 from ctxlib.texts.documents import PLAIN, Documents, document_hash, file_documents, in_files, on_hub
 from ctxlib.texts.streams import START, Spot, Spotted, Stream
@@ -48,7 +48,8 @@ def passages(reader: Any, domains: Sequence[str] | None = None) -> list[Text]:
     files: dict[str, list[Path]] = defaultdict(list)
     for file in sorted(PASSAGES.glob("*.txt")):
         files[file.stem.rpartition("-")[0]].append(file)
-    wanted = [domains] if isinstance(domains, str) else list(files if domains is None else domains)
+    several = files if domains is None else check_kind(domains, "a list")
+    wanted = [domains] if isinstance(domains, str) else list(several)
     if unknown := [domain for domain in wanted if domain not in files]:
         raise ValueError(f"no passages for {', '.join(unknown)}; there are {', '.join(files)}")
     return [read_passage(reader, file) for domain in wanted for file in files[domain]]
