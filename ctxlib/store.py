@@ -164,6 +164,7 @@ def pack(fixed: FixedQuery) -> tuple[dict[str, Tensor], dict[str, Any]]:
         return tensors | {name: getattr(approx, name) for name in PLANES}, facts
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError("a stored layer holds its tokenizer, and this one cannot be saved")
+    words = bytearray(tokenizer.backend_tokenizer.to_str().encode())
     first, value_of = shared_values(fixed)
     tensors = {
         "of_token": approx.values(first).flatten(1),
@@ -176,7 +177,7 @@ def pack(fixed: FixedQuery) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "untrained": approx.untrained.to(torch.uint8),
         "rest": readout.resid_without_heads(torch.tensor(fixed.token)),
         "b_in": readout.b_in,
-        "tokenizer": torch.tensor([*tokenizer.backend_tokenizer.to_str().encode()]).byte(),
+        "tokenizer": torch.frombuffer(words, dtype=torch.uint8),
     }
     if readout.gain is not None:
         tensors["gain"] = readout.gain

@@ -346,7 +346,7 @@ class LayerWeights:
 
         >>> weights.to(torch.float64).W_K.dtype
         torch.float64
-        >>> weights.to(device="cpu").device
+        >>> weights.to(device="cpu").W_K.device
         device(type='cpu')
         """
         if dtype not in (None, torch.float32, torch.float64):
