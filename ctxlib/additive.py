@@ -589,10 +589,8 @@ def score_derivatives(
     with torch.inference_mode(False), torch.enable_grad(), model.hooks(fwd_hooks=hooks):
         model(one, stop_at_layer=1)
         scores = last_scores(caught[SCORES], caught[PATTERN], cap)[0]
-        slopes = [
-            torch.autograd.grad(head[:-1].sum(), caught["x"], retain_graph=True)[0][0]
-            for head in scores
-        ]
+        x, totals = caught["x"], scores[:, :-1].sum(1)
+        slopes = [torch.autograd.grad(total, x, retain_graph=True)[0][0] for total in totals]
     g = torch.stack(slopes)
     if g.ndim > 3:  # of keys, which heads have apart
         g = rearrange(g, "head kv i d -> head i (kv d)")

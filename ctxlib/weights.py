@@ -580,10 +580,11 @@ def passed(model: Any, x: Int[Tensor, "text pos"], modules: Sequence[Any]) -> li
     they run, and what each returns.
     """
     held: list[tuple[Any, Any]] = []
-    hooks = [
-        part.register_forward_hook(lambda _, given, out: held.append((given, out)))
-        for part in modules
-    ]
+
+    def keep(part: Any, given: Any, out: Any) -> None:
+        held.append((given, out))
+
+    hooks = [part.register_forward_hook(keep) for part in modules]
     with torch.no_grad():
         model(x)
     for hook in hooks:

@@ -24,6 +24,7 @@ from torch import Tensor
 from ctxlib.checks import as_index, check_index, check_kind
 from ctxlib.lookups import layers
 from ctxlib.lookups.hooks import at_last_token
+from ctxlib.texts.batching import batched
 from ctxlib.texts.text import AnyText
 from ctxlib.weights import AGREES, check_layer
 
@@ -124,16 +125,11 @@ def read_prompts(model: Any, prompts: Sequence[AnyText], n_layers: int | None = 
     n_all = check_kind(model, "a decoder").cfg.n_layers
     count = n_all if n_layers is None else as_index("n_layers", n_layers)
     check_layer(model, count - 1)
-    layers = range(count)
-    stream = "blocks.0.hook_resid_pre"
-    stacks = [
-        [f"blocks.{k}.{hook}" for k in layers]
-        for hook in ("attn.hook_z", "hook_mlp_out", "mlp.hook_pre")
-    ]
-    read = at_last_token(
-        model, prompts, [stream, *(n for stack in stacks for n in stack)], len(layers)
-    )
-    return Reading(read[stream], *(torch.stack([read[n] for n in s], dim=1) for s in stacks))
+    hooks = "attn.hook_z", "hook_mlp_out", "mlp.hook_pre"
+    names = [f"blocks.{k}.{hook}" for hook in hooks for k in range(count)]
+    read = at_last_token(model, prompts, ["blocks.0.hook_resid_pre", *names], count)
+    stream, *parts = read.values()
+    return Reading(stream, *(torch.stack(by_layer, dim=1) for by_layer in batched(parts, count)))
 
 
 def attribution(

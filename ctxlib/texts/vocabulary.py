@@ -27,10 +27,8 @@ NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains
 SPACE = "\u2581"  # how SentencePiece spells it
 SEPARATORS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")  # what parts documents
 SPELT = "The colour of a theatre's 1,984 seats; naïve, größer, 北京.\n"
-PROBES = (
-    *(SPELT, " the  The THE", "\tdef f(x):\n    return x\n\n"),
-    "e\u0301 \ufb01 \u200d \U0001f600",
-)
+SIGNS = "e\u0301 \ufb01 \u200d \U0001f600"  # letters put together, and none
+PROBES = (SPELT, " the  The THE", "\tdef f(x):\n    return x\n\n", SIGNS)
 
 
 # ---------------------------------------------------------------- one token
