@@ -269,10 +269,8 @@ def held_out(reader: Reader, domain: str, facts: dict[str, Any], spot: Spot = ST
     with lzma.open(HELD_OUT / f"{domain}.jsonl.xz") as file:
         rows = [json.loads(line) for line in islice(file, begin, None)]
     for number, row in enumerate(rows, begin):
-        document, name = facts["documents"][row["document"] - 1], f"{row['document']:02d}"
-        text = text_of(
-            reader, row["text"], name=f"{domain}-{name}.{row['window']}", domain=domain,
-            dialect=facts["dialect"], subject=document["title"], document=document["sha256"],
-            half=document["half"],
-        )  # fmt: skip
-        yield text, (None, 0, number)
+        document = facts["documents"][row["document"] - 1]
+        name = f"{domain}-{row['document']:02d}.{row['window']}"
+        of = {"domain": domain, "dialect": facts["dialect"], "subject": document["title"]}
+        of |= {"document": document["sha256"], "half": document["half"]}
+        yield text_of(reader, row["text"], name=name, **of), (None, 0, number)
