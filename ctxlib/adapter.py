@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxlib.weights import AGREES, PROBED, center
+from ctxlib.checks import as_index, check_kind
+from ctxlib.weights import AGREES, PROBED, activations, center, check_layer
 
 
 def upstream_layers(model: Any, layer: int) -> range:
@@ -23,7 +24,8 @@ def upstream_layers(model: Any, layer: int) -> range:
     >>> cx.adapter.upstream_layers(model, layer=1)
     range(0, 2)
     """
-    return range(layer + (not getattr(model.cfg, "parallel_attn_mlp", False)))
+    parallel = getattr(check_kind(model, "a model").cfg, "parallel_attn_mlp", False)
+    return range(as_index("layer", layer) + (not parallel))
 
 
 Input = tuple[Float[Tensor, "d_model neuron"], Float[Tensor, " neuron"]]
@@ -37,6 +39,7 @@ def mlp_inputs(model: Any, layer: int) -> dict[str, Input]:
     >>> list(cx.adapter.mlp_inputs(model, layer=1))
     ['pre']
     """
+    check_layer(model, layer)
     mlp = model.blocks[layer].mlp
     gated, last = mlp.W_gate is not None, (mlp.W_in, mlp.b_in)
     read = {"gate": (mlp.W_gate, mlp.b_gate), "up": last} if gated else {"pre": last}
@@ -64,8 +67,8 @@ def norm_before_mlp(
     if names[0] not in model.hook_dict:
         return None, None
     few = torch.arange(min(PROBED, model.cfg.d_vocab))[None]
-    _, cache = model.run_with_cache(few, names_filter=names, stop_at_layer=layer + 1)
-    x, y, pre = (cache[name].flatten(0, -2) for name in names)  # pos d_model; y = gain x + bias
+    found = activations(model, few, names, layer + 1)
+    x, y, pre = (t.flatten(0, -2).to(W.device) for t in found)  # pos d_model; y = gain x + bias
     if torch.allclose(x, y, atol=AGREES) or torch.allclose(x @ W + b, pre, rtol=0, atol=AGREES):
         return None, None
     around = x - x.mean(0)
@@ -108,8 +111,9 @@ def act_fn(model: Any) -> str:
     >>> cx.adapter.act_fn(model)
     'gelu_new'
     """
-    own, config = {"bloom": "gelu_new", "mpt": "gelu"}, model.original_model.config
-    return own.get(config.model_type) or getattr(config, "activation", model.cfg.act_fn)
+    config = check_kind(model, "a model").original_model.config
+    own = {"bloom": "gelu_new", "mpt": "gelu"}.get(config.model_type)
+    return own or getattr(config, "activation", model.cfg.act_fn)
 
 
 def centered(model: Any, v: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*any d_model"]:
@@ -118,4 +122,5 @@ def centered(model: Any, v: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*an
     >>> cx.adapter.centered(model, torch.tensor([4.0, 2.0]))
     tensor([ 1., -1.])
     """
-    return center(v) if model.cfg.normalization_type.startswith("LN") else v
+    kind = check_kind(model, "a decoder").cfg.normalization_type
+    return center(v) if kind.startswith("LN") else v

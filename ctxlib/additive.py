@@ -45,10 +45,19 @@ from ctxlib.decompose import Decomposition, Entries, Readout, Texts
 from ctxlib.exact import ExactLayer, Residual, Values, Z
 from ctxlib.models.loading import Encoder
 from ctxlib.query import FixedQuery
-from ctxlib.texts.batching import check_texts, prepare
+from ctxlib.texts.batching import check_texts, joined, prepare_batches
 from ctxlib.texts.text import AnyText, Reader, token_ids
 from ctxlib.texts.vocabulary import token_id, untrained_tokens
-from ctxlib.weights import AGREES, center, check_layer, fold, has_positions, layer_norm
+from ctxlib.weights import (
+    AGREES,
+    activations,
+    center,
+    check_layer,
+    fold,
+    has_positions,
+    layer_norm,
+    passed,
+)
 
 VOCAB_AT_A_TIME = 4096
 UNDER_CAP = 1 - 1e-6  # of a cap's size: what float32 can undo
@@ -106,6 +115,9 @@ class ExactFromModel(ExactLayer):
     def value_weights(self) -> Values:
         return self.W_V, self.b_V
 
+    def sources(self, x: Texts) -> Int[Tensor, "*text source"]:
+        return crop(x, len(self.position_offset), len(self.E), self.n, self.token)
+
     def normalized_resid(self, x: Texts, at_n: bool = False) -> Residual:
         """Return `LN(E[x_i] + position_offset[i])`.
 
@@ -118,7 +130,7 @@ class ExactFromModel(ExactLayer):
         >>> torch.allclose(resid, weights.normalized_resid(x), atol=1e-3)
         True
         """
-        x = crop(x, len(self.position_offset), len(self.E), self.n, self.token)
+        x = self.sources(x)
         if self.resid_by_token is not None:
             return self.resid_by_token[x]
         offset = self.position_offset[self.n] if at_n else self.position_offset
@@ -133,9 +145,7 @@ class ExactFromModel(ExactLayer):
         True
         """
         if self.normalized_keys is not None:
-            resid = self.normalized_keys[
-                crop(x, len(self.position_offset), len(self.E), self.n, self.token)
-            ]
+            resid = self.normalized_keys[self.sources(x)]
         by_source = "... source d, head source d -> ... head source"
         return self.capped(einsum(resid, self.qk_direction, by_source) + self.qk_offset)
 
@@ -179,13 +189,19 @@ class AdditiveDecomposition(Decomposition):
     exact: ExactFromModel
     frequency: Float[Tensor, " vocab"]
 
-    @property
-    def tokenizer(self) -> Any:
-        return self.exact.tokenizer
-
-    @property
+    @cached_property
     def readout(self) -> Readout:
         return self.exact.readout
+
+    @cached_property
+    def moved(self) -> Float[Tensor, "head source d_head"]:
+        """Return zeros; raise ValueError for a model that adds positions to its residual stream."""
+        if self.exact.position_offset.any():
+            raise ValueError(
+                "values of an additive decomposition include what learned positions add, which no "
+                "file keeps: use the fixed query that cx.fix_query(model) gives"
+            )
+        return torch.zeros(*self.kernels.shape, self.readout.W_O.shape[1])
 
     @cached_property
     def mean(self) -> Float[Tensor, "source d_read"]:
@@ -250,7 +266,7 @@ class AdditiveDecomposition(Decomposition):
 
     @cached_property
     def untrained(self) -> Bool[Tensor, " vocab"]:
-        return untrained_tokens(self.exact.E, self.tokenizer)
+        return untrained_tokens(self.exact.E, self.exact.tokenizer)
 
     @property
     def by_token(self) -> Iterator[Float[Tensor, "token d_model"]]:
@@ -309,7 +325,7 @@ def fit_additive(
         raise ValueError(f"position {n}: choose 2 to {reader.n_ctx - 1}")
     number = token_id(token, reader.tokenizer, reader.d_vocab)
     length = min(2 * n, reader.n_ctx) if both_sides else n + 1
-    stack = prepare(reader, texts, n, number, length)
+    stack = joined(prepare_batches(reader, texts, n, number, length))
     exact = (read_encoder if both_sides else read_decoder)(model, stack[:1].clone(), n)
     others = torch.cat([stack[:, 1:n], stack[:, n + 1 :]], dim=1)
     counts = torch.bincount(others.flatten(), minlength=len(exact.E)).to(exact.E.dtype)
@@ -334,8 +350,8 @@ def read_decoder(model: Any, one: Int[Tensor, "1 source"], n: int) -> ExactFromM
     b_V = torch.zeros(len(W_V), W_V.shape[-1]) if attn.b_V is None else attn.b_V.detach().cpu()
     shared = len(W_O) // len(W_V)
     x = layer_norm(E[one[0]] + offset, model.cfg.eps)
-    here = at_last_token(model, one, [READ_BY_KEYS], 1)[READ_BY_KEYS]
-    folded = offset.any() or torch.allclose(here, x[-1:], atol=1e-4)
+    (here,) = activations(model, one, [READ_BY_KEYS], 1)
+    folded = offset.any() or torch.allclose(here[:, -1], x[-1:], atol=1e-4)
     resid = None if folded else by_token(model, READ_BY_KEYS)
     keys = by_token(model, NORMALIZED_KEYS)
     cap = getattr(model.original_model.config, "attn_logit_softcapping", None)
@@ -345,12 +361,12 @@ def read_decoder(model: Any, one: Int[Tensor, "1 source"], n: int) -> ExactFromM
     x = x if read is None else read[one[0]]
     # after the first layer's attention, or before the second layer of a parallel model
     name = "blocks.1.hook_resid_pre" if reads else "blocks.0.hook_resid_mid"
-    own = at_last_token(model, one, [name, Z_HOOK], reads + 1)
+    stream, z = (t[:, -1] for t in activations(model, one, [name, Z_HOOK], reads + 1))
     gain = gain_behind_heads(model, one, W_O) if has_norm(model, 0, "ln1_post") else None
     inputs = {part: (W.cpu(), b.cpu()) for part, (W, b) in mlp_inputs(model, reads).items()}
-    stream, norms = centered(model, own[name])[0], has_norm(model, reads, "ln1", "ln2")
+    stream, norms = centered(model, stream)[0], has_norm(model, reads, "ln1", "ln2")
     readout = Readout(W_O, inputs, model.cfg.eps, act_fn(model), stream, None, norms, gain)
-    rest = stream - readout.outputs(own[Z_HOOK])[0].sum(0)
+    rest = stream - readout.outputs(z)[0].sum(0)
     return ExactFromModel(
         n=n,
         token=int(one[0, n]),
@@ -438,7 +454,8 @@ def check(
         own = at_query(model, stack, fixed.n)
     else:
         mlp = (f"blocks.{reads}.mlp.hook_{name}" for name in ("pre", "post"))
-        own = [*at_last_token(model, stack, [PATTERN, Z_HOOK, *mlp], reads + 1).values()]
+        pattern, *own = activations(model, stack, [PATTERN, Z_HOOK, *mlp], reads + 1)
+        own = [pattern[..., -1, :], *(t[:, -1] for t in own)]
     rows, z, into, out = own
     *_, active = fixed.mlp(stack).values()
     for fault, ours, theirs in (
@@ -501,30 +518,14 @@ def anova(approx: AdditiveDecomposition) -> pd.DataFrame:
 # ---------------------------------------------------------------- from the model's hooks
 
 
-def at_last_token(
-    model: Any, x: Int[Tensor, "text source"], names: Sequence[str], layers: int
-) -> dict[str, Tensor]:
-    """Return activations at the named hooks of the first layers, at the last token of texts."""
-    _, cache = model.run_with_cache(x, names_filter=[*names], stop_at_layer=layers)
-    # a pattern is `text head dest source`, anything else `text pos ...`
-    return {k: (cache[k][..., -1, :] if k == PATTERN else cache[k][:, -1]).cpu() for k in names}
-
-
 def at_query(encoder: Encoder, x: Int[Tensor, "text source"], n: int) -> list[Tensor]:
     """Return an encoder's rows at n, z of its heads, what its MLP's activation function is applied
     to, and what goes into the way out of the MLP.
     """
-    bert, held = encoder.original_model, list[Any]()
-    block = bert.layers[0]
-    parts = (block.attn.Wo, block.attn, block.mlp.Wi, block.mlp.Wo)  # in the order they run
-    hooks = [
-        p.register_forward_hook(lambda _, given, out: held.append((*given, out))) for p in parts
-    ]
-    with torch.no_grad():
-        bert(x)
-    for hook in hooks:
-        hook.remove()
-    (z, _), (_, (_, pattern)), (_, gate_up), (active, _) = held
+    block = encoder.original_model.layers[0]
+    parts = [block.attn.Wo, block.attn, block.mlp.Wi, block.mlp.Wo]
+    held = passed(encoder.original_model, x, parts)
+    ((z,), _), (_, (_, pattern)), (_, gate_up), ((active,), _) = held
     z, gate = z[:, n].unflatten(-1, (encoder.cfg.n_heads, -1)), gate_up[:, n].chunk(2, -1)[0]
     return [t.cpu() for t in (pattern[:, :, n], z, gate, active[:, n])]
 
@@ -588,20 +589,13 @@ def score_derivatives(
     with torch.inference_mode(False), torch.enable_grad(), model.hooks(fwd_hooks=hooks):
         model(one, stop_at_layer=1)
         scores = last_scores(caught[SCORES], caught[PATTERN], cap)[0]
-        slopes = [
-            by_source(torch.autograd.grad(head[:-1].sum(), caught["x"], retain_graph=True)[0][0])
-            for head in scores
-        ]
+        x, totals = caught["x"], scores[:, :-1].sum(1)
+        slopes = [torch.autograd.grad(total, x, retain_graph=True)[0][0] for total in totals]
     g = torch.stack(slopes)
+    if g.ndim > 3:  # of keys, which heads have apart
+        g = rearrange(g, "head kv i d -> head i (kv d)")
     g[:, -1] /= 1 - g.shape[1]  # its own score was subtracted from all the others
     return g.cpu(), scores.detach().cpu()
-
-
-def by_source(
-    of_keys: Float[Tensor, "source d_read"] | Float[Tensor, "head source d_head"],
-) -> Float[Tensor, "source d_read"]:
-    """Put the heads' parts side by side, where they are apart."""
-    return of_keys if of_keys.ndim == 2 else rearrange(of_keys, "head i d -> i (head d)")
 
 
 def gain_behind_heads(
@@ -609,10 +603,9 @@ def gain_behind_heads(
 ) -> Float[Tensor, " d_model"]:
     """Return the gain of the norm behind the heads, read off what they add to the stream."""
     before, after = (f"blocks.0.hook_resid_{place}" for place in ("pre", "mid"))
-    _, cache = model.run_with_cache(one, names_filter=[before, after, Z_HOOK], stop_at_layer=1)
-    raw = cache[Z_HOOK][0].cpu().flatten(-2) @ W_O.flatten(0, 1)  # source d_model
-    x, added = layer_norm(raw, model.cfg.eps), (cache[after] - cache[before])[0].cpu()
-    return (x * added).sum(0) / x.square().sum(0)
+    start, end, z = (t[0] for t in activations(model, one, [before, after, Z_HOOK], 1))
+    x = layer_norm(z.flatten(-2) @ W_O.flatten(0, 1), model.cfg.eps)  # source d_model
+    return (x * (end - start)).sum(0) / x.square().sum(0)
 
 
 def embed(

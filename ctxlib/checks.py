@@ -27,6 +27,10 @@ KINDS = {
     "a string": ("casefold", "give one"),
     "a list": ("__len__", "put it in brackets"),
     "a reader": ("tokenizer", "give a model, weights, a fixed query or a cx.texts.Reader"),
+    "an array": ("argpartition", "numpy.asarray makes one"),
+    "a client": ("submit", "distributed.Client(address) is one"),
+    "an explainer": ("classify", "cx.lookups.explain.RuleExplainer is one"),
+    "prompts": ("shown_active", "cx.lookups.explain.Prompts holds them"),
     "a tokenizer": ("get_vocab", "model.tokenizer is one"),
     "a state dict": ("items", "safetensors.torch.load_file reads one"),
     "an AdditiveDecomposition": ("frequency", "cx.fit_additive(model, texts).decomposition is one"),
@@ -125,8 +129,10 @@ def check_chosen(kind: str, chosen: Iterable[int] | None, size: int) -> list[int
 
 
 def check_ids(tokens: Int[Tensor, "*any"], d_vocab: int) -> Int[Tensor, "*any"]:
-    """Return the tokens, or raise ValueError for ids outside a vocabulary of this size."""
-    check_kind(tokens, "a tensor")
+    """Return the tokens; raise ValueError for ids outside a vocabulary of this size, and TypeError
+    for anything but whole numbers.
+    """
+    check_tokens(check_kind(tokens, "a tensor")[None])
     for extreme in (tokens.min(), tokens.max()) if tokens.numel() else ():
         check_index("token id", int(extreme), d_vocab)
     return tokens

@@ -352,5 +352,4 @@ class SelfNormalizedCircuit:
         resid = self.fixed.resid_mid(tokens, outputs)
         return resid / readout.scale(resid) @ readout.W_in + readout.b_in
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(heads={list(self.heads)}, {self.fixed})"
+    __repr__ = ContextualCircuit.__repr__

@@ -31,7 +31,6 @@ from ctxlib.checks import (
     as_index,
     as_indices,
     check_chosen,
-    check_ids,
     check_kind,
     check_tokens,
     crop,
@@ -65,10 +64,9 @@ def content_component(
     >>> torch.allclose(E_K, x @ weights.W_K, atol=1e-3)
     True
     """
-    W_pos_n, W_E = check_kind(weights, "weights").position(n), weights.embeddings()
-    chosen = W_E if tokens is None else W_E[check_ids(tokens, len(W_E)).to(W_E.device)]
+    W_pos_n, W_E = check_kind(weights, "weights").position(n), weights.embeddings(tokens)
     # LayerNorm's scale is applied after the product: no second copy of the vocabulary is made
-    product = (chosen @ check_kind(M, "a tensor")).add_(W_pos_n[None] @ M)
+    product = (W_E @ check_kind(M, "a tensor")).add_(W_pos_n[None] @ M)
     return product.div_(content_scale(weights, n, tokens)[..., None])
 
 
@@ -120,9 +118,8 @@ def content_scale(
     >>> torch.allclose(scale, own[:, 0], atol=1e-3)
     True
     """
-    W_E = check_kind(weights, "weights").embeddings()
+    W_E = check_kind(weights, "weights").embeddings(tokens)
     W_pos_n = weights.W_pos[n] if isinstance(n, Tensor) else weights.position(n)
-    W_E = W_E if tokens is None else W_E[check_ids(tokens, len(W_E)).to(W_E.device)]
     # |a + b|^2 = |a|^2 + 2 a.b + |b|^2: the sum itself is not formed
     both = (W_pos_n[..., None, :] @ W_E.mT)[..., 0, :]
     squared = torch.linalg.vector_norm(W_E, dim=-1).square() + 2 * both
@@ -180,11 +177,8 @@ def queries_of(weights: LayerWeights, x: Float[Tensor, "*any d_model"]) -> Queri
     >>> torch.allclose(q, weights.queries(tokens)[:, 99], atol=1e-4)
     True
     """
-    check_kind(x, "a tensor")
-    q = einsum(
-        x, check_kind(weights, "weights").W_Q, "... d_model, head d_model d_head -> ... head d_head"
-    )
-    return q + weights.b_Q
+    W_Q, of_x = check_kind(weights, "weights").W_Q, "... d_model, head d_model d_head"
+    return einsum(check_kind(x, "a tensor"), W_Q, f"{of_x} -> ... head d_head") + weights.b_Q
 
 
 def fixed_query(
@@ -231,8 +225,7 @@ def qk_direction_at(
     >>> torch.allclose(direction, same, atol=1e-4)
     True
     """
-    W_E = check_kind(weights, "weights").embeddings()
-    x = W_E[check_ids(x_n, len(W_E))] + weights.position(n)
+    x = check_kind(weights, "weights").embeddings(x_n) + weights.position(n)
     return qk_direction(weights, queries_of(weights, layer_norm(x, weights.eps)))
 
 
@@ -453,10 +446,12 @@ class Decomposition(ABC):
 
         row_i ~ pos_i content(x_i) / denom,    denom = sum_i pos_i content(x_i)
 
-    `kernels` is `pos_i`, the row of a text in which content is the same everywhere. `x` is one text
-    or a stack of them, of which the first `length` tokens are read. `LayerNormDecomposition` is the
-    paper's Equation 1; `ctxlib.additive.AdditiveDecomposition` and
-    `ctxlib.store.StoredDecomposition` are others.
+    `kernels` is `pos_i`, the row of a text in which content is the same everywhere; `log_content`
+    is in nats, and only differences between tokens of one head count; `untrained` marks the glitch
+    tokens (`ctxlib.texts.untrained_tokens`); `moved` is what a source's position adds to its value;
+    `readout` is the path from inside the heads to the neurons. `x` is one text or a stack of them,
+    of which the first `length` tokens are read. `LayerNormDecomposition` is the paper's Equation 1;
+    `ctxlib.additive.AdditiveDecomposition` and `ctxlib.store.StoredDecomposition` are others.
 
     >>> fixed = cx.fix_query(weights, n=256)
     >>> approx = fixed.decomposition
@@ -466,34 +461,29 @@ class Decomposition(ABC):
 
     n: int
     token: int | None
-    tokenizer: Any
-
-    @property
-    @abstractmethod
-    def kernels(self) -> Float[Tensor, "head source"]: ...
-
-    @property
-    @abstractmethod
-    def log_content(self) -> Float[Tensor, "head vocab"]:
-        """Return `log content(t)` in nats; only differences between tokens of one head count."""
-
-    @property
-    @abstractmethod
-    def untrained(self) -> Bool[Tensor, " vocab"]:
-        """Mark the glitch tokens: `ctxlib.texts.untrained_tokens`."""
-
-    @property
-    @abstractmethod
-    def readout(self) -> Readout:
-        """Return the path from inside the heads to the neurons."""
+    kernels: Any  # Float[Tensor, "head source"]
+    log_content: Any  # Float[Tensor, "head vocab"]
+    untrained: Any  # Bool[Tensor, " vocab"]
+    moved: Any  # Float[Tensor, "head source d_head"]
+    readout: Any  # Readout
 
     @abstractmethod
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
         """Return the value, b_V included, that each token would have at position n."""
 
-    @abstractmethod
+    @cached_property
+    def value_table(self) -> tuple[Float[Tensor, "vocab value d_head"], Int[Tensor, " head"]]:
+        """Return the values of all heads, and which of them each head has: some may share one."""
+        heads = range(len(self.kernels))
+        return self.values(heads), torch.tensor(heads, device=self.kernels.device)
+
     def z(self, x: Texts, rows: Entries) -> Float[Tensor, "*text head d_head"]:
         """Return `sum_i a_i v_i` with these rows and approximate values: z of each head."""
+        check_kind(rows, "a tensor")
+        by_token, value_of = self.value_table
+        entry = self.sources(x)[..., None, :] * by_token.shape[1] + value_of[:, None]
+        z = weighted_sum(by_token.flatten(0, 1), entry.expand(rows.shape), rows)
+        return z + (rows[..., None, :] @ self.moved)[..., 0, :]
 
     @cached_property
     def content(self) -> Float[Tensor, "head vocab"]:
@@ -575,10 +565,6 @@ class LayerNormDecomposition(Decomposition):
         number = None if token is None else weights.token_id(token)
         return cls(weights, as_index("position", n), number, weights.typical_norm(C))
 
-    @property
-    def tokenizer(self) -> Any:
-        return self.weights.tokenizer
-
     @cached_property
     def qk_direction(self) -> Float[Tensor, "head d_model"]:
         """Return the `qk_direction` of the fixed query."""
@@ -598,7 +584,7 @@ class LayerNormDecomposition(Decomposition):
 
     @cached_property
     def untrained(self) -> Bool[Tensor, " vocab"]:
-        flags = untrained_tokens(self.weights.embeddings(), self.tokenizer)
+        flags = untrained_tokens(self.weights.embeddings(), self.weights.tokenizer)
         if self.weights.padding >= 0:  # which no text holds
             flags[self.weights.padding] = True
         return flags
@@ -629,9 +615,9 @@ class LayerNormDecomposition(Decomposition):
         return values.add_(self.weights.b_V[chosen])
 
     @cached_property
-    def all_values(self) -> tuple[Tensor, Float[Tensor, "head source d_head"]]:
-        """Return `E_V[n, t] + b_V` and `P_V[n, i]` of all heads."""
-        return self.values(range(self.weights.n_heads)), self.shift @ self.weights.W_V
+    def moved(self) -> Float[Tensor, "head source d_head"]:
+        """Return `P_V[n, i]`."""
+        return self.shift @ self.weights.W_V
 
     def factors(self, x: Texts) -> tuple[Entries, Entries]:
         return score_parts(self.weights, self.sources(x), self.n, self.shift)
@@ -641,14 +627,6 @@ class LayerNormDecomposition(Decomposition):
         if self.token is not None and (x[..., self.n] == self.token).all():
             return (self.log_content.T[x].mT + self.kernels.log()).softmax(-1)
         return super().rows(x)
-
-    def z(self, x: Texts, rows: Entries) -> Float[Tensor, "*text head d_head"]:
-        by_token, by_source = self.all_values
-        device = check_kind(rows, "a tensor").device
-        heads = torch.arange(self.weights.n_heads, device=device)[:, None]
-        entry = self.sources(x)[..., None, :] * self.weights.n_heads + heads
-        z = weighted_sum(by_token.flatten(0, 1), entry, rows)
-        return z + (rows[..., None, :] @ by_source)[..., 0, :]
 
 
 def weighted_sum(
@@ -682,11 +660,8 @@ def attention_pattern(weights: LayerWeights, tokens: Int[Tensor, " pos"]) -> Pat
     >>> torch.allclose(pattern[:, 99, :100], rows, atol=1e-4)
     True
     """
-    scores = (
-        check_kind(weights, "weights").queries(tokens)
-        @ weights.keys(tokens).mT
-        / weights.attn_scale
-    )
+    q, keys = check_kind(weights, "weights").queries(tokens), weights.keys(tokens)
+    scores = q @ keys.mT / weights.attn_scale
     bias = weights.position_bias(slice(len(tokens)), len(tokens))
     return attended(weights, scores + bias)  # head dest source
 
@@ -701,9 +676,8 @@ def approx_pattern(
     >>> cx.total_variation(exact, approx).mean(-1).median() < 0.2  # of a distance of at most 1
     tensor(True)
     """
-    content, position = split_scores(
-        weights, tokens, check_kind(weights, "weights").queries(tokens), C
-    )
+    q = check_kind(weights, "weights").queries(tokens)
+    content, position = split_scores(weights, tokens, q, C)
     return attended(weights, content + position)
 
 

@@ -136,9 +136,8 @@ def r_and_fvu(
     names = np.array(domains)
     same = torch.from_numpy(names[:, None] == names).to(truth)
     inside = (v - same @ v / same.sum(1, keepdim=True) for v in (guess, truth))
-    whole, within = (
-        Moments.of(*pair).table(range(truth.shape[1])).median() for pair in ((guess, truth), inside)
-    )
+    pairs, neurons = ((guess, truth), inside), range(truth.shape[1])
+    whole, within = (Moments.of(*pair).table(neurons).median() for pair in pairs)
     return pd.Series({"r": whole["r"], "r within domains": within["r"], "FVU": whole["fvu"]})
 
 

@@ -158,12 +158,8 @@ def label_neurons(
     counts = Counter(map(str, labels))
     if len(counts) < 2 or min(counts.values()) < 2:
         raise ValueError("labels need at least two names with two texts each")
-    names = scores.index.levels[0].to_numpy()
-    apart, area = scores.to_numpy().T.reshape(2, len(names), len(neurons))
-    best = apart.argmax(0)
-    pick = best, np.arange(len(best))
-    columns = {"label": names[best], "difference": apart[pick], "auc": area[pick]}
-    return pd.DataFrame(columns, index=pd.Index([int(j) for j in neurons], name="neuron"))
+    best = scores["difference"].groupby("neuron", sort=False).idxmax()
+    return scores.loc[best].reset_index("label")
 
 
 def label_scores(
@@ -211,7 +207,8 @@ def auc(
     >>> np.allclose(auc, 1 - cx.neurons.auc(-values[:, [298, 973]], domains == "python"))
     True
     """
-    count = inside.sum(-1, keepdims=True)
-    above = inside @ stats.rankdata(values, axis=0) - count * (count + 1) / 2
+    count = check_kind(inside, "an array").sum(-1, keepdims=True)
+    ranks = stats.rankdata(check_kind(values, "an array"), axis=0)
+    above = inside @ ranks - count * (count + 1) / 2
     with np.errstate(invalid="ignore"):
         return above / (count * (inside.shape[-1] - count))

@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 from einops import einsum
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.checks import check_kind
-from ctxlib.decompose import Decomposition, Entries, Readout, Texts, total_variation
+from ctxlib.checks import check_ids, check_kind
+from ctxlib.decompose import Decomposition, Entries, Texts
 from ctxlib.query import FixedQuery
 from ctxlib.texts.batching import progress
 from ctxlib.texts.text import AnyText
@@ -45,36 +45,13 @@ class PlanesDecomposition(Decomposition):
     (torch.Size([8, 2, 257]), torch.Size([8, 2, 8192]))
     """
 
-    n: int
-    token: int | None
     base: Decomposition
     by_source: Float[Tensor, "head plane source"]
     by_token: Float[Tensor, "head plane vocab"]
 
-    @property
-    def tokenizer(self) -> Any:
-        return self.base.tokenizer
-
-    @property
-    def kernels(self) -> Float[Tensor, "head source"]:
-        return self.base.kernels
-
-    @property
-    def log_content(self) -> Float[Tensor, "head vocab"]:
-        return self.base.log_content
-
-    @property
-    def untrained(self) -> Bool[Tensor, " vocab"]:
-        return self.base.untrained
-
-    @property
-    def readout(self) -> Readout:
-        return self.base.readout
-
-    @property
-    def reads(self) -> int:
-        known: Any = self.base
-        return known.reads
+    def __getattr__(self, name: str) -> Any:
+        """Return what is the base's own: n, token, kernels, content, the path to the neurons."""
+        return getattr(vars(self).get("base"), name)  # None while a copy of it is made
 
     def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
         return self.base.values(heads)
@@ -105,7 +82,7 @@ class PlanesDecomposition(Decomposition):
         torch.Size([8, 1, 257])
         """
         heads, most = self.by_source.shape[:2]
-        if len(planes) != heads or not all(0 <= k <= most for k in planes):
+        if len(check_kind(planes, "a list")) != heads or not all(0 <= k <= most for k in planes):
             raise ValueError(f"planes {[*planes]}: give {heads} numbers, each from 0 to {most}")
         left = max(planes)
         kept = torch.arange(left) < torch.tensor(planes)[:, None]
@@ -156,7 +133,7 @@ def add_planes(fixed: FixedQuery, texts: Iterable[AnyText], planes: int = 2) -> 
         for part in progress(every, "planes", "part")
     ]
     by_source, by_token = a.mT.to(approx.kernels).contiguous(), torch.cat(b, dim=-1)
-    better = PlanesDecomposition(approx.n, approx.token, approx, by_source, by_token)
+    better = PlanesDecomposition(approx, by_source, by_token)
     return replace(fixed, decomposition=better)
 
 
@@ -171,30 +148,8 @@ def interaction(
     >>> left.shape, left.std() < 0.5
     (torch.Size([5, 8, 257]), tensor(True))
     """
-    approx, x = fixed.decomposition, tokens[:, None].repeat(1, fixed.length)
+    approx = check_kind(fixed, "a fixed query").decomposition
+    x = check_ids(tokens, fixed.d_vocab)[:, None].repeat(1, fixed.length)
     x[:, fixed.n] = fixed.token
     left = fixed.require_exact().scores_of_repeated(x).double() - approx.log_content.T[x].mT
     return (left - approx.kernels.log()).where(approx.kernels > 0, 0)
-
-
-def choose_planes(
-    fixed: FixedQuery, texts: Iterable[AnyText], among: Sequence[int] = (0, 1, 2)
-) -> list[int]:
-    """Return for each head which of these numbers of planes gives rows with the least total
-    variation distance to the exact ones, on average over texts; the smaller of equals.
-
-    Raises ValueError for a query without planes, and as `PlanesDecomposition.first` does.
-
-    >>> cx.planes.choose_planes(cx.planes.add_planes(fixed, passages), passages, among=[0, 2])
-    [2, 2, 2, 2, 2, 2, 2, 2]
-    """
-    approx = check_kind(fixed, "a fixed query").decomposition
-    if not isinstance(approx, PlanesDecomposition):
-        raise ValueError("this query has no planes to choose from: add_planes makes one with them")
-    among = sorted(among)
-    cut = [approx.first([k] * fixed.n_heads) for k in among]
-    distances = torch.zeros(len(among), fixed.n_heads)
-    for x in fixed.prepare_batches(texts, "choosing planes"):
-        exact = fixed.require_exact().rows(x)
-        distances += torch.stack([total_variation(exact, c.rows(x)).sum(0) for c in cut])
-    return [among[k] for k in distances.argmin(0).tolist()]

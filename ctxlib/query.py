@@ -20,7 +20,7 @@ from transformers.activations import ACT2FN
 from ctxlib.checks import check_chosen, check_kind
 from ctxlib.decompose import Decomposition, Readout, Texts
 from ctxlib.exact import ExactLayer, Z
-from ctxlib.texts.batching import prepare, prepare_batches
+from ctxlib.texts.batching import joined, prepare_batches
 from ctxlib.texts.text import AnyText, Reader
 
 Outputs = Float[Tensor, "*text head d_model"]
@@ -129,7 +129,7 @@ class FixedQuery:
         >>> cx.fix_query(weights, n=99).prepare(passages).shape
         torch.Size([72, 100])
         """
-        return prepare(self.reader, texts, self.n, self.token, self.length, desc)
+        return joined(self.prepare_batches(texts, desc))
 
     # ------------------------------------------------------------ from texts to neurons
 

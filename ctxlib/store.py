@@ -19,25 +19,16 @@ from typing import Any
 
 import torch
 import zstandard
-from einops import einsum
 from gguf import GGMLQuantizationType, dequantize
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from ctxlib.additive import ExactFromModel
 from ctxlib.checks import as_path
-from ctxlib.decompose import (
-    Decomposition,
-    Entries,
-    LayerNormDecomposition,
-    Readout,
-    Texts,
-    weighted_sum,
-)
+from ctxlib.decompose import Decomposition, Readout
 from ctxlib.files import DATA, repository_file
 from ctxlib.models.places import real_models
 from ctxlib.planes import PlanesDecomposition
@@ -66,7 +57,6 @@ class StoredDecomposition(Decomposition):
 
     n: int
     token: int
-    tokenizer: Any
     tensors: Mapping[str, Tensor]
     facts: Mapping[str, Any]
 
@@ -100,22 +90,18 @@ class StoredDecomposition(Decomposition):
             norms=facts.get("norms", True), gain=self.tensors.get("gain"),
         )  # fmt: skip
 
-    def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
-        shared = self.tensors["value_of"][list(heads)]
-        return self.by_token[:, shared]
-
-    def z(self, x: Texts, rows: Entries) -> Float[Tensor, "*text head d_head"]:
-        x, shared = self.sources(x), self.tensors["value_of"][:, None]
-        entry = x[..., None, :] * self.by_token.shape[1] + shared
-        z = weighted_sum(self.by_token.flatten(0, 1), entry.expand(rows.shape), rows)
-        by_source = self.tensors["moved"]
-        return z + einsum(rows, by_source, "... head source, head source d_head -> ... head d_head")
+    @cached_property
+    def moved(self) -> Float[Tensor, "head source d_head"]:
+        return self.tensors["moved"]
 
     @cached_property
-    def by_token(self) -> Float[Tensor, "vocab value d_head"]:
-        """Return the values, b_V included; heads may share them, as `value_of` says."""
-        d_head = self.tensors["moved"].shape[-1]
-        return dequantized(self.tensors).unflatten(1, (-1, d_head))
+    def value_table(self) -> tuple[Float[Tensor, "vocab value d_head"], Int[Tensor, " head"]]:
+        by_token = dequantized(self.tensors).unflatten(1, (-1, self.moved.shape[-1]))
+        return by_token, self.tensors["value_of"]
+
+    def values(self, heads: Sequence[int]) -> Float[Tensor, "vocab head d_head"]:
+        by_token, value_of = self.value_table
+        return by_token[:, value_of[list(heads)]]
 
 
 # ---------------------------------------------------------------- to a file and back
@@ -178,6 +164,7 @@ def pack(fixed: FixedQuery) -> tuple[dict[str, Tensor], dict[str, Any]]:
         return tensors | {name: getattr(approx, name) for name in PLANES}, facts
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError("a stored layer holds its tokenizer, and this one cannot be saved")
+    words = bytearray(tokenizer.backend_tokenizer.to_str().encode())
     first, value_of = shared_values(fixed)
     tensors = {
         "of_token": approx.values(first).flatten(1),
@@ -186,11 +173,11 @@ def pack(fixed: FixedQuery) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "kernels": approx.kernels,
         "content": approx.log_content,
         "value_of": value_of,
-        "moved": positional_values(fixed),
+        "moved": approx.moved,
         "untrained": approx.untrained.to(torch.uint8),
         "rest": readout.resid_without_heads(torch.tensor(fixed.token)),
         "b_in": readout.b_in,
-        "tokenizer": as_bytes(tokenizer.backend_tokenizer.to_str()),
+        "tokenizer": torch.frombuffer(words, dtype=torch.uint8),
     }
     if readout.gain is not None:
         tensors["gain"] = readout.gain
@@ -206,12 +193,9 @@ def unpack(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> FixedQuer
     """Return the fixed query that `pack` took apart."""
     spec = Tokenizer.from_str(bytes(tensors["tokenizer"].tolist()).decode())
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=spec, **facts["marks"])
-    approx: Decomposition
-    approx = StoredDecomposition(facts["n"], facts["token"], tokenizer, tensors, facts)
-    if PLANES[0] in tensors:
-        approx = PlanesDecomposition(
-            approx.n, approx.token, approx, *(tensors[name] for name in PLANES)
-        )
+    base = StoredDecomposition(facts["n"], facts["token"], tensors, facts)
+    planes = [tensors[name] for name in PLANES if name in tensors]
+    approx = PlanesDecomposition(base, *planes) if planes else base
     return FixedQuery(approx, None, Reader(tokenizer, facts["n_ctx"], approx.log_content.shape[1]))
 
 
@@ -291,34 +275,11 @@ def stored_matrix(tensors: Mapping[str, Tensor], name: str) -> Float[Tensor, "ro
 
 def shared_values(fixed: FixedQuery) -> tuple[list[int], Int[Tensor, " head"]]:
     """Return the first head with each of the different values, and for each head which it has."""
-    if isinstance(fixed.decomposition, StoredDecomposition):
-        value_of = fixed.decomposition.tensors["value_of"]
-        return [value_of.tolist().index(v) for v in range(int(value_of.max()) + 1)], value_of
-    W_V, _ = fixed.require_exact().value_weights()
-    same = (W_V[:, None] == W_V).flatten(2).all(-1)  # head head
+    approx = fixed.decomposition
+    if isinstance(approx, StoredDecomposition):
+        values = approx.tensors["value_of"][:, None]
+    else:
+        values = fixed.require_exact().value_weights()[0].flatten(1)
+    same = (values[:, None] == values).all(-1)  # head head
     first, value_of = same.int().argmax(1).unique(return_inverse=True)
     return first.tolist(), value_of
-
-
-def positional_values(fixed: FixedQuery) -> Float[Tensor, "head source d_head"]:
-    """Return the positional component of the values, `P_V[n, i]`; zero if positions are not added
-    to the residual stream.
-
-    Raises ValueError for an additive decomposition of a model that does add them.
-    """
-    approx, exact = fixed.decomposition, fixed.exact
-    if isinstance(exact, ExactFromModel) and exact.position_offset.any():
-        raise ValueError(
-            "values of an additive decomposition include what learned positions add, which no file "
-            "keeps: use the fixed query that cx.fix_query(model) gives"
-        )
-    if isinstance(approx, StoredDecomposition):
-        return approx.tensors["moved"]
-    if isinstance(approx, LayerNormDecomposition):
-        return approx.shift @ approx.weights.W_V
-    return torch.zeros(*approx.kernels.shape, fixed.readout.W_O.shape[1])
-
-
-def as_bytes(text: str) -> UInt8[Tensor, " byte"]:
-    """Return a text as a tensor of its UTF-8 bytes."""
-    return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)

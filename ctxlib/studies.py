@@ -66,7 +66,7 @@ class Study:
         >>> cx.study(model, texts=100).length
         512
         """
-        return shortest([*self.passages, *self.texts])
+        return min(len(text.tokens) for text in [*self.passages, *self.texts])
 
     @property
     def prose(self) -> list[Text]:
@@ -103,9 +103,8 @@ class Study:
         if table is None:
             table = head_table(self.fixed, self.texts, self.max_cv)
         wanted = ["effective tokens", "half-mass distance", "family", "coefficient of variation"]
-        return (
-            table[[*wanted, "stable"]].round({wanted[0]: 0, wanted[-1]: 2}).astype({wanted[0]: int})
-        )
+        table = table[[*wanted, "stable"]].round({wanted[0]: 0, wanted[-1]: 2})
+        return table.astype({wanted[0]: int})
 
     @cached_property
     def head_variance_share(self) -> pd.Series:
@@ -207,8 +206,3 @@ def study(
                 raise
             chosen = list(range(fixed.n_heads))
     return Study(fixed, labeled, measured, chosen, prose, max_cv, calibration)
-
-
-def shortest(texts: Sequence[Text]) -> int:
-    """Return the number of tokens of the shortest text."""
-    return min(len(text.tokens) for text in texts)

@@ -9,7 +9,7 @@ sphere of radius sqrt(d_model) (chapter 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from einops import einsum, rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.checks import as_index, check_index, check_kind, check_tokens, crop
+from ctxlib.checks import as_index, check_ids, check_index, check_kind, check_tokens, crop
 from ctxlib.models.loading import ENCODERS, Encoder, device_for, first_position
 from ctxlib.texts.vocabulary import token_id
 
@@ -200,20 +200,16 @@ class LayerWeights:
         pre-activations that follow from these weights.
         """
         probe = torch.arange(min(PROBED, self.d_vocab, self.n_ctx))
-        probe, held = probe[probe != self.padding], []
+        probe = probe[probe != self.padding]
         n = len(probe) - 1
-        module = bert.get_submodule(into)
-        hook = module.register_forward_hook(lambda module, given, out: held.append(out[0, n]))
-        bert(probe[None])
-        hook.remove()
-        scores = einsum(
-            self.queries(probe)[:, n], self.keys(probe), "head d, head pos d -> head pos"
-        )
+        ((_, own),) = passed(bert, probe[None], [bert.get_submodule(into)])
+        q, keys = self.queries(probe)[:, n], self.keys(probe)
+        scores = einsum(q, keys, "head d, head pos d -> head pos")
         rows = (scores / self.attn_scale + self.position_bias(n, n + 1)).softmax(-1)
         by_token, rest = self.resid_without_heads(n)
         added = einsum(rows, self.values(probe), self.W_O, "head pos, head pos d, head d m -> m")
         resid = by_token[probe[n]] + rest + added
-        ours, own = self.pre_activations(resid), held[0].cpu()
+        ours, own = self.pre_activations(resid), own[0, n].cpu()
         if not (ours - own).abs().max() <= AGREES * own.abs().max():
             raise ValueError(
                 "the first layer of this encoder does not compute what follows from its weights: "
@@ -227,8 +223,7 @@ class LayerWeights:
         block, of_heads = f"blocks.{self.layer}.", ("attn.hook_q", "attn.hook_k", "attn.hook_v")
         names = [block + n for n in ("hook_resid_pre", *of_heads, "hook_resid_mid", "mlp.hook_pre")]
         probe = torch.arange(min(PROBED, self.d_vocab, self.n_ctx))[None]
-        _, cache = model.run_with_cache(probe, names_filter=names, stop_at_layer=self.layer + 1)
-        pre, *qkv, mid, mlp = (cache[name][0].cpu() for name in names)
+        pre, *qkv, mid, mlp = (t[0] for t in activations(model, probe, names, self.layer + 1))
         maps = ((self.W_Q, self.b_Q), (self.W_K, self.b_K), (self.W_V, self.b_V))
         pairs = [(self.pre_activations(mid), mlp)]
         if self.layer == 0:
@@ -339,10 +334,6 @@ class LayerWeights:
     def n_neurons(self) -> int:
         return self.mlp_input()[0].shape[1]
 
-    @property
-    def device(self) -> torch.device:
-        return self.W_pos.device
-
     def to(
         self, dtype: torch.dtype | None = None, device: str | torch.device | None = None
     ) -> LayerWeights:
@@ -355,7 +346,7 @@ class LayerWeights:
 
         >>> weights.to(torch.float64).W_K.dtype
         torch.float64
-        >>> weights.to(device="cpu").device
+        >>> weights.to(device="cpu").W_K.device
         device(type='cpu')
         """
         if dtype not in (None, torch.float32, torch.float64):
@@ -395,8 +386,11 @@ class LayerWeights:
             raise ValueError(f"C={C}: the typical norm of a token embedding is a positive number")
         return C
 
-    def embeddings(self) -> Float[Tensor, "vocab d_model"]:
-        """Return W_E; raise ValueError if these weights came without it.
+    def embeddings(
+        self, tokens: Int[Tensor, "*text token"] | None = None
+    ) -> Float[Tensor, "*text_or_vocab d_model"]:
+        """Return W_E, or its rows of these tokens; raise ValueError if these weights came without
+        it, and for ids outside the vocabulary.
 
         >>> weights.embeddings().shape
         torch.Size([8192, 256])
@@ -405,7 +399,9 @@ class LayerWeights:
             raise ValueError(
                 "weights without token embeddings (wte.weight): this needs them, or else C"
             )
-        return self.W_E
+        if tokens is None:
+            return self.W_E
+        return self.W_E[check_ids(tokens, len(self.W_E)).to(self.W_E.device)]
 
     def normalized_resid(
         self, tokens: Int[Tensor, "*text pos"], n: int | None = None
@@ -457,7 +453,7 @@ class LayerWeights:
         >>> weights.crop(tokens, n=99).shape
         torch.Size([100])
         """
-        x = crop(tokens, self.n_sources(n, length), self.d_vocab, n).to(self.device)
+        x = crop(tokens, self.n_sources(n, length), self.d_vocab, n).to(self.W_pos.device)
         if (x == self.padding).any():
             raise ValueError(
                 f"a text holds token {self.padding}, the padding, which this model gives no "
@@ -568,7 +564,32 @@ class LayerWeights:
         return layer_norm(resid_mid, self.eps) @ W_in + b_in
 
 
-# ---------------------------------------------------------------- bad input
+# ---------------------------------------------------------------- the model itself
+
+
+def activations(
+    model: Any, x: Int[Tensor, "text pos"], names: Sequence[str], layers: int
+) -> list[Tensor]:
+    """Return what is at the named hooks of the first so many layers, on the CPU."""
+    _, cache = model.run_with_cache(x, names_filter=[*names], stop_at_layer=layers)
+    return [cache[name].cpu() for name in names]
+
+
+def passed(model: Any, x: Int[Tensor, "text pos"], modules: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return what a model of transformers gives to each of these parts of it, in the order in which
+    they run, and what each returns.
+    """
+    held: list[tuple[Any, Any]] = []
+
+    def keep(part: Any, given: Any, out: Any) -> None:
+        held.append((given, out))
+
+    hooks = [part.register_forward_hook(keep) for part in modules]
+    with torch.no_grad():
+        model(x)
+    for hook in hooks:
+        hook.remove()
+    return held
 
 
 def has_positions(model: Any) -> bool:
@@ -578,7 +599,7 @@ def has_positions(model: Any) -> bool:
     >>> has_positions(model)
     True
     """
-    standard = model.cfg.positional_embedding_type == "standard"
+    standard = check_kind(model, "a model").cfg.positional_embedding_type == "standard"
     return standard and (isinstance(model, Encoder) or getattr(model, "W_pos", None) is not None)
 
 
@@ -614,7 +635,7 @@ def score_divisor(config: Any, d_head: int, layer: int) -> float:
 
 def center(W: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
     """Subtract the mean over d_model from what writes to the stream; LayerNorm ignores it."""
-    return W - W.mean(dim=-1, keepdim=True)
+    return check_kind(W, "a tensor") - W.mean(dim=-1, keepdim=True)
 
 
 def fold(

@@ -19,7 +19,7 @@ def report(study: Study, found: pd.DataFrame, labels: pd.DataFrame, notes: list[
     """Return the heads, the first neurons of a table, the best neuron of each label, notes, and how
     well the circuit predicts the neurons.
 
-    `found` and `labels` are the tables of `ctxlib.__main__.neurons`.
+    `found` and `labels` are the tables of `ctxviews.command.neurons`.
     """
     none = "" if study.head_table["stable"].any() else "\nno head is stable"
     heads = study.head_table.assign(**{"variance share": study.head_variance_share.round(2)})

@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 from command import ROOT
 
 import ctxlib as cx
-from ctxlib.__main__ import main
+from ctxviews.command import main
 
 PAGES = sorted((ROOT / api_reference.PAGES).glob("*.md"))
 FOLDED = {"chat", "explain", "hooks", "layers"}  # modules of look-ups

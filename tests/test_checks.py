@@ -9,7 +9,7 @@ from by_hand import draw_texts
 from transformers import AutoModelForCausalLM
 
 import ctxlib as cx
-from ctxlib.lookups import hooks, layers
+from ctxlib.lookups import explain, hooks, layers
 
 look, of, rate = cx.lookups, cx.denominators, cx.evaluation
 X, V = draw_texts(4, 32, 300, seed=4), torch.zeros(4, 3)
@@ -98,7 +98,7 @@ def test_functions_of_weights_and_of_a_reader_name_what_they_want(tiny, given):
         with pytest.raises(TypeError, match=r"where weights is wanted: cx\.LayerWeights"):
             call(given, *more)
     calls = [(texts.passages,), (texts.collection, 3), (texts.encode, "a"), (texts.windows, "a")]
-    calls += [(texts.decode_tokens, [1]), (texts.Reader.of,), (texts.prepare, X, 9)]
+    calls += [(texts.decode_tokens, [1]), (texts.Reader.of,)]
     for call, *more in calls:
         with pytest.raises(TypeError, match="where a reader is wanted: give a model, weights"):
             call(given, *more)
@@ -127,3 +127,37 @@ def test_what_takes_tensors_or_paths_says_so(tiny, tiny_weights, circuit, given)
         for call in (partial(cx.texts.labeled, tiny), circuit.save, circuit.load):
             with pytest.raises(TypeError, match="where a path is wanted"):
                 call(given)
+
+
+@pytest.mark.parametrize("given", [3, [1, 2], object()])
+def test_what_takes_a_model_an_array_prompts_or_a_client_says_so(tiny, circuit, given):
+    rules, adapter, auc = explain.RuleExplainer(tiny.tokenizer), cx.adapter, cx.neurons.auc
+    prompts, inside = explain.Prompts(*[("a",)] * 4), np.array([True, True, False, False])
+    calls = {
+        "a model": [adapter.act_fn, partial(adapter.upstream_layers, layer=0)],
+        "a decoder": [partial(adapter.mlp_inputs, layer=0), partial(adapter.centered, v=V)],
+        "a fixed query": [partial(cx.planes.interaction, tokens=X[0])],
+        "an array": [partial(auc, inside=inside), partial(auc, V.numpy())],
+        "prompts": [explain.shuffled, partial(explain.score, rules)],
+        "an explainer": [partial(explain.score, prompts=prompts)],
+        "a client": [lambda client: cx.evaluate(circuit, X, client=client)],
+        "a string": [rules.facts, partial(rules.classify, prompts=["a"]), cx.models.locate],
+    }
+    calls["a model"].append(cx.weights.has_positions)
+    for kind, several in calls.items():
+        for call in several:
+            with pytest.raises(TypeError, match=f"{type(given).__name__} where {kind} is wanted: "):
+                call(given)
+
+
+def test_ids_and_lengths_are_whole_numbers(tiny, tiny_weights, circuit):
+    for call in (cx.decompose.content_keys, cx.decompose.content_scale, cx.content_scores):
+        with pytest.raises(TypeError, match=r"Tensor torch.float32 where token ids are wanted"):
+            call(tiny_weights, 9, tokens=V[0])
+    with pytest.raises(TypeError, match=r"Tensor torch.float32 where token ids are wanted"):
+        cx.planes.interaction(circuit.fixed, V[0])
+    for length, said in ((9, "position 9: there are positions 0 to 8"), (1.5, "a whole number")):
+        with pytest.raises(ValueError, match=said):
+            next(cx.texts.prepare_batches(tiny, X, 9, 5, length))
+    with pytest.raises(ValueError, match="token id 'x': give a whole number"):
+        cx.texts.decode_tokens(tiny, "x")

@@ -14,7 +14,7 @@ from store_layers import save_layer
 from viewing import header
 
 import ctxlib as cx
-from ctxlib.__main__ import main, neurons
+from ctxviews.command import main, neurons
 from ctxviews.report import CENTERED, OWN, quality, verdict
 
 FILES = {"neurons.csv", "labels.csv", "explorer.html", "receipt.txt"}
@@ -110,7 +110,7 @@ def test_texts_of_all_labels_are_judged(mini, monkeypatch):
     texts = sorted(cx.texts.collection(mini, 200), key=lambda text: text.domain)
     few = [t for t in texts if t.domain != "law"] + [t for t in texts if t.domain == "law"][:4]
     judged, evaluate = [], cx.evaluate
-    monkeypatch.setattr("ctxlib.__main__.JUDGED", 44)
+    monkeypatch.setattr("ctxviews.command.JUDGED", 44)
 
     def noted(circuit, texts, neurons, client):
         judged.append(texts)
@@ -255,7 +255,7 @@ def test_an_error_leaves_the_old_files_whole(tmp_path, ran, two_labels, of_kind,
     model = of_kind("Llama").folder
     ran(model, "--texts", two_labels)
     before = {file: file.read_bytes() for file in (tmp_path / "out").iterdir()}
-    monkeypatch.setattr("ctxviews.page", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("ctxviews.command.page", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main([str(model), "--texts", str(two_labels), "--n", "9", "--out", str(tmp_path / "out")])
     assert before == {file: file.read_bytes() for file in (tmp_path / "out").iterdir()}
@@ -297,7 +297,7 @@ def test_a_cluster_judges_as_this_machine_does(ran, two_labels, of_kind, refused
 )
 def test_what_cannot_be_done_is_one_line(asked, says, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ctxlib.texts.accumulate.ANSWERS", "1s")
+    monkeypatch.setattr("ctxviews.command.ANSWERS", "1s")
     assert re.search(f"^ctxlib: .*{says}", refused(main, *asked, code=1))
 
 

@@ -191,7 +191,7 @@ def of_neurons(m, texts):
     read = cx.lookups.read_prompts(m, [t[:k] for t, k in zip(texts, range(4, 16), strict=True)])
     terms = cx.lookups.attribution(m, 1, 7, read)
     rest = cx.lookups.congruence(m, 1), cx.lookups.next_token_neurons(m)
-    return read, terms, terms.of(0, 1), terms.total(), *rest
+    return read, terms, terms.heads[:, 0, 1], terms.total(), *rest
 
 
 def of_ablation(m, texts):

@@ -17,7 +17,7 @@ from test_lookups import draw_texts, near
 import ctxlib as cx
 from ctxlib import additive
 from ctxlib.additive import PATTERN
-from ctxlib.weights import NoPositionEmbeddings
+from ctxlib.weights import NoPositionEmbeddings, activations
 
 N, THE = 24, 262
 ALIBI, ROTARY = ("Bloom", "MPT"), ("NeoX, sequential", "NeoX, parallel", "GPT-J", "Llama", "Phi")
@@ -64,7 +64,8 @@ def test_the_decomposition_is_the_analysis_of_variance_of_a_table_of_scores(
     tokens = approx.frequency.nonzero()[:, 0]
     share = approx.frequency[tokens].double()
     same = torch.cat([tokens[:, None].expand(-1, N), torch.full((len(tokens), 1), THE)], dim=1)
-    logs = additive.at_last_token(of_kind(kind).model, same, [PATTERN], 1)[PATTERN].double().log()
+    (pattern,) = activations(of_kind(kind).model, same, [PATTERN], 1)
+    logs = pattern[:, :, -1].double().log()
     table = (logs - logs[..., N:])[..., :N]  # token head source
     pos = approx.kernels[:, :N].double() / approx.kernels[:, :N].double().sum(1, keepdim=True)
     where = torch.einsum("t,ths->hs", share, table)

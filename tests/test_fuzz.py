@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from test_command import FILES
 
 import ctxlib as cx
-from ctxlib.__main__ import main
+from ctxviews.command import main
 
 few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 VALUES = [None, True, -1, 0, 2, 7, 1.5, float("nan"), 1000, "x", "10", "", [], {}, [1], {"a": 1}]

@@ -99,7 +99,7 @@ def test_the_table_of_terms_is_the_loops(of_kind, kind):
     expected = {"embedding": terms.embedding, "bias": terms.bias}
     expected |= {f"MLP of layer {k}": terms.mlps[:, k] for k in range(2)}
     for k, i in product(*map(range, terms.heads.shape[1:])):
-        expected[f"head {i} of layer {k}"] = terms.of(k, i)
+        expected[f"head {i} of layer {k}"] = terms.heads[:, k, i]
         assert [*table.loc[f"head {i} of layer {k}", ["part", "layer", "head"]]] == ["head", k, i]
     assert {*table.index} == {*expected} and table.index.is_unique
     for name, term in expected.items():
@@ -151,9 +151,6 @@ def test_terms_are_of_what_is_there_and_was_read(tiny):
     ):
         with pytest.raises(ValueError, match=message):
             cx.lookups.attribution(tiny, layer, neuron, prompts)
-    for layer, head in ((2, 0), (-1, 0), (0, 3), (0, -1)):
-        with pytest.raises(ValueError, match=f"head {head} of layer {layer}: 3 heads of 2 layers"):
-            cx.lookups.attribution(tiny, 1, 7, PROMPTS).of(layer, head)
 
 
 @pytest.mark.parametrize("architecture", ["openai-gpt", "modernbert-decoder", "olmo2"])

@@ -183,7 +183,7 @@ NEEDS = {name: {module for module, _ in imported(tree)} & {*TREES} for name, tre
 
 
 def test_a_package_imports_only_what_it_stands_on():
-    """The command alone makes a page of what ctxlib finds."""
+    """The command alone, which makes a page of what ctxlib finds, is called from below."""
     for name, needs in NEEDS.items():
         package, more = name.split(".")[0], {"ctxviews"} if name == "ctxlib.__main__" else set()
         assert {n.split(".")[0] for n in needs} <= MAY_IMPORT[package] | more, name

@@ -6,9 +6,10 @@ import pytest
 import torch
 from by_hand import draw_texts
 from store_layers import save_layer
+from whole_neuron import choose_planes
 
 import ctxlib as cx
-from ctxlib.planes import add_planes, choose_planes
+from ctxlib.planes import add_planes
 
 N, TOKEN = 20, 5
 KINDS = ["GPT-2", "Llama", "Qwen2", "Qwen3", "MPT", "GPT-Neo", "Gemma 2"]
@@ -101,7 +102,5 @@ def test_a_number_of_planes_that_cannot_be_is_one_clear_line(of_kind, texts, tmp
     for numbers in ([1], [3, 0, 0, 0], [-1, 0, 0, 0]):
         with pytest.raises(ValueError, match="give 4 numbers, each from 0 to 2"):
             fixed.decomposition.first(numbers)
-    with pytest.raises(ValueError, match="no planes to choose from: add_planes"):
-        choose_planes(base, texts)
     with pytest.raises(ValueError, match="no exact rows"):
         add_planes(cx.fix_query(save_layer(base, tmp_path / "a.safetensors")), texts)

@@ -16,9 +16,10 @@ from kinds import GROUPED, KINDS, OPT, SHARED, VARIANTS, WIDER, Case, drawn, mat
 from test_lookups import near
 
 import ctxlib as cx
-from ctxlib.additive import PATTERN, at_last_token
+from ctxlib.additive import PATTERN
 from ctxlib.decompose import LayerNormDecomposition
 from ctxlib.exact import ExactFromWeights
+from ctxlib.weights import activations
 
 TEXTS = draw_texts(9, 32, 300, seed=4)
 N, THE = 20, 262
@@ -160,7 +161,8 @@ def test_heads_and_mlp_do_what_transformers_computes(of_kind, kind):
             sources = weights.n_sources(n, fixed.length)
             near(cx.attention_rows(weights, x, n), rows[:, :, n, :sources], atol=1e-5)
     elif not isinstance(case.model, cx.models.Encoder):
-        near(at_last_token(case.model, x, [PATTERN], 1)[PATTERN], rows[:, :, fixed.n], atol=1e-5)
+        (pattern,) = activations(case.model, x, [PATTERN], 1)
+        near(pattern[:, :, -1], rows[:, :, fixed.n], atol=1e-5)
     z = held["out_of_heads", 0][0][:, fixed.n].unflatten(-1, (fixed.n_heads, -1))
     near(fixed.exact.z(x), z)
     W_O = matrix(case.parts(0).out_of_heads).unflatten(0, (fixed.n_heads, -1))

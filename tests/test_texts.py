@@ -24,6 +24,7 @@ import ctxlib as cx
 from ctxlib import texts
 from ctxlib.texts import sources
 from ctxlib.texts.vocabulary import vocab_fingerprint
+from ctxviews import labels
 
 WATER = "the colour of the water at the harbour is the colour of the sky; "
 NURSE = "the nurse took the temperature of the patient and the doctor gave the tablets; "
@@ -125,7 +126,7 @@ DOORS = {
     "along": lambda m, fixed, x: cx.lookups.denominators_along(fixed, x),
     "mean z": lambda m, fixed, x: cx.lookups.mean_z(m, [x], length=20),
     "first layer": lambda m, fixed, x: cx.fit_additive(m, [x, x], n=30).decomposition.kernels,
-    "attribution": lambda m, fixed, x: cx.lookups.attribution(m, 1, 3, [x]).of(0, 0),
+    "attribution": lambda m, fixed, x: cx.lookups.attribution(m, 1, 3, [x]).heads,
 }
 SQUARE = torch.ones(2, 300, dtype=torch.int64)
 NO_TEXTS = [None, 7, [0, 5, 6], torch.ones(300), SQUARE, torch.ones(9) > 0]
@@ -401,40 +402,40 @@ def test_a_document_with_two_labels_is_in_one_half():
 
 def test_labels_and_their_documents_take_turns():
     given = labelled(sea=[9, 2], land=[1], sky=[3, 1])
-    assert [text.name for text in sources.in_turn(given)][:7] == [
+    assert [text.name for text in labels.in_turn(given)][:7] == [
         *("sea0.0", "land0.0", "sky0.0", "sea1.0", "sky1.0", "sea0.1", "sky0.1")
     ]
-    assert sorted(t.name for t in sources.in_turn(given)) == sorted(t.name for t in given)
-    assert [t.domain for t in sources.some(given, 2)] == ["sea", "land", "sky"], "one of each"
-    assert Counter(t.domain for t in sources.some(given, 9)) == {"sea": 4, "land": 1, "sky": 4}
+    assert sorted(t.name for t in labels.in_turn(given)) == sorted(t.name for t in given)
+    assert [t.domain for t in labels.some(given, 2)] == ["sea", "land", "sky"], "one of each"
+    assert Counter(t.domain for t in labels.some(given, 9)) == {"sea": 4, "land": 1, "sky": 4}
 
 
 def test_labels_that_are_not_learned_or_not_judged_are_named(tmp_path):
     (tmp_path / "short").mkdir()
     (tmp_path / "short" / "a.txt").write_text("too short")
     found = sources.halved(labelled(good=[3, 3], split=[4], lone=[1], pair=[1, 1]))
-    notes = sources.label_notes(found, tmp_path)
+    notes = labels.label_notes(found, tmp_path)
     assert [note.partition(":")[0] for note in notes] == ["short", "lone, pair", "split"]
     assert "shorter than a text" in notes[0] and "half A has fewer than two" in notes[1]
     only_A = [replace(text, half="A") for text in labelled(sea=[2])]
-    (note,) = sources.label_notes(only_A + [t for t in found if t.domain == "good"])
+    (note,) = labels.label_notes(only_A + [t for t in found if t.domain == "good"])
     assert note.startswith("sea: learned but not judged")
-    (note,) = sources.label_notes(only_A)
+    (note,) = labels.label_notes(only_A)
     assert "on the same texts" in note
-    assert sources.label_notes([t for t in found if t.domain == "good"]) == []
+    assert labels.label_notes([t for t in found if t.domain == "good"]) == []
 
 
 def test_a_text_is_that_of_a_file_or_the_words_themselves(tiny_weights, tmp_path):
     reader = texts.Reader.of(tiny_weights, 20)
     (tmp_path / "sea.txt").write_text(WATER * 5)
-    ours, same = (sources.one_text(reader, str(of)) for of in (tmp_path / "sea.txt", WATER * 5))
+    ours, same = (labels.one_text(reader, str(of)) for of in (tmp_path / "sea.txt", WATER * 5))
     assert (
         ours.tokens.tolist() == same.tokens.tolist() == texts.windows(reader, WATER * 5)[0].tolist()
     )
     assert (ours.name, same.name) == (str(tmp_path / "sea.txt"), "your text")
     for given, says in (("nowhere.txt", "no file 'nowhere.txt'"), ("the sea", "20 are needed")):
         with pytest.raises(ValueError, match=says):
-            sources.one_text(reader, given)
+            labels.one_text(reader, given)
 
 
 # ---------------------------------------------------------------- many texts: as a stream

@@ -24,6 +24,7 @@ from torch import Tensor
 from ctxlib.checks import as_index, check_index, check_kind
 from ctxlib.lookups import layers
 from ctxlib.lookups.hooks import at_last_token
+from ctxlib.texts.batching import batched
 from ctxlib.texts.text import AnyText
 from ctxlib.weights import AGREES, check_layer
 
@@ -59,22 +60,6 @@ class Attribution:
         True
         """
         return self.heads.sum((1, 2)) + self.mlps.sum(1) + self.embedding + self.bias
-
-    def of(self, layer: int, head: int) -> Float[Tensor, " prompt"]:
-        """Return one head's term on every prompt. Raises ValueError for a head that is not among
-        them.
-
-        >>> terms = cx.lookups.attribution(model, 2, 211, prompts=[tokens[:20], tokens[:30]])
-        >>> torch.equal(terms.of(layer=0, head=4), terms.heads[:, 0, 4])
-        True
-        """
-        _, n_layers, n_heads = self.heads.shape
-        if not (0 <= as_index("layer", layer) < n_layers and 0 <= as_index("head", head) < n_heads):
-            raise ValueError(
-                f"head {head} of layer {layer}: {n_heads} heads of {n_layers} layers, counted "
-                f"from 0, feed the neurons of layer {self.layer}"
-            )
-        return self.heads[:, layer, head]
 
     def table(self) -> pd.DataFrame:
         """Return one row a term, in the order in which they enter the residual stream: what kind of
@@ -140,16 +125,11 @@ def read_prompts(model: Any, prompts: Sequence[AnyText], n_layers: int | None = 
     n_all = check_kind(model, "a decoder").cfg.n_layers
     count = n_all if n_layers is None else as_index("n_layers", n_layers)
     check_layer(model, count - 1)
-    layers = range(count)
-    stream = "blocks.0.hook_resid_pre"
-    stacks = [
-        [f"blocks.{k}.{hook}" for k in layers]
-        for hook in ("attn.hook_z", "hook_mlp_out", "mlp.hook_pre")
-    ]
-    read = at_last_token(
-        model, prompts, [stream, *(n for stack in stacks for n in stack)], len(layers)
-    )
-    return Reading(read[stream], *(torch.stack([read[n] for n in s], dim=1) for s in stacks))
+    hooks = "attn.hook_z", "hook_mlp_out", "mlp.hook_pre"
+    names = [f"blocks.{k}.{hook}" for hook in hooks for k in range(count)]
+    read = at_last_token(model, prompts, ["blocks.0.hook_resid_pre", *names], count)
+    stream, *parts = read.values()
+    return Reading(stream, *(torch.stack(by_layer, dim=1) for by_layer in batched(parts, count)))
 
 
 def attribution(
@@ -167,10 +147,10 @@ def attribution(
 
     >>> terms = cx.lookups.attribution(model, layer=2, neuron=211, prompts=[tokens[:20]])
     >>> layer, head = divmod(terms.heads[0].argmax().item(), 8)  # that feed it most
-    >>> torch.equal(terms.of(layer, head)[0], terms.heads[0].max())
+    >>> torch.equal(terms.heads[0, layer, head], terms.heads[0].max())
     True
     """
-    check_neuron(model, layer, neuron)
+    check_index("neuron", neuron, layers.n_neurons(model, layer))
     read = prompts if isinstance(prompts, Reading) else read_prompts(model, prompts, layer + 1)
     if read.z.shape[1] <= layer:
         raise ValueError(
@@ -195,21 +175,11 @@ def attribution(
         scale=scale,
         pre_activation=read.pre_activation[:, layer, neuron],
     )
-    check_sum(terms)
-    return terms
-
-
-def check_sum(terms: Attribution) -> None:
-    """Raise ValueError unless the terms add up to the model's own pre-activations."""
     sizes = terms.heads.abs().sum((1, 2)) + terms.mlps.abs().sum(1) + terms.embedding.abs()
     missing = (terms.total() - terms.pre_activation).abs() / (sizes + terms.bias.abs() + 1e-6)
     if not missing.max() < AGREES:
         raise ValueError(
-            f"embedding, heads and MLPs do not add up to the neurons of layer {terms.layer}: this "
-            "model normalises or scales what they write, and attribution would be wrong for it"
+            f"embedding, heads and MLPs do not add up to the neurons of layer {layer}: this model "
+            "normalises or scales what they write, and attribution would be wrong for it"
         )
-
-
-def check_neuron(model: Any, layer: int, neuron: int) -> None:
-    """Raise ValueError if the model has no such neuron."""
-    check_index("neuron", neuron, layers.n_neurons(model, layer))
+    return terms

@@ -22,7 +22,7 @@ from ctxlib.decompose import LayerNormDecomposition, causal_softmax, split_score
 from ctxlib.query import FixedQuery
 from ctxlib.texts.batching import prepare_batches
 from ctxlib.texts.text import AnyText, token_ids
-from ctxlib.weights import LayerWeights, layer_norm, project
+from ctxlib.weights import LayerWeights, activations, layer_norm, project
 
 Hook = tuple[str, Callable[..., Tensor]]
 
@@ -209,12 +209,11 @@ def mean_z(model: Any, texts: Iterable[AnyText], length: int) -> Float[Tensor, "
     check_kind(model, "a decoder")
     if not 0 < as_index("length", length) <= model.cfg.n_ctx:
         raise ValueError(f"length={length}: choose 1 to {model.cfg.n_ctx}")
-    name, total, count = "blocks.0.attn.hook_z", torch.zeros(()), 0
+    total, count = torch.zeros(()), 0
     batches = prepare_batches(model, texts, length - 1, token=None, desc="mean of z")
     for tokens in chain.from_iterable(batches):
-        _, cache = model.run_with_cache(tokens[None], names_filter=name, stop_at_layer=1)
-        z = cache[name][0].cpu()  # float64 is not on every device
-        total, count = total + z.double(), count + 1
+        (z,) = activations(model, tokens[None], ["blocks.0.attn.hook_z"], 1)
+        total, count = total + z[0].double(), count + 1  # on the CPU: not every device has it
     if not count:
         raise ValueError("no texts: give at least one")
     return (total / count).to(z.dtype)

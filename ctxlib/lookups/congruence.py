@@ -86,9 +86,8 @@ def next_token_neurons(model: Any, layers: Sequence[int] | None = None) -> pd.Da
     table["over_neurons"] = table["congruence"] - second
     clean = table[table["congruence"] == first]
     clean = clean.sort_values("congruence", ascending=False, kind="stable")
-    clean = clean.drop_duplicates(
-        "token", ignore_index=True
-    )  # of neurons that promote the same token, one
+    # of neurons that promote the same token, one
+    clean = clean.drop_duplicates("token", ignore_index=True)
     clean["text"] = decode_tokens(model, clean["token"].tolist())
     columns = ["layer", "neuron", "token", "text", "congruence", "over_tokens", "over_neurons"]
     return clean[columns]
@@ -109,9 +108,8 @@ def random_neurons(
     [(3, 279), (3, 22), (3, 716)]
     """
     chosen = sorted({*as_indices("layer", layers)})
-    pool = [(k, j) for k in chosen for j in range(n_neurons(model, k))]
     out = set(exclude)
-    pool = [pair for pair in pool if pair not in out]
+    pool = [(k, j) for k in chosen for j in range(n_neurons(model, k)) if (k, j) not in out]
     if not 1 <= as_index("count", count) <= len(pool):
         raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")
     drawn = np.random.default_rng(0).choice(len(pool), size=count, replace=False)

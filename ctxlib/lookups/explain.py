@@ -22,6 +22,8 @@ from jaxtyping import Bool
 from scipy import stats
 from sklearn.tree import DecisionTreeClassifier
 
+from ctxlib.checks import check_kind
+
 
 class Explainer(Protocol):
     """Whoever can say when a head is active: `RuleExplainer`, `ctxlib.lookups.chat.ChatExplainer`,
@@ -92,7 +94,7 @@ def shuffled(prompts: Prompts, seed: int = 0) -> Prompts:
         return mixed[: len(on)], mixed[len(on) :]
 
     return Prompts(
-        *deal(prompts.shown_active, prompts.shown_inactive),
+        *deal(check_kind(prompts, "prompts").shown_active, prompts.shown_inactive),
         *deal(prompts.held_active, prompts.held_inactive),
     )
 
@@ -138,9 +140,10 @@ def score(explainer: Explainer, prompts: Prompts, confidence: float = 0.95) -> S
     >>> found.score, round(found.low, 2)
     (1.0, 0.65)
     """
-    if not (prompts.held_active and prompts.held_inactive):
+    if not (check_kind(prompts, "prompts").held_active and prompts.held_inactive):
         raise ValueError("of active or of inactive prompts none is held out: a score needs both")
-    sentence = explainer.explain(prompts.shown_active, prompts.shown_inactive)
+    shown = prompts.shown_active, prompts.shown_inactive
+    sentence = check_kind(explainer, "an explainer").explain(*shown)
     if not isinstance(sentence, str) or not sentence.strip():
         raise ValueError(f"{type(explainer).__name__} explained nothing: {sentence!r}")
     held = [*prompts.held_active, *prompts.held_inactive]
@@ -177,7 +180,7 @@ LEAVES = 4  # of the tree: as many conditions as a sentence can hold
 #: The fact that `RuleExplainer(..., repeats=True)` adds.
 REPEATED = "a last token that came before"
 OPENING, ALWAYS, NEVER = "The head is active on ", "every prompt", "no prompt"
-# as `quoted` writes it, and nothing else: what it would not write is true of no prompt
+# as `json.dumps` writes it, and nothing else: what it would not write is true of no prompt
 QUOTED = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\bfnrt]|u00[01][0-9a-f]))*"'
 TERM = re.compile(
     rf"( and |, or | )(with|without) ((?:{'|'.join((*ENDS, BEFORE))}) {QUOTED}"
@@ -215,7 +218,7 @@ class RuleExplainer:
         >>> rules.explain(far, near)
         'The head is active on prompts without the last token " here".'
         """
-        if min(len(active), len(inactive)) < LEAST:
+        if min(len(check_kind(some, "a list")) for some in (active, inactive)) < LEAST:
             raise ValueError(
                 f"{len(active)} active and {len(inactive)} inactive prompts: "
                 f"a rule needs at least {LEAST} of each"
@@ -245,8 +248,8 @@ class RuleExplainer:
         >>> rules.classify(rule, ["She was", "She is"])
         [True, False]
         """
-        rule = read_rule(explanation)
-        return [holds(rule, self.facts(p)) for p in prompts]
+        rule = read_rule(check_kind(explanation, "a string"))
+        return [holds(rule, self.facts(p)) for p in check_kind(prompts, "a list")]
 
     def facts(self, prompt: str) -> frozenset[str]:
         """List the facts about a prompt that a rule can name; each prompt is read once.
@@ -254,12 +257,12 @@ class RuleExplainer:
         >>> sorted(cx.lookups.explain.RuleExplainer(model.tokenizer).facts("It was"))[:3]
         ['the last token " was"', 'the last token but one "It"', 'the last two tokens "It was"']
         """
-        if prompt in self.known:
+        if check_kind(prompt, "a string") in self.known:
             return self.known[prompt]
         ids = self.tokenizer.encode(prompt, add_special_tokens=False)
 
         def token(some: list[int]) -> str:
-            return quoted(self.tokenizer.decode(some))
+            return json.dumps(self.tokenizer.decode(some), ensure_ascii=False)
 
         found = [f"{name} {token(ids[-k:])}" for k, name in enumerate(ENDS, 1) if len(ids) >= k]
         found += [f"{BEFORE} {token(ids[-2:-1])}"] * (len(ids) > 1)
@@ -342,10 +345,6 @@ def read_rule(sentence: str) -> list[Clause]:
             f"'{OPENING}prompts with the last token \" of\", or with more than 32 tokens.'"
         )
     return rule
-
-
-def quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def plainness(fact: str) -> tuple[int, int, str]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from ctxlib.checks import as_index, check_ids, check_kind, check_tokens
 from ctxlib.texts.batching import batched, check_texts, progress
 from ctxlib.texts.text import AnyText, Reader, token_ids
+from ctxlib.weights import activations
 
 TEXTS_AT_A_TIME = 4  # small batches stay in the processor's cache; changes no result
 
@@ -36,8 +37,7 @@ def at_last_token(
     check_texts(prompts)
     if not len(prompts):
         raise ValueError("no prompts: give at least one")
-    parts: dict[str, list[Tensor]] = {name: [] for name in check_kind(names, "a list")}
-    if unknown := parts.keys() - model.hook_dict.keys():
+    if unknown := {*check_kind(names, "a list")} - model.hook_dict.keys():
         raise ValueError(f"hooks {sorted(map(str, unknown))}: this model has none of these names")
     as_index("layer", stop_at_layer)
     reader = Reader.of(model)
@@ -45,14 +45,13 @@ def at_last_token(
     by_length = sorted(range(len(read)), key=lambda i: len(read[i]))
     alike = (list(group) for _, group in groupby(by_length, key=lambda i: len(read[i])))
     # batches of one length: a hook that sets the last position would set the padding otherwise
-    batches = [batch for group in alike for batch in batched(group, TEXTS_AT_A_TIME)]
+    batches, parts = [batch for group in alike for batch in batched(group, TEXTS_AT_A_TIME)], []
     for batch in progress(batches, "reading prompts", "batch"):
-        ids, last = pad(model, [read[i] for i in batch])
-        _, cache = model.run_with_cache(ids, names_filter=list(names), stop_at_layer=stop_at_layer)
-        for name in names:
-            parts[name].append(cache[name].cpu()[torch.arange(len(ids)), last])
+        ids, _ = pad(model, [read[i] for i in batch])
+        parts.append([found[:, -1] for found in activations(model, ids, names, stop_at_layer)])
     order = torch.tensor(by_length).argsort()
-    return {name: torch.cat(found)[order] for name, found in parts.items()}
+    by_name = zip(names, zip(*parts, strict=True), strict=True)
+    return {name: torch.cat(found)[order] for name, found in by_name}
 
 
 def pad(

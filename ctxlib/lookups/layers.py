@@ -25,7 +25,6 @@ def input_weights(model: Any, layer: int) -> Input:
     >>> W_in.shape, b_in.shape
     (torch.Size([256, 1024]), torch.Size([1024]))
     """
-    check_layer(model, layer)
     return next(iter(mlp_inputs(model, layer).values()))
 
 
@@ -69,10 +68,8 @@ def check_end(model: Any) -> None:
 
     >>> cx.lookups.layers.check_end(model)
     """
-    if {*check_kind(model, "a decoder").adapter.component_mapping} - BEFORE_THE_END != {
-        "ln_final",
-        "unembed",
-    }:
+    parts = {*check_kind(model, "a decoder").adapter.component_mapping}
+    if parts - BEFORE_THE_END != {"ln_final", "unembed"}:
         raise ValueError("after its last layer this kind of model is not one norm and W_U")
 
 

@@ -20,6 +20,7 @@ from transformer_lens.model_bridge import TransformerBridge
 from transformer_lens.model_bridge.generalized_components import NormalizationBridge
 from transformer_lens.model_bridge.sources import detect_tokenizer_bos_eos
 from transformer_lens.weight_processing import ProcessWeights
+from transformers.modeling_utils import local_torch_dtype
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
@@ -126,7 +127,9 @@ def load(
     """
     place = device_for(device)
     # TransformerLens reads a tokenizer again, a GGUF file's from this folder; draws leave no trace.
-    with TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]), in_float32():
+    # New tensors are in single precision, whatever the session's default is.
+    single = local_torch_dtype(torch.float32)
+    with TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]), single:
         if isinstance(name, torch.nn.Module):
             return checked(in_memory(name, tokenizer, layers), place)
         source = locate(str(name))
@@ -368,17 +371,6 @@ def tokenizer_in(words: str) -> Any:
     if not reads_as(tokenizer, file):
         raise ValueError("transformers does not give the tokens that its tokenizer.json gives")
     return tokenizer
-
-
-@contextmanager
-def in_float32() -> Iterator[None]:
-    """Let new tensors be in single precision, whatever the session's default is."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float32)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 @contextmanager

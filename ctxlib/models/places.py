@@ -13,7 +13,7 @@ from typing import Any
 
 from huggingface_hub import constants, try_to_load_from_cache
 
-from ctxlib.checks import as_path
+from ctxlib.checks import as_path, check_kind
 from ctxlib.files import DATA, kept_folder, repository_file
 
 MINI = DATA / "mini"  #: the folder of the embedded model
@@ -31,7 +31,7 @@ def locate(name: str) -> str:
     >>> cx.models.locate("mini") == str(cx.models.MINI)
     True
     """
-    if name == "mini":
+    if check_kind(name, "a string") == "mini":
         return str(MINI)
     if name in twins():
         return str(twin(name))

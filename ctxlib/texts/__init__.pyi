@@ -1,5 +1,4 @@
 from .batching import (
-    prepare,
     prepare_batches,
     progress,
 )
@@ -52,7 +51,6 @@ __all__ = [
     "is_byte_level",
     "labeled",
     "passages",
-    "prepare",
     "prepare_batches",
     "progress",
     "stream",

@@ -16,14 +16,14 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import islice
 from operator import call
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from jaxtyping import Int
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ctxlib.checks import as_path
+from ctxlib.checks import as_path, check_kind
 from ctxlib.texts.batching import check_texts
 from ctxlib.texts.documents import refusing
 from ctxlib.texts.streams import Stream
@@ -31,15 +31,8 @@ from ctxlib.texts.text import AnyText
 
 T = TypeVar("T")
 Tokens = Int[Tensor, "text source"]
-ANSWERS = "10s"  # how long a Dask scheduler has to answer
 Sums = Any  # a dataclass of tensors that can be added; its `count` is that of its texts
-
-
-class Measure(Protocol):
-    """A dataclass that makes batches of texts and returns the sums over one."""
-
-    def batches(self, texts: Iterable[AnyText]) -> Iterator[Tokens]: ...
-    def __call__(self, tokens: Tokens) -> Sums: ...
+Measure = Any  # a dataclass that makes `batches` of texts and, called with one, the sums over it
 
 
 @dataclass(frozen=True)
@@ -91,24 +84,6 @@ def accumulate(
 # ---------------------------------------------------------------- on a cluster
 
 
-def cluster(address: str) -> Any:
-    """Return a client of the Dask scheduler at an address. Raises ValueError if the package
-    distributed is missing, if no scheduler answers, and if it has no workers.
-    """
-    try:
-        from dask.distributed import Client
-    except ImportError as error:
-        raise ValueError("a Dask cluster needs a package: pip install distributed") from error
-    try:
-        client = Client(address, timeout=ANSWERS)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"no Dask scheduler answers at {address}") from error
-    if not client.nthreads():
-        client.close()
-        raise ValueError(f"the Dask scheduler at {address} has no workers: start one first")
-    return client
-
-
 def on_cluster(
     client: Any, measure: Measure, todo: Iterable[Batch]
 ) -> Iterator[tuple[Sums, Progress]]:
@@ -122,7 +97,7 @@ def on_cluster(
     import dask
 
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-        shared = client.submit(copy, without_tokenizer(measure), pure=False)
+        shared = check_kind(client, "a client").submit(copy, without_tokenizer(measure), pure=False)
     sent = (
         (client.submit(call, shared, tokens, pure=False), progress) for tokens, progress in todo
     )
@@ -200,9 +175,8 @@ def unread(
     if progress.all != done.all:
         raise ValueError(f"{file} was made with other texts: name another file")
     for tokens in measure.batches(reading):
-        progress = progress.after(
-            tokens, json.dumps(reading.place) if isinstance(texts, Stream) else ""
-        )
+        mark = json.dumps(reading.place) if isinstance(texts, Stream) else ""
+        progress = progress.after(tokens, mark)
         yield tokens, progress
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
-from ctxlib.checks import check_ids, check_index
+from ctxlib.checks import as_index, check_ids, check_index
 from ctxlib.texts.text import AnyText, Reader, Text, token_ids
 from ctxlib.texts.vocabulary import token_id
 
@@ -45,6 +45,7 @@ def prepare_batches(
     check_index("position", n, reader.n_ctx)
     put = None if token is None else token_id(token, reader.tokenizer, reader.d_vocab)
     length = n + 1 if length is None else length
+    check_index("position", n, as_index("length", length))
     needed = n if put is not None and length == n + 1 else length
     for batch in batched(progress(texts, desc), BATCH):
         read = [token_ids(text, reader)[:length] for text in batch]
@@ -56,25 +57,6 @@ def prepare_batches(
         if put is not None:
             tokens[:, n] = put
         yield check_ids(tokens, reader.d_vocab)
-
-
-def prepare(
-    reader: Any,
-    texts: Iterable[AnyText],
-    n: int,
-    token: str | int | None = " the",
-    length: int | None = None,
-    desc: str = "texts",
-) -> Int[Tensor, "text source"]:
-    """Return all batches of `prepare_batches` as one tensor, for texts that fit in memory together.
-
-    Raises ValueError for no text at all, and as `prepare_batches` does.
-
-    >>> x = cx.texts.prepare(weights, passages, n=99)
-    >>> x.shape, set(x[:, 99].tolist()) == {weights.token_id(" the")}
-    (torch.Size([72, 100]), True)
-    """
-    return joined(prepare_batches(reader, texts, n, token, length, desc))
 
 
 def joined(parts: Iterable[Tensor]) -> Tensor:

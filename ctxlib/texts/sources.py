@@ -7,17 +7,19 @@ from __future__ import annotations
 import json
 import lzma
 import os
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
-from ctxlib.checks import as_index, as_path
+from ctxlib.checks import as_index, as_path, check_kind
 from ctxlib.files import DATA
 from ctxlib.texts.documents import PLAIN, Documents, document_hash, file_documents, in_files, on_hub
 from ctxlib.texts.streams import START, Spot, Spotted, Stream
@@ -46,7 +48,8 @@ def passages(reader: Any, domains: Sequence[str] | None = None) -> list[Text]:
     files: dict[str, list[Path]] = defaultdict(list)
     for file in sorted(PASSAGES.glob("*.txt")):
         files[file.stem.rpartition("-")[0]].append(file)
-    wanted = [domains] if isinstance(domains, str) else list(files if domains is None else domains)
+    several = files if domains is None else check_kind(domains, "a list")
+    wanted = [domains] if isinstance(domains, str) else list(several)
     if unknown := [domain for domain in wanted if domain not in files]:
         raise ValueError(f"no passages for {', '.join(unknown)}; there are {', '.join(files)}")
     return [read_passage(reader, file) for domain in wanted for file in files[domain]]
@@ -56,15 +59,19 @@ def read_passage(reader: Reader, file: Path) -> Text:
     """Read a file with a head of domain, dialect and subject, a blank line, and the text."""
     head, _, body = file.read_text("utf-8").partition("\n\n")
     facts, source = dict(line.split(": ", 1) for line in head.splitlines()), body.strip("\n")
-    tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])  # most overfill it
-    return Text(
-        file.stem,
-        **facts,
-        source=source,
-        tokens=tokens,
-        document=document_hash(source),
-        vocabulary=vocab_fingerprint(reader.tokenizer),
-    )
+    return text_of(reader, source, name=file.stem, document=document_hash(source), **facts)
+
+
+def text_of(
+    reader: Reader, source: str, tokens: Int[Tensor, " pos"] | None = None, /, **facts: Any
+) -> Text:
+    """Return a labelled text in the reader's vocabulary, by default its beginning, as much of it as
+    the reader's context holds.
+    """
+    tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx]) if tokens is None else tokens
+    facts |= {"vocabulary": vocab_fingerprint(reader.tokenizer)}
+    known = dict.fromkeys(("domain", "dialect", "subject"), "") | facts
+    return Text(source=source, tokens=tokens, **known)
 
 
 # ---------------------------------------------------------------- many texts, for measurements
@@ -214,101 +221,6 @@ def halved(texts: Sequence[Text]) -> list[Text]:
     return [replace(text, half=found[text]) for text in texts]
 
 
-def in_turn(texts: Iterable[Text]) -> list[Text]:
-    """Return the texts such that domains take turns, and within a domain its documents: the first
-    few are then of all of them, in whatever order they were.
-
-    >>> from ctxlib.texts.sources import in_turn
-    >>> texts = cx.texts.passages(weights, domains=["law", "travel"])
-    >>> [text.name for text in in_turn(texts)[:4]]
-    ['law-1', 'travel-1', 'law-2', 'travel-2']
-    """
-    for key in ("document", "domain"):
-        groups: dict[str, list[Text]] = defaultdict(list)
-        for text in texts:
-            groups[getattr(text, key)].append(text)
-        texts = [t for turn in zip_longest(*groups.values()) for t in turn if t is not None]
-    return list(texts)
-
-
-def some(texts: Sequence[Text], count: int) -> list[Text]:
-    """Return the first `count` texts `in_turn`, one of each domain at least.
-
-    >>> from ctxlib.texts.sources import some
-    >>> [text.name for text in some(cx.texts.passages(weights, domains=["law", "travel"]), 1)]
-    ['law-1', 'travel-1']
-    """
-    return in_turn(texts)[: max(count, len({text.domain for text in texts}))]
-
-
-def halves(texts: Sequence[Text]) -> tuple[Sequence[Text], Sequence[Text]]:
-    """Return the texts to learn on, half A, and those to judge on, half B: all of them twice if
-    half B has fewer than two.
-
-    >>> from ctxlib.texts.sources import halves
-    >>> learned, judged = halves(cx.texts.collection(weights, count=100))
-    >>> {text.half for text in learned}, {text.half for text in judged}
-    ({'A'}, {'B'})
-    """
-    A, B = ([text for text in texts if text.half == half] for half in HALVES)
-    return (A, B) if len(B) > 1 else (texts, texts)
-
-
-def learnable(texts: Sequence[Text]) -> list[Text]:
-    """Return the texts of those domains that have two at least."""
-    count = Counter(text.domain for text in texts)
-    return [text for text in texts if count[text.domain] > 1]
-
-
-def label_notes(texts: Sequence[Text], folder: str | os.PathLike | None = None) -> list[str]:
-    """Return a line for each reason why some labels are not learned on half A or not judged on half
-    B, of the texts or of the files in their folder.
-
-    >>> from ctxlib.texts.sources import label_notes
-    >>> label_notes(cx.texts.collection(weights, count=100))
-    []
-    """
-    A, B = halves(texts)
-    if A is B:
-        return ["labels are learned and judged on the same texts: half B has fewer than two"]
-    there, here, judged = ({text.domain for text in some} for some in (texts, learnable(A), B))
-    both = {text.document for text in A} & {text.document for text in B}
-    reasons = {
-        "all files are shorter than a text (a smaller --n makes texts shorter)": (
-            labeled_files(folder).keys() - there if folder else set()
-        ),
-        "not learned, because half A has fewer than two texts": there - here,
-        "learned but not judged, because half B has no text": here - judged,
-        "judged on other texts of the one document that it is learned on": (
-            {text.domain for text in texts if text.document in both} & here
-        ),
-    }
-    return [f"{', '.join(sorted(labels))}: {why}" for why, labels in reasons.items() if labels]
-
-
-def one_text(reader: Reader, given: str) -> Text:
-    """Return the beginning of the text that a file holds, or that is given itself, as long as the
-    reader's context. Raises ValueError for a file that is not there, and for a shorter text.
-
-    >>> from ctxlib.texts.sources import one_text
-    >>> one_text(cx.texts.Reader.of(model, 4), "The moon is far away.").tokens.shape
-    torch.Size([4])
-    """
-    inside = given
-    if os.path.isfile(given):  # False for what is too long for a name
-        inside, _ = next(file_documents(Path(given)), ("", None))
-    elif len(given.split()) < 2:
-        raise ValueError(f"no file {given!r}: name one that holds a text, or give the text itself")
-    tokens = torch.tensor(all_tokens(reader, inside)[: reader.n_ctx])
-    if len(tokens) < reader.n_ctx:
-        raise ValueError(
-            f"a text of {len(tokens)} tokens to calibrate on, and {reader.n_ctx} are needed: give "
-            "a longer one, or choose an earlier position of the query"
-        )
-    name = "your text" if inside is given else given
-    return Text(name, "", "", "", inside, tokens, vocabulary=vocab_fingerprint(reader.tokenizer))
-
-
 def document_texts(
     reader: Reader, domain: str, documents: Callable[[Any], Documents], spot: Spot = START
 ) -> Spotted:
@@ -316,12 +228,10 @@ def document_texts(
     begin, before, number = spot
     for source, where in documents(begin):
         digest = document_hash(source)
-        half = HALVES[int(digest[-1], 16) % 2]
+        of = {"domain": domain, "document": digest, "half": HALVES[int(digest[-1], 16) % 2]}
         for place, tokens in enumerate(windows(reader, source)[before:], before):
-            what = f"{domain}-{number:04d}", domain, "", ""
-            words = reader.tokenizer.decode(tokens[1:].tolist())
-            of = digest, half, vocab_fingerprint(reader.tokenizer)
-            yield Text(*what, words, tokens, *of), (where, place, number)
+            words, name = reader.tokenizer.decode(tokens[1:].tolist()), f"{domain}-{number:04d}"
+            yield text_of(reader, words, tokens, name=name, **of), (where, place, number)
             number += 1
         before = 0
 
@@ -359,9 +269,8 @@ def held_out(reader: Reader, domain: str, facts: dict[str, Any], spot: Spot = ST
     with lzma.open(HELD_OUT / f"{domain}.jsonl.xz") as file:
         rows = [json.loads(line) for line in islice(file, begin, None)]
     for number, row in enumerate(rows, begin):
-        document, source = facts["documents"][row["document"] - 1], row["text"]
+        document = facts["documents"][row["document"] - 1]
         name = f"{domain}-{row['document']:02d}.{row['window']}"
-        what = name, domain, facts["dialect"], document["title"], source
-        tokens = torch.tensor(all_tokens(reader, source)[: reader.n_ctx])
-        of = document["sha256"], document["half"], vocab_fingerprint(reader.tokenizer)
-        yield Text(*what, tokens, *of), (None, 0, number)
+        of = {"domain": domain, "dialect": facts["dialect"], "subject": document["title"]}
+        of |= {"document": document["sha256"], "half": document["half"]}
+        yield text_of(reader, row["text"], name=name, **of), (None, 0, number)

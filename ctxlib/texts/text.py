@@ -94,11 +94,8 @@ def token_ids(text: AnyText, reader: Any) -> Int[Tensor, " pos"]:
     """
     check_kind(reader, "a reader")
     if isinstance(text, Text):
-        if (
-            text.vocabulary
-            and reader.tokenizer
-            and text.vocabulary != vocab_fingerprint(reader.tokenizer)
-        ):
+        own = reader.tokenizer and vocab_fingerprint(reader.tokenizer)
+        if own and text.vocabulary not in ("", own):
             raise ValueError(
                 f"{text.name} is in the tokens of another model: read the texts with this one's "
                 "reader, cx.texts.Reader.of(model)"

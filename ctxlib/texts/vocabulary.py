@@ -21,16 +21,14 @@ from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import cosine_similarity, normalize
 
-from ctxlib.checks import as_index, check_index, check_kind
+from ctxlib.checks import as_index, as_indices, check_index, check_kind
 
 NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains
 SPACE = "\u2581"  # how SentencePiece spells it
 SEPARATORS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>")  # what parts documents
 SPELT = "The colour of a theatre's 1,984 seats; naïve, größer, 北京.\n"
-PROBES = (
-    *(SPELT, " the  The THE", "\tdef f(x):\n    return x\n\n"),
-    "e\u0301 \ufb01 \u200d \U0001f600",
-)
+SIGNS = "e\u0301 \ufb01 \u200d \U0001f600"  # letters put together, and none
+PROBES = (SPELT, " the  The THE", "\tdef f(x):\n    return x\n\n", SIGNS)
 
 
 # ---------------------------------------------------------------- one token
@@ -68,9 +66,9 @@ def decode_tokens(reader: Any, ids: Sequence[int]) -> list[str] | list[int]:
     [' the', "'"]
     """
     tokenizer = check_kind(reader, "a reader").tokenizer
-    check_kind(ids, "a list")
+    ids = as_indices("token id", ids)
     if tokenizer is None:
-        return list(ids)
+        return ids
     # decoded alone, a token of SentencePiece would lose the space in front of it
     pieces = [str(tokenizer.convert_ids_to_tokens(t)) for t in ids]
     return [
