@@ -35,9 +35,10 @@ LOAD = 'import ctxlib as cx; cx.load("mini")'
 COSTS = Path(__file__).parents[1] / "data" / "stored" / "costs.json"
 PAGE = """## One command
 
-How long does `python -m ctxlib MODEL` take, in a new process, from the file to the page and the
-table? Here are the slowest of {runs} runs on two cores, with the limit that we had set in brackets,
-and the quickest. Memory is the most that the process held.
+`python -m ctxlib MODEL` reads a model's first layer and writes a page and a table of its neurons.
+This is what it takes on two cores, in a new process: the slowest of {runs} runs, with the limit
+that we had set in brackets, and the quickest; the most memory that the process held; and the size
+of the page.
 
 {commands}
 
@@ -49,9 +50,10 @@ times as long as importing `transformer_lens.model_bridge`, the part with which 
 
 Measured on {machine}.
 
-**Stored layers** keep values in 8 bits. How much does this lose? In the worst of all neurons, the
-summaries of 250 texts and the column over the vocabulary correlate with those of the full weights
-by 1 less the numbers below (kept on 23 November 2026 in `data/stored/costs.json`). {found}
+**Stored layers**, from which the book reads real models, keep values in 8 bits. How much does this
+lose? Each neuron's summaries of 250 texts are correlated with those of the full weights, and so is
+its column, what every token adds to it. The table has by how much these correlations fall short of
+1 in the worst neuron (kept on 23 November 2026 in `data/stored/costs.json`). {found}
 
 {stored}
 """
@@ -145,11 +147,12 @@ def main() -> None:
     if page:
         real = sorted(table["seconds"].drop("mini"))
         lead = (
-            "**A real model takes {:.0f} to {:.0f} seconds from its file to a page that you can "
-            "open.** Loading `mini` takes {:.2f} times as long as importing TransformerLens, where "
-            "we had wanted at most 1.3."
+            "**A real model takes {:.0f} to {:.0f} seconds and at most {:.1f} GiB of memory from "
+            "its file to a page that you can open, on two cores.** Loading `mini` takes {:.2f} "
+            "times as long as importing TransformerLens, where we had wanted at most 1.3."
         )
-        put(page, text, lead.format(real[0], real[-1], ratio) if real else "")
+        memory = table["GiB"].max()
+        put(page, text, lead.format(real[0], real[-1], memory, ratio) if real else "")
 
 
 if __name__ == "__main__":

@@ -39,10 +39,10 @@ N_CTX, D_MODEL, HEADS, N, THE = 32, 24, 3, 20, 300
 WORDS = 800  # of a document
 PAGE = """## Many texts
 
-`cx.texts.stream` reads texts one after another. So memory should not grow with their number, and
-time should grow in proportion. The table has the time per text (processor seconds of all threads),
-relative to the first row, which also bears what is done once. The model is a toy, and a text has
-{n_ctx} tokens.
+`cx.texts.stream` reads texts one after another. So memory should not grow with their number, and a
+text should take as long whatever their number. The table has the time a text takes (processor
+seconds of all threads), over that in the first row, which also bears what is done once. The model
+is a toy, and a text has {n_ctx} tokens.
 
 {table}
 

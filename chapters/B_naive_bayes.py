@@ -14,7 +14,7 @@
 r"""
 # Do neurons weigh words like Naive Bayes?
 
-**A little, and most of the likeness is in the heads that they read, not in the neurons.** {{?mostly_heads}} In our small model `{{model}}`, the numbers that a neuron gives to tokens correlate by {{r}} with the weights that Naive Bayes would give them, in the median of {{judged}} neurons. Random mixtures of neurons, which read the same heads along directions that training did not choose, reach {{r_mixed}}.
+**A little, and most of the likeness is in the heads that they read, not in the neurons.** {{?mostly_heads}} In our small model `{{model}}`, the numbers that a neuron gives to tokens correlate by {{r_all}} with the weights that Naive Bayes would give them, in the median of all {{all}} neurons. Random mixtures of neurons, which read the same heads along directions that training did not choose, reach {{r_all_mixed}}. {{?neurons_alike}} Only the {{judged}} neurons that single tokens can move farthest have something of their own, with {{r}} against {{r_mixed}}. {{?neurons_nearer}} Among English texts alone, without the domains that are code or another language, these have {{r_english}} against {{r_english_mixed}}. {{?english_too}}
 
 Suppose you had to sort texts by subject, and could give each word one number to add up. Which number would you give to *galaxy*? Statistics has an old answer, **Naive Bayes**. A neuron also adds up one number a token ([chapter 5](05_circuit)), and the post that this book follows says that one can think of contextual neurons as Naive Bayes classifiers {cite}`gibson2025contextual`. Here are the numbers of two neurons beside those of Naive Bayes. On the left is the best match among the {{judged}} neurons, on the right the median one.
 """
@@ -28,10 +28,8 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-MAX_CV = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the query token
-PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 NEURONS = 100  # how many are judged: those that single tokens can move farthest
 PRIOR = 1000  # how many tokens the smoothing of the counts is worth
 
@@ -48,7 +46,7 @@ import ctxlib as cx
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
-study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV, PROSE)
+study = cx.study(weights, TEXTS, TOKEN, HEADS)
 n, circuit, W_in = study.n, study.circuit, weights.mlp_input()[0]
 sides = [np.array([t.domain for t in half]) for half in cb.halves(study.texts)]
 names = [d for d in np.unique(sides[0]) if min((of == d).sum() for of in sides) > 1]
@@ -57,6 +55,7 @@ A, B = cb.half_masks(texts)
 of_B = [text for text, inside in zip(texts, B, strict=True) if inside]
 kinds = np.array([text.domain for text in texts])
 belongs = kinds == np.array(names)[:, None]  # domain text
+english = np.array([text.dialect.startswith("en") for text in texts])  # no code either
 x = study.fixed.prepare(texts)  # text source
 tokens = torch.stack([text.tokens[1 : study.length] for text in texts])
 counts = torch.zeros(len(texts), weights.d_vocab, dtype=torch.double)  # text token
@@ -85,16 +84,18 @@ print(f"{study}\n{NEURONS} neurons; {A.sum()} texts in half A, {B.sum()} in half
 w_A, w_B, often = bayes_weights(A), bayes_weights(B), counts[B].sum(0)
 
 
-def lean(directions, of=circuit):
+def lean(directions, of=circuit, among=A | B):
     """What tokens add along some directions (`direction token`), the domain that half A gives each,
     its correlation with the weights of all domains (`direction domain`), and its summaries of half B.
     """
     ext = of.extended_embedding() / of.scale
     bag = torch.zeros(len(x), len(ext)).scatter_add_(1, x, of.kernel.expand(len(x), -1))
     summaries = bag @ ext @ directions  # text direction
-    found = cx.label_neurons(summaries[A], kinds[A].tolist(), range(directions.shape[1]))["label"]
-    own, added = np.array([names.index(label) for label in found]), (ext @ directions).T.double()
-    return added, own, correlation(added, w_B, often), summaries[B].double().numpy()
+    on_A, on_B = A & among, B & among
+    found = cx.label_neurons(summaries[on_A], kinds[on_A].tolist(), range(directions.shape[1]))
+    own, added = np.array([names.index(d) for d in found["label"]]), (ext @ directions).T.double()
+    fit = correlation(added, bayes_weights(on_B), counts[on_B].sum(0))
+    return added, own, fit, summaries[B].double().numpy()
 
 
 neurons = cx.find_neurons(circuit, threshold=-np.inf)[:NEURONS].index.tolist()
@@ -159,41 +160,37 @@ extended = circuit.extended_embedding()[tokens_seen] @ mixtures
 top = extended.topk(cx.neurons.LARGEST, dim=0).values.mean(0) - extended.mean(0)
 blank = cb.nulls.untrained(weights)
 blank_study = cx.study(blank, study.texts, heads=study.heads)
+farthest = mixtures[:, top.topk(NEURONS).indices]
+few, mixed = f"{NEURONS} neurons", f"{NEURONS} mixtures"
 rows = {
-    f"{NEURONS} neurons": (added, own, fit, summaries),
-    f"{NEURONS} mixtures": lean(mixtures[:, top.topk(NEURONS).indices]),
+    few: (added, own, fit, summaries),
+    mixed: lean(farthest),
     "all neurons": lean(W_in),
     "all mixtures": lean(mixtures),
     "untrained layer": lean(blank.mlp_input()[0], blank_study.circuit),
+    f"{few}, English": lean(W_in[:, neurons], among=english),
+    f"{mixed}, English": lean(farthest, among=english),
 }
-r = {name: of[np.arange(len(label)), label] for name, (_, label, of, _) in rows.items()}
-first = {name: (of.argmax(1) == label).mean() for name, (_, label, of, _) in rows.items()}
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 kept = json.loads(cb.evidence("bayes_rows.json").read_text())
-ceiling = np.diag(correlation(w_A, w_B, often))  # domain: weights of the two halves
-shown = {"weights from half A": ceiling[own]} | r
-figure, ((axis,),) = cb.figures.panels(height=2.5, width=6.4)
-for row, (name, values) in enumerate(shown.items()):
-    low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
-    axis.hlines(-row, low, high, color="C0" if "neurons" in name else "C7", lw=5, alpha=0.35)
-    axis.plot(median, -row, "o", color="C0" if "neurons" in name else "C7")
-    axis.text(high + 0.02, -row, f"{median:.2f}", va="center", fontsize=9)
-axis.set_yticks(-np.arange(len(shown)), shown)
-axis.grid(visible=False, axis="y")
-axis.set(xlim=(0, 1), xlabel="correlation with Naive Bayes weights of half B")
-cb.figures.picture(
-    figure,
-    "B.2",
-    "How far different numbers agree with the Naive Bayes weights of their own domain. Dot: median; bar: the middle half of the neurons or mixtures. In the first row are weights that were counted on the other half of the texts.",
-    "A row each: " + ", ".join(f"{k} {np.median(v):.2f}" for k, v in shown.items()) + ".",
-)  # fmt: skip
+ceiling = np.median(np.diag(correlation(w_A, w_B, often))[own])  # weights of the two halves
+table = {}
+for name, (_, label, of, at_work) in rows.items():
+    each, auc = np.arange(len(label)), cx.neurons.auc(at_work, belongs[:, B])
+    table[name] = {
+        "median r": np.median(of[each, label]),
+        "own fits best": (of.argmax(1) == label).mean(),
+        "AUC": auc[label, each].mean(),
+    }
+table = pd.DataFrame(table).T
+table.iloc[:5].round(2)
 
 # %% [markdown]
 r"""
-Counted on other texts, the weights themselves reach {{ceiling}}, so there was room for more. The {{judged}} neurons reach {{r}}, as many mixtures {{r_mixed}}, and an untrained layer {{r_blank}}. {{?mostly_heads}} Training has brought the likeness, then, but mostly to what the heads write, where every direction finds it. Is any of it the neurons' own? Of {{draws}} sets of {{judged}} mixtures none reaches the neurons' median; they lie between {{low}} and {{high}} in {{= 95% =}} of the draws. {{?neurons_nearer}} So the {{judged}} neurons have something of their own. Neurons at large do not: the median of all {{all}} is {{r_all}}, and of as many mixtures {{r_all_mixed}}. {{?neurons_alike}}
+Each row has the median correlation with the weights of the own domain, how often these fit best of all {{domains}} domains, and how well the summaries tell whether a text is of that domain (mean AUC). Weights counted on half A correlate with those of half B by {{ceiling}}, so there was room for more. The {{judged}} neurons reach {{r}}, as many mixtures {{r_mixed}}, and an untrained layer {{r_blank}}. {{?mostly_heads}} Training has brought the likeness, then, but mostly to what the heads write, where every direction finds it. Of {{draws}} sets of {{judged}} mixtures none reaches the neurons' median; they lie between {{low}} and {{high}} in {{= 95% =}} of the draws. {{?neurons_nearer}} So these neurons have something of their own, and neurons at large do not. {{?neurons_alike}} Is it a matter of languages, since other languages and code are easy to tell by their words? If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}} and the mixtures {{r_english_mixed}}. {{?english_too}}
 
-The post's sentence passes the test that we fixed for it in advance, but that decides little. For {{first}} of the {{judged}} neurons their own domain's weights fit best of {{domains}}, and so they do for {{first_mixed}} of the mixtures. {{?mixtures_pass}}
+The post's sentence passes the test that we fixed for it in advance, but that decides little. For {{first}} of the {{judged}} neurons their own domain's weights fit best, and so they do for {{first_mixed}} of the mixtures. {{?mixtures_pass}}
 
 ## Could a neuron be Naive Bayes?
 
@@ -233,27 +230,13 @@ scores = {
 }
 right = {form: np.array(names)[s.argmax(1)] == kinds[B] for form, s in scores.items()}
 
-# %% tags=["hide-input"]
-figure, ((axis,),) = cb.figures.panels(height=2.0, width=6.4)
-for row, (form, hit) in enumerate(right.items()):
-    ends = cb.by_document(lambda drawn, hit=hit: hit[drawn].mean(), of_B)
-    axis.barh(-row, hit.mean(), 0.6, color="C7" if "noise" in form else "C0", alpha=0.6)
-    axis.plot(ends, [-row, -row], color=cb.figures.INK, lw=1.6)
-axis.axvline(1 / len(names), color=cb.figures.INK, lw=1, ls=":")
-axis.text(1 / len(names) + 0.01, 0.45, "chance", fontsize=9, va="bottom")
-axis.set_yticks(-np.arange(len(right)), right)
-axis.grid(visible=False, axis="y")
-axis.set(xlabel=f"texts in the right domain of {len(names)}", xlim=(0, 1), ylim=(-3.5, 0.9))
-cb.figures.picture(
-    figure,
-    "B.3",
-    f"Naive Bayes, forced step by step into the form of a neuron, on the {B.sum()} texts of half B. Lines: 95% intervals by document.",
-    f"Bars: {', '.join(f'{form} {hit.mean():.2f}' for form, hit in right.items())}.",
-)
+# %% tags=["hide-input", "nbval-check-output"]
+found = {form: cb.with_interval(lambda d, hit=hit: hit[d].mean(), of_B) for form, hit in right.items()}  # fmt: skip
+pd.Series(found, name="texts in the right domain").map("{:.0%}".format).to_frame()
 
 # %% [markdown]
 r"""
-It could. Naive Bayes puts {{once}} of the texts into the right domain, and {{heads}} when it is squeezed through the heads. Through as many random numbers a token it is {{noise}}. {{?form_is_no_excuse}} So the heads keep what Naive Bayes needs, and the neurons use it for something else. They were trained to help with the next token, and nobody asked them about domains.
+It could. Naive Bayes puts {{once}} of the texts into the right one of {{domains}} domains, and {{heads}} when it is squeezed through the heads. Through as many random numbers a token it is {{noise}}. {{?form_is_no_excuse}} So the heads keep what Naive Bayes needs, and the neurons use it for something else. They were trained to help with the next token, and nobody asked them about domains.
 
 ## What can go wrong
 
@@ -290,37 +273,10 @@ r"""
 
 ## Evidence
 
-**The rows in numbers.** The draws of {{judged}} mixtures each, with the test that was fixed for them in advance, are kept (`tools/evidence/bayes_rows.py`); by that test neurons are nearer than the heads' space if fewer than {{= 5% =}} of the draws reach them ($p = {{p}}$). The sample computed on this page agrees with them. {{?sample_agrees}}
-"""
+**The draws of mixtures.** The {{draws}} sets of {{judged}} mixtures each are kept, with the test that was fixed for them in advance (`tools/evidence/bayes_rows.py`): neurons are nearer than the heads' space if fewer than {{= 5% =}} of the draws reach them ($p = {{p}}$). The sample computed on this page agrees with them. {{?sample_agrees}} What was not fixed in advance is the look at English texts alone, {{english}} of {{domains}} domains.
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Five rows: correlation, how often the own domain fits best, AUC"}
-auc = {
-    name: cx.neurons.auc(of, belongs[:, B])[label, np.arange(len(label))].mean()
-    for name, (_, label, _, of) in rows.items()
-}
-table = {"median r": {k: np.median(v) for k, v in r.items()}, "own fits best": first, "AUC": auc}
-pd.DataFrame(table).round(2)
+**Smoothing** decides what a rare token weighs. With a tenth and with ten times as much of it the median correlation of the {{judged}} neurons is {{weaker}} and {{stronger}}. {{?smoothing}}
 
-# %% [markdown]
-r"""
-**Smoothing** decides what a rare token weighs. A tenth and ten times as much of it change little. {{?smoothing}}
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The same with weaker and stronger smoothing"}
-by_worth = {}
-for worth in (PRIOR // 10, PRIOR, 10 * PRIOR):
-    of = correlation(added, bayes_weights(B, worth), often)
-    hit = sums(squeezed(bayes_weights(A, worth), u), kernel).argmax(1)
-    by_worth[worth] = {
-        "median r": np.median(of[np.arange(NEURONS), own]),
-        "own fits best": (of.argmax(1) == own).mean(),
-        "right, through the heads": (np.array(names)[hit] == kinds[B]).mean(),
-    }
-by_worth = pd.DataFrame(by_worth).T.rename_axis("smoothing, tokens")
-by_worth.round(2)
-
-# %% [markdown]
-r"""
 **The ledger.**
 """
 
@@ -355,7 +311,9 @@ several = torch.linalg.lstsq((X * share.sqrt()).T, (Y * share.sqrt()).T).solutio
 together = 1 - float((((Y - several.T @ X) ** 2) @ share / ((Y**2) @ share)).quantile(0.5))
 bayes_auc = cx.neurons.auc(scores["each token once"], belongs[:, B])[own, own].mean()
 low, middle_draw, high = kept["null"]["r"]
-r_of, few, mixed = ({k: np.median(v) for k, v in r.items()}, f"{NEURONS} neurons", f"{NEURONS} mixtures")  # fmt: skip
+r_of, first, auc = (table[column] for column in table)
+smoothed = [correlation(added, bayes_weights(B, k * PRIOR), often) for k in (0.1, 10)]
+weaker, stronger = (float(np.median(of[np.arange(NEURONS), own])) for of in smoothed)
 cb.facts(
     "naive_bayes",
     model=MODEL.rpartition("/")[2],
@@ -367,9 +325,13 @@ cb.facts(
     r_blank=cb.fact(r_of["untrained layer"]),
     r_all=cb.fact(r_of["all neurons"]),
     r_all_mixed=cb.fact(r_of["all mixtures"]),
-    ceiling=cb.fact(np.median(ceiling[own])),
+    r_english=cb.fact(r_of[f"{few}, English"]),
+    r_english_mixed=cb.fact(r_of[f"{mixed}, English"]),
+    english=len(np.unique(kinds[english])),
+    english_too=r_of[f"{few}, English"] > r_of[f"{mixed}, English"],
+    ceiling=cb.fact(ceiling),
     mostly_heads=cb.MOST < r_of[mixed] / r_of[few] < 1
-    and r_of[few] < cb.MOST * np.median(ceiling[own])
+    and r_of[few] < cb.MOST * ceiling
     and r_of["untrained layer"] < cb.MOST * r_of[mixed],
     draws=kept["null"]["draws"],
     low=cb.fact(low),
@@ -395,8 +357,9 @@ cb.facts(
     sample_agrees=low < r_of[mixed] < high
     and abs(r_of[few] - kept["rows"]["100 neurons"]["r"][0]) < 0.005
     and abs(r_of["untrained layer"] - kept["rows"]["an untrained layer"]["r"][0]) < 0.005,
-    smoothing=by_worth["median r"].max() - by_worth["median r"].min() < cb.ABOUT
-    and by_worth["right, through the heads"].min() > 0.8,
+    weaker=cb.fact(weaker),
+    stronger=cb.fact(stronger),
+    smoothing=abs(weaker - stronger) < cb.ABOUT,
 )
 
 # %% [markdown]

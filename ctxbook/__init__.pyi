@@ -40,7 +40,6 @@ from .ledgers import (
     ledger,
     on_real,
     over,
-    tally,
 )
 from .prose import (
     ABOUT,
@@ -104,6 +103,5 @@ __all__ = [
     "published",
     "published_figures",
     "spelling",
-    "tally",
     "with_interval",
 ]

@@ -7,9 +7,7 @@ import json
 import math
 import os
 import platform
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -58,8 +56,6 @@ def known_by(model: Any) -> tuple[str | None, int, int]:
 
 
 LEDGER = "application/vnd.ctxlib.ledger+json"  # what its data are called in a notebook
-VERDICTS = ("holds", "does not hold", "undecided")
-MISSED = 0.025  # of 95% intervals lie beyond what they are of, on either side
 KEPT = ["id", "claim", "this run", "verdict"]  # of each row
 
 
@@ -124,27 +120,6 @@ def ledger(model: Any, *claims: Claim) -> pd.DataFrame:
         "rows": table.assign(id=[c.id for c in claims])[KEPT].to_dict("records"),
     }
     return table
-
-
-def tally(rows: Iterable[Mapping[str, str]]) -> dict[str, float]:
-    """Return how many lines of a ledger were judged and came out how, how many of them have an
-    interval, and how many of these would hold by chance.
-
-    Bounds are fixed before a run, so a line is a test. Were its true number exactly at the bound,
-    a 95% interval would lie beyond it on the side that holds in 2.5% of runs; without an interval
-    no such chance can be named. Rows are those of `ledger`'s `attrs`.
-
-    >>> claim = cb.Claim("tv", "median TV", 0.05, (0.04, 0.06))
-    >>> cb.tally(cb.ledger(model, claim).attrs["rows"])["holds"]
-    1
-    """
-    rows = list(rows)
-    came = Counter(re.sub(".*; | here$", "", row["verdict"]) for row in rows)
-    judged = [row for row in rows if any(v in row["verdict"] for v in VERDICTS)]
-    drawn = sum("[" in row["this run"] for row in judged)
-    counts: dict[str, float] = {verdict: came[verdict] for verdict in VERDICTS}
-    counts |= {"judged": len(judged), "with an interval": drawn}
-    return counts | {"by chance": round(drawn * MISSED, 3)}
 
 
 # ---------------------------------------------------------------- real models beside the book's

@@ -146,20 +146,6 @@ def test_lines_about_real_models_are_kept_beside_those_of_other_chapters(tmp_pat
         cb.on_real("gone")
 
 
-def test_a_tally_counts_verdicts_and_what_chance_would_let_hold():
-    """A twentieth of intervals miss what they are of, half of them on the side that holds."""
-    rows = [
-        {"this run": "0.30 [0.20, 0.40]", "verdict": "another model; holds here"},
-        {"this run": "0.10", "verdict": "holds"},
-        {"this run": "−0.10 [−0.30, 0.10]", "verdict": "another model; undecided here"},
-        {"this run": "0.90 [0.80, 0.95]", "verdict": "does not hold"},
-        {"this run": "–", "verdict": "untestable"},
-    ]
-    counts = {"holds": 2, "does not hold": 1, "undecided": 1}
-    assert cb.tally(rows) == counts | {"judged": 4, "with an interval": 3, "by chance": 0.075}
-    assert cb.tally([])["judged"] == 0
-
-
 # ---------------------------------------------------------------- documents
 
 

@@ -22,9 +22,8 @@ import re
 import sys
 import textwrap
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token n
 HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
 GROUPS = {  # what came out, in the order of the page, and what its part of the page is called
     "does not hold": "What does not hold",
-    "hanging on the measure": "What holds by one measure and not by another",
+    "depends": "What depends on the measure",
     "undecided": "What is undecided",
     "holds": "What holds",
     "other texts": "What wants more texts, or longer ones",
@@ -155,20 +154,42 @@ def table(run: Run) -> str:
 
 
 def page(run: Run) -> str:
-    """What was found on a model as a page of the book."""
-    figures, published = cb.published_figures().values(), cb.published
-    run = replace(run, rows=[row | {"apart": apart(row)} for row in run.rows])
-    real, run = ([], run) if run.studied else (REAL, beside_real(run))
-    groups = [
-        (title, [row for row in run.rows if (row["apart"] or came(row["verdict"])) == kind])
-        for kind, title in GROUPS.items()
-    ]
+    """What was found on a model as a page of the book, claim by claim, the worst first."""
+    if not run.studied:  # the page has what is of real models in columns of its own
+        run = replace(run, rows=[row for row in run.rows if row["in"] != "08_real_model"])
+    real, beside = ([], []) if run.studied else (REAL, on_real_models(run))
+    claims = by_claim(row | {"apart": apart(row)} for row in run.rows)
+    groups = {
+        title: [row for claim in claims if kind(claim) == of for row in claim]
+        for of, title in GROUPS.items()
+    }
+    judged = [claim for claim in claims if not claim[0]["apart"]]
     return files.filled_in(
         "reproduction.md",
-        run=run, real=real, groups=groups, figures=figures, published=published,
-        plain=plain, came=came, short=short,
-        tally=cb.tally(row for row in run.rows if not row["apart"]),
+        run=run, real=real, beside=beside, groups=groups, published=cb.published,
+        figures=cb.published_figures().values(), plain=plain, came=came, short=short,
+        judged=len(judged), drawn=sum("[" in row["this run"] for of in judged for row in of),
+        count=Counter(map(kind, claims)),
     )  # fmt: skip
+
+
+Claim = list[dict[str, str]]  # the rows that measure one published number, or one sentence
+
+
+def by_claim(rows: Iterable[dict[str, str]]) -> list[Claim]:
+    """The rows, those of one claim together, in the order of the published figures."""
+    claims: dict[tuple[str, str, str], Claim] = {}
+    for row in rows:
+        figure = cb.published(row["id"])
+        said = figure.value or figure.quotation
+        claims.setdefault((row["apart"], figure.source[:12], said), []).append(row)
+    return list(claims.values())
+
+
+def kind(claim: Claim) -> str:
+    """What came out of a claim, where its rows agree; or why it is not counted with the others."""
+    verdicts = {came(row["verdict"]) for row in claim}
+    return claim[0]["apart"] or (verdicts.pop() if len(verdicts) == 1 else "depends")
 
 
 def came(verdict: str) -> str:
@@ -180,36 +201,22 @@ def came(verdict: str) -> str:
     return re.sub(".*; | here$", "", verdict)
 
 
-def beside_real(run: Run) -> Run:
-    """The run with one line for each published number, that of the widest interval, which names the
-    others; without the lines of the pages on real models, which stand in columns of their own
-    beside the first line about the same figure.
-    """
-    rows: list[dict[str, str]] = []
-    ours = [row.copy() for row in run.rows if row["in"] != "08_real_model"]
-    for row in ours:
-        row["number"] = cb.published(row["id"]).value or row["claim"]
-    for (id, *_), same in groupby(ours, itemgetter("id", "apart", "number")):
-        row, *others = sorted(same, key=width, reverse=True)
-        also = [f"{of['this run']} in {short(of['in'])}: {came(of['verdict'])}" for of in others]
-        if any(of["verdict"] != row["verdict"] for of in others):
-            row["claim"] += f": {came(row['verdict'])}"
-            row |= {"verdict": "hangs on the measure", "apart": "hanging on the measure"}
-        line = "" if rows and rows[-1]["id"] == id else cb.published(id).real
-        kept = cb.on_real(line).loc[line] if line else {}
-        row["claim"] = "; also ".join([row["claim"], *also])
-        rows.append(row | {name: kept.get(name, "") for name in REAL})
-    return replace(run, rows=rows)
+def on_real_models(run: Run) -> list[dict[str, str]]:
+    """What the model and real ones have of the figures that were measured on these."""
+    lines: dict[str, dict[str, str]] = {}
+    for row in run.rows:
+        if (figure := cb.published(row["id"])).real:
+            number = row["this run"].partition(" ")[0]
+            line = {"published": figure.statement, run.model: number}
+            line = lines.setdefault(row["id"], line | cb.on_real(figure.real).iloc[0].to_dict())
+            if number not in line[run.model]:
+                line[run.model] += f"; {number}"
+    return [*lines.values()]
 
 
 def short(chapter: str) -> str:
     """Its number or letter."""
     return chapter.partition("_")[0].lstrip("0")
-
-
-def width(row: dict[str, str]) -> float:
-    """Of the interval, where a line has one."""
-    return np.ptp([float(v) for v in re.findall(r"-?[\d.]+", row["this run"])[1:]] or [0]).round(9)
 
 
 def apart(row: dict[str, Any]) -> str:

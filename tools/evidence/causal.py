@@ -1,6 +1,6 @@
 """What is put in place of heads, beside what chapter 12 computes: `data/evidence/causal.json`.
 
-    python tools/evidence/causal.py --models mini
+    python tools/evidence/causal.py mini
 
 Documents of half B are read, heads of the first layer silenced by a mean over half A. Kept of both
 models: the loss that vectors of a domain give back, beside vectors as long and corrections of the
@@ -20,7 +20,6 @@ neurons; BOS by its own key alone. Of SmolLM2: each head, silenced alone. Fixed 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,9 +27,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from command import ROOT, command
+from command import ROOT
 from einops import einsum
-from evidence import kept, provenance
+from evidence import keeping
 from jaxtyping import Float
 from torch import Tensor
 
@@ -317,14 +316,7 @@ def measure(name: str) -> dict[str, Any]:
     return facts | {"silenced": {which: alone(heads) for which, heads in sets.items()}}
 
 
-@command("causal")
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", nargs="+", default=list(EACH), choices=list(EACH))
-    args = parser.parse_args(argv)
-    torch.set_grad_enabled(False)
-    for name in args.models:
-        kept(OUT, name, measure(name) | provenance(name))
+main = keeping("causal", __doc__, OUT, EACH, measure)
 
 
 if __name__ == "__main__":

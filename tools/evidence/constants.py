@@ -19,17 +19,14 @@ Both repairs together were tried after each had been seen.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from command import command
 from einops import einsum
-from evidence import kept, provenance
+from evidence import keeping
 from jaxtyping import Float, Int
 from sklearn.cluster import KMeans
 from torch import Tensor
@@ -134,15 +131,8 @@ def measured_of(name: str) -> dict[str, Any]:
     }
 
 
-@command("constants")
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="*", default=["mini", *cx.models.real_models()])
-    parser.add_argument("--file", type=Path, default=cb.evidence("constants.json"))
-    args = parser.parse_args(argv)
-    torch.set_grad_enabled(False)
-    for name in args.models:
-        kept(args.file, name, measured_of(name) | provenance(name))
+OUT = cb.evidence("constants.json")
+main = keeping("constants", __doc__, OUT, ("mini", *cx.models.real_models()), measured_of)
 
 
 if __name__ == "__main__":

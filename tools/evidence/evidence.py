@@ -16,11 +16,12 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jupytext
+import torch
 from command import ROOT, command
 from files import digest, replace
 from IPython.display import display
@@ -100,6 +101,26 @@ def kept(file: Path, name: str, facts: dict[str, Any]) -> None:
     """Put rounded facts under a name into a kept file, the others as they were."""
     held = json.loads(file.read_text()) if file.exists() else {}
     replace(file, json.dumps(held | {name: rounded(facts)}) + "\n")
+
+
+def keeping(
+    called: str, said: str, out: Path, names: Iterable[str], measure: Callable[[str], dict]
+) -> Callable[..., int]:
+    """Return the command of a script: for each of the names that it is given, by default for all,
+    keep what is measured, with the weights that it was measured on.
+    """
+
+    @command(called)
+    @torch.no_grad()
+    def main(argv: list[str] | None = None) -> None:
+        parser = argparse.ArgumentParser(description=said.partition("\n")[0])
+        parser.add_argument("names", nargs="*", default=[*names], help=", ".join(names))
+        parser.add_argument("--file", type=Path, default=out)
+        args = parser.parse_args(argv)
+        for name in args.names:
+            kept(args.file, name, provenance(name) | measure(name))
+
+    return main
 
 
 @command("evidence")

@@ -2,7 +2,7 @@
 ways and held against neurons like them, what silence costs, and whether planted look-ups are found
 (chapter 15).
 
-    python tools/evidence/lookups.py --models mini smollm2
+    python tools/evidence/lookups.py mini smollm2
 
 The answer goes to `data/evidence/lookups.json`. Half A of the texts chooses, half B counts. An
 interval is the wider of two, documents and tokens redrawn. Set before SmolLM2 or any plant was
@@ -31,7 +31,6 @@ Set later, before either was measured:
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,8 +39,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from command import ROOT, command
-from evidence import kept, provenance
+from command import ROOT
+from evidence import keeping
 from torch import Tensor
 from tqdm import tqdm
 
@@ -224,14 +223,7 @@ def measure(name: str) -> dict[str, Any]:
     }
 
 
-@command("lookups")
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", nargs="+", default=["mini", "smollm2"], choices=list(TEXTS))
-    args = parser.parse_args(argv)
-    torch.set_grad_enabled(False)
-    for name in args.models:
-        kept(OUT, name, provenance(name) | measure(name))
+main = keeping("lookups", __doc__, OUT, ("mini", "smollm2"), measure)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Silence by a mean, or by another text? The ablations of the page on causes (chapter 12), again
 with what the heads say of another text in place of what they say of the average one.
 
-    python tools/evidence/resample.py --work build/resample --models mini smollm2 qwen
+    python tools/evidence/resample.py mini smollm2 qwen
 
 The answer goes to `data/evidence/resample.json`. Set before any of it was measured:
 
@@ -23,7 +23,6 @@ The answer goes to `data/evidence/resample.json`. Set before any of it was measu
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -32,8 +31,8 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from causal import EARLY, READ, SECOND, message, stand_ins
-from command import ROOT, command
-from evidence import kept, provenance, resumed
+from command import ROOT
+from evidence import keeping, resumed
 from torch import Tensor
 
 import ctxbook as cb
@@ -187,16 +186,12 @@ def summed_up(facts: dict) -> dict:
     return {"English texts": len(rows), **out}
 
 
-@command("resample")
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--work", type=Path, default=Path("build/resample"))
-    parser.add_argument("--models", nargs="+", default=list(DRAWS), choices=list(DRAWS))
-    args = parser.parse_args(argv)
-    torch.set_grad_enabled(False)
-    for name in args.models:
-        facts = measure(name, args.work / name)
-        kept(OUT, name, provenance(name) | {"result": summed_up(facts)} | facts)
+def measured_of(name: str) -> dict:
+    facts = measure(name, Path("build/resample") / name)
+    return {"result": summed_up(facts)} | facts
+
+
+main = keeping("resample", __doc__, OUT, DRAWS, measured_of)
 
 
 if __name__ == "__main__":

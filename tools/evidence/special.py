@@ -1,7 +1,7 @@
 """Are neurons special? Silence the context-sensitive neurons that the weights find, and random
 mixtures of other neurons that are matched to them.
 
-    python tools/evidence/special.py --work build/special
+    python tools/evidence/special.py mini
 
 The answer goes to `data/evidence/special.json`. Set before any of it was measured:
 
@@ -28,7 +28,6 @@ The answer goes to `data/evidence/special.json`. Set before any of it was measur
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,8 +35,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from command import ROOT, command
-from evidence import kept, provenance, resumed
+from command import ROOT
+from evidence import keeping, resumed
 from torch import Tensor
 from tqdm import tqdm
 
@@ -275,26 +274,20 @@ def summed_up(labels: dict) -> dict:
     return facts
 
 
-@command("special")
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--work", type=Path, default=Path("build/special"))
-    parser.add_argument("--models", nargs="+", default=list(SIZES), choices=list(SIZES))
-    args = parser.parse_args(argv)
-    torch.set_grad_enabled(False)
-    for name in args.models:
-        model = cx.load(name)
-        texts = cx.texts.collection(cx.texts.Reader.of(model, 512))
-        A = [text for text in texts if text.half == "A"]
-        study = (
-            cx.study(model, 1000)
-            if name == "mini"
-            else cx.study(cx.fix_query(model, A, 256), A, or_all=True)
-        )
-        sizes = SIZES[name]
-        work = args.work / "-".join(map(str, (name, *sizes)))
-        labels = measure(model, study, texts, sizes, work)
-        kept(OUT, name, provenance(name) | {"result": summed_up(labels), "labels": labels})
+def measured_of(name: str) -> dict:
+    model = cx.load(name)
+    texts = cx.texts.collection(cx.texts.Reader.of(model, 512))
+    if name == "mini":
+        study = cx.study(model, 1000)
+    else:
+        A, _ = cb.halves(texts)
+        study = cx.study(cx.fix_query(model, A, 256), A, or_all=True)
+    work = Path("build/special") / "-".join(map(str, (name, *SIZES[name])))
+    labels = measure(model, study, texts, SIZES[name], work)
+    return {"result": summed_up(labels), "labels": labels}
+
+
+main = keeping("special", __doc__, OUT, SIZES, measured_of)
 
 
 if __name__ == "__main__":
