@@ -16,7 +16,7 @@ r"""
 
 **To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}` such subjects are real. We label each neuron on half of our texts. On the other half the label *holds* for {{sure}} of all {{all}} neurons: of a text with the label and one without it, the first moves the neuron higher in more than {{= 80% =}} of pairs. {{?labels_hold}} But this is nothing special to neurons, for random mixtures of them do just as well ({{sure_mixed}}). {{?mixtures_too}} A few may be special all the same: of the neurons that both tokens and texts move far, {{both}} beat {{= 95% =}} of comparable mixtures, where chance would give {{both_by_chance}}. {{?both_by_chance}}
 
-Here are four neurons, each with the tokens that raise it most and those that lower it most. What is each neuron about?
+Here are four neurons, each with the tokens (some are pieces of words) that raise it most and those that lower it most. What is each neuron about?
 
 | neuron | raised most by | lowered most by |
 |---|---|---|
@@ -43,7 +43,7 @@ TOKEN = " the"  # the query token
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 THETA = None  # a neuron's top must exceed this; None: two robust deviations above the median
 DRAWS = 5  # how many times as many random mixtures are drawn as there are neurons
-OF_REAL = 200  # how many are drawn for each real model
+OF_REAL = 500  # how many are drawn for each real model
 GALLERY = 6  # how many neurons are shown
 SETS = 400  # random sets of as many neurons, any and of like length of their input weights
 
@@ -224,7 +224,7 @@ neurons = judged(W_in)
 
 # %% [markdown]
 r"""
-The labels hold. On texts that had no part in choosing the label, half of all {{all}} neurons have an AUC above {{middle}}, and {{sure}} have one above {{= 0.8 =}}, that is, their labels hold. For {{same}}, half B would have chosen the same label among {{n_domains}}. {{?labels_hold}} Neuron {{followed}} is labelled *{{its_label}}*, as its list suggests: in {{its_auc}} of all pairs, the text about astronomy has the larger summary. {{?its_auc}}
+The labels hold. On half B, half of all {{all}} neurons have an AUC above {{middle}}, and {{sure}} have one above {{= 0.8 =}}, that is, their labels hold. For {{same}}, half B would have chosen the same label among {{n_domains}}. {{?labels_hold}} Neuron {{followed}} is labelled *{{its_label}}*, as its list suggests: in {{its_auc}} of all pairs, the text about astronomy has the larger summary. {{?its_auc}}
 
 Here are the {{gallery}} neurons that can be pushed farthest, with none left out. Neuron {{mixed}} mixes two subjects, and its label names one of them.
 """
@@ -342,7 +342,7 @@ In two of the four models, Qwen among them, random mixtures pass the neurons' ow
 
 Do such neurons also sort texts better? We compare each neuron with the mixtures that have the same label, since some subjects are easier to tell than others. It **stands out** if its AUC is higher than that of {{= 95% =}} of them. Mixtures, judged by the other mixtures, do so in {{by_chance}} of cases, and this is what we call chance. (Ties keep it below {{= 5% =}}: in easy subjects many mixtures make no error. {{?by_chance}}) Neuron {{followed}}, with a higher AUC than {{its_beaten}} of the mixtures labelled *{{its_label}}*, does not stand out. {{?not_special}}
 
-Now sort the neurons by two questions. Can single tokens push it far, so that it was found? Do texts move it far, so that it is among the {{found}} whose summaries vary most over half A? (We thought of the second with the histograms in view, so the table is an observation and no test.)
+Now sort the neurons by two questions. Can single tokens push it far, so that it was found? Do texts move it far, so that it is among the {{found}} whose summaries vary most over half A? (We thought of the second only when the found neurons had shown no better AUC than mixtures, so the table is an observation and no test.)
 """
 
 
@@ -381,13 +381,13 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Of the {{both_of}} neurons that pass both tests, {{both_share}} stand out, many more than by chance. {{?both_by_chance}} With one of the two properties it is {{one}} of {{one_of}}, about a tenth, and with neither of them no more than chance gives. {{?one_tenth}} Nor do mixtures that texts move about as far. {{?mixtures_no_more}} Over all neurons {{own}} stand out, where as many mixtures give {{own_least}} to {{own_most}}; without the {{both}} in the first row, neurons would be within that range. {{?surplus}} So the found neurons as a whole are no better than mixtures, as the histograms show, but a few of them lie beyond nearly all mixtures of their own label.
+Of the {{both_of}} neurons that pass both tests, {{both_share}} stand out, many more than by chance. {{?both_by_chance}} With one of the two properties it is {{one}} of {{one_of}}, about a tenth, and with neither of them no more than chance gives. {{?one_tenth}} Nor do mixtures that texts move about as far. {{?mixtures_no_more}} Over all neurons {{own}} stand out, where as many mixtures give {{own_least}} to {{own_most}}; without the {{both}} in the first row, neurons would be within that range. {{?surplus}} So {{own_found}} of the {{found}} found neurons stand out, although their median AUC is no better than that of mixtures (Evidence): a few lie far out, and most do not.
 
 ## What can go wrong
 
 **The choice hangs on one head.** For the average token head {{restless}} writes a vector {{twice}} times as long as that of any other, and it is the least stable. Without it only {{left}} of the {{found}} neurons are found again, while any other head can be left out and at least {{least}} remain. {{?one_head}}
 
-**The names at the ends are not the words that do the work.** In the median of the found neurons, the {{k}} highest tokens of a column carry {{by_end}} of the difference that its label makes on half B. Commoner and weaker tokens carry the rest. {{?ends_carry_little}}
+**The names at the ends are not the words that do the work.** In the median of the found neurons, the {{k}} highest tokens of a column carry {{by_end}} of the difference that its label makes on half B. {{?ends_carry_little}}
 
 **A label is no better than the domains at hand.** Neuron {{example}} is called *{{label_example}}*, but a domain of kitchens, stars and plants together would fit it better. And in Qwen, punctuation and tokens that hardly occur in texts lead the neurons with the largest tops (Evidence).
 
@@ -482,10 +482,10 @@ pd.DataFrame({"raised most by": raised}, index=pd.Index(first_of.tolist(), name=
 
 # %% [markdown]
 r"""
-**Does the choice hang on one head?** The table counts how many of the found neurons are found again from fewer heads. Chance would find {{by_luck}}.
+**Does the choice hang on one head?** From head {{restless}} alone, {{alone}} of the {{found}} found neurons are found again, and chance would find {{by_luck}}.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How many are found again from other heads?"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "How many are found again from other heads?"}
 restless = max(heads, key=lambda h: study.head_table["coefficient of variation"][h])
 
 
@@ -499,10 +499,6 @@ def found_again(heads):
 without = {h: found_again([g for g in heads if g != h] or heads) for h in heads}
 alone, bare = found_again([restless]), without.pop(restless)
 least = min(without.values(), default=0)
-refound = {f"head {restless} alone": alone, f"all heads but head {restless}": bare}
-refound["all heads but any other one, least"] = least
-pd.DataFrame({f"found again, of {len(chosen)}": refound})
-
 # %% [markdown]
 r"""
 **Which tokens does a label rest on?** Let $p(t \mid \ell)$ be the kernel's weight that falls on $t$ in the mean text of the label. What a token adds to the label's difference is its **drive**,
@@ -515,10 +511,10 @@ $$
 \end{aligned}
 $$ (eq-neu-drive)
 
-The sum is exact for any constant $\text{zero}_j$. Here it is what the average token of the texts adds. Drive is measured on half A, and its tokens are tested on half B.
+The sum is exact for any constant $\text{zero}_j$. Here it is what the average token of the texts adds. Drive is measured on half A, and its tokens are tested on half B. In the median of the found neurons, the {{k}} tokens of largest drive carry {{by_driven}} of the difference, and the {{k}} highest tokens of the column {{by_end}}.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much do the far ends carry, and how much does drive?"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "How much do the far ends carry, and how much does drive?"}
 gap_A, gap_B = (
     torch.from_numpy(difference(bag[half].numpy(), belongs[:, half])).to(ext.dtype)
     for half in (A, B)
@@ -543,14 +539,6 @@ agree = lambda label: float((gap_B[label].T.gather(0, far_end) > 0).double().mea
 carried = lambda ids: float((on_B.gather(0, ids).sum(0) / on_B.sum(0)).quantile(0.5))
 used, by_end, by_driven = agree(of), carried(far_end), carried(farthest(driven(columns, of)))
 permuted = float(np.mean([agree(other) for other in cb.nulls.permuted(of, 100, 0)]))
-said = {
-    "far-end tokens that texts of the label use more": used,
-    "the same, labels permuted": permuted,
-    "of the difference, carried by far-end tokens": by_end,
-    "carried by tokens of largest drive": by_driven,
-}
-pd.Series(said, name="found neurons").map("{:.0%}".format).to_frame()
-
 # %% [markdown]
 r"""
 All neurons are one file, with their five strongest tokens and the five of largest drive. In it, *null* is the AUC that one in twenty mixtures of the same label exceeds.
@@ -577,10 +565,10 @@ display({"text/html": f"<p>{href}{link}</a></p>", "text/plain": link}, raw=True)
 
 # %% [markdown]
 r"""
-**Is it more than scale?** Perhaps the rule finds neurons that anything moves far. The table compares the found with as many neurons of the longest input weights, with as many that texts move most, and with {{sets}} random sets of two kinds. It also asks what is lost if we look among these only: for each domain we take the neuron that tells it best on half A by its real activation, a sparse probe with $k = 1$ {cite}`gurnee2023finding`, once among all and once in the set, and compare the AUCs on half B.
+**Is it more than scale?** Perhaps the rule finds neurons that anything moves far. We compare the found with as many neurons of the longest input weights, with as many that texts move most, and with {{sets}} random sets of two kinds, any neurons and neurons of like length. We also ask what is lost if we look among these only: for each domain we take the neuron that tells it best on half A by its real activation, a sparse probe with $k = 1$ {cite}`gurnee2023finding`, once among all and once in the set, and compare the AUCs on half B.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Are the found better than random sets of neurons?"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Are the found better than random sets of neurons?"}
 lengths = W_in.norm(dim=0)  # neuron
 any_sets, like_sets = (
     cb.nulls.random_sets(chosen, len(tops), SETS, like=like) for like in (None, lengths)
@@ -608,21 +596,16 @@ best = best_of(np.arange(len(tops)))
 by_length = lengths.topk(len(chosen)).indices.tolist()
 of_found, of_sd, of_long = (np.array(measures(ids)) for ids in (chosen, by_sd, by_length))
 any_ones, like = (np.array([measures(ids) for ids in of]) for of in (any_sets, like_sets))
-rows = {"found": of_found, "largest standard deviation": of_sd, "longest": of_long}
-for name, of in (("any neurons", any_ones), ("of like length", like)):
-    for q in (0.025, 0.975):
-        rows[f"random sets, {name}, {q:.1%}"] = np.quantile(of, q, axis=0)
-pd.DataFrame(rows, index=["stand out", "AUC lost", "best single neurons"]).T.round(3)
 
 # %% [markdown]
 r"""
 More of the found stand out than of as many random neurons, about as many as of those that texts move most, and looking among them alone loses hardly any AUC. {{?beyond_sets}} Length is no rival, for its rank correlation with top is {{by_size}}. The standard deviation over texts is one ({{by_varying}}). {{?rival}}
 
-By plain AUC the found sort texts no better than mixtures do. Only beside mixtures with the same label, a comparison that was chosen afterwards, are they ahead, by {{beside}}. {{?beside}}
+By plain AUC the found sort texts no better than mixtures do: the medians differ by {{plain}}. Only beside mixtures with the same label, a comparison that was chosen afterwards, are they ahead, by {{beside}}. {{?beside}}
 """
 
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Intervals and counts"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Intervals"}
 def auc_of(directions, label, averages=averages):
     """The AUC of each direction for its label, as a function of the texts drawn from half B."""
     values, inside = (averages[B] @ directions).double().numpy(), belongs[:, B]
@@ -639,12 +622,6 @@ less = lambda other: lambda d: float(np.nanmedian(auc_found(d)) - np.nanmedian(o
 gain, plain = (cb.with_interval(less(of), of_B, 99, cb.WIDER) for of in (auc_blank, auc_mixed))
 of_label = null.groupby("label")["auc"].median()  # of mixtures
 beside = float((neurons["auc"] - neurons["label"].map(of_label))[chosen].median())
-counted_too = {
-    "median AUC of the found, less an untrained layer's": f"{gain:.3f}",
-    "median AUC of the found, less that of mixtures": f"{plain:.3f}",
-    "the same, less mixtures of the same label": f"{beside:.3f}",
-}
-pd.DataFrame({"half B": counted_too})
 
 # %% [markdown]
 r"""
@@ -678,7 +655,7 @@ percents |= {"both_share": both.mean(), "its_beaten": (same_label < its_auc).mea
 whole = {"found": len(chosen), "all": len(tops), "both": int(both.sum()), "both_of": n_both}
 whole |= {"one": int(one.sum()), "one_of": len(one), "own": int(own.sum()), "k": K}
 whole |= {"own_least": own_least, "own_most": own_most, "n_domains": len(by_domain)}
-whole |= {"of_real": OF_REAL, "followed": followed}
+whole |= {"of_real": OF_REAL, "followed": followed, "own_found": int(own[chosen].sum())}
 whole |= {f"qwen_{of}": int(counts.loc["Qwen", of]) for of in ("found", "neurons")}
 sign = np.array([1, -1, 1])  # of standing out, of AUC lost, of best single neurons
 p_any, p_like = (
@@ -690,7 +667,8 @@ into = circuit.weighted_values[counted] - circuit.weighted_values[counted].mean(
 written = torch.einsum("thk,hkd->htd", into, study.fixed.readout.W_O[list(heads)])
 strength = pd.Series(written.norm(dim=-1).mean(1), heads)
 drivers = by_drive[example]  # the tokens of largest drive on half A
-percents |= {"ends_used": used, "ends_permuted": permuted, "by_end": by_end}
+percents |= {"ends_used": used, "ends_permuted": permuted}
+percents |= {"by_end": by_end, "by_driven": by_driven}
 decimals = {"by_size": by_size, "by_varying": by_varying}
 cb.facts(
     "neurons",
@@ -735,6 +713,7 @@ cb.facts(
     restless=restless,
     twice=cb.fact(strength[restless] / strength.drop(restless).max(), ".1f"),
     left=bare,
+    alone=alone,
     least=least,
     one_head=bare < cb.MOST * len(chosen) < alone
     and least > cb.NEARLY_ALL * len(chosen)
@@ -745,6 +724,7 @@ cb.facts(
     rival=abs(by_size) < 0.2 < 0.5 < by_varying,
     met=max(p_like[0], p_like[2], p_any[1]) < 0.05 and of_found[0] > of_long[0] and gain.low > 0,
     not_met=of_found[0] <= min(of_sd[0], 2 * np.quantile(like[:, 0], 0.975)),
+    plain=f"{plain:.3f}",
     beside=cb.fact(beside, ".3f", holds=plain.low < 0 < beside),
 )
 

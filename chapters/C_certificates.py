@@ -355,16 +355,6 @@ r"""
 
 ## Evidence
 
-**Every bound, head by head.** *Inside* is the share of half B that lies within a bound.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The widths of Figure C.2, and others"}
-inside = {f"{name}, inside": (error < guaranteed[name]).double().mean(0) for name in list(made)[:2]}
-rows = guaranteed | {"measured": measured} | inside
-per_head(rows, lambda v: f"{v:.0%}" if v <= 1 else "empty")
-
-# %% [markdown]
-r"""
 **A bound on the mean error.** An earlier post proposes to sort inputs by the size of their denominators, to bound the size of each part, and so to "prove formal performance bounds without having to enumerate all possible inputs" {cite}`gibson2025contextual`. With edges $0 = e_0 < e_1 < \dots < e_K$, where $e_K$ is the largest error of any text, the parts add up to
 
 $$
@@ -471,7 +461,7 @@ cb.ledger(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 p_ours = guaranteed[KEY]
-in_independent, in_ours = inside.values()
+in_independent, in_ours = ((error < width).double().mean(0) for width in by_two)
 fails = [int(h) for h in heads if in_independent[h] < SHARE]
 sure = [h for h in fails if cb.by_document(lambda d, h=h: float((error[d, h] < by_two[0][h]).double().mean()), read_B, 399)[1] < SHARE]  # fmt: skip
 empty = [int(h) for h in heads if p_ours[h] >= 1]
