@@ -462,18 +462,7 @@ by_page[["r", "fvu", "spread"]].describe().loc[["min", "50%", "max"]].round(2)
 
 # %% [markdown]
 r"""
-**How much of a neuron is the summary?** The pre-activation of a neuron has four parts,
-
-$$
-\begin{aligned}
-\text{pre}_j \;\approx\;\; & \underbrace{\textstyle\sum_{h \in H} \text{out}_h \cdot w_j}_{\approx\; \text{summary}_j(x)} \\
-& +\; \textstyle\sum_{h \notin H} \text{out}_h \cdot w_j \\
-& +\; \underbrace{( W_E[x_n] + W_\text{pos}[n] + b_O ) \cdot w_j}_{\text{depends on } x_n \text{ only}} \\
-& +\; b_{\text{in},j} ,
-\end{aligned}
-$$ (eq-cir-pre)
-
-where $H$ are the stable heads and $w_j = W_\text{in}[:, j] / s$. In `mini` all heads are stable, so the second part is empty; elsewhere each head outside $H$ is taken to attend to $x_n$ alone, as the earlier post does {cite}`gibson2025contextual`. The table compares each part with the whole, when every text keeps its own token at $n$.
+**How much of a neuron is the summary?** The input of a neuron has four parts: what the stable heads add, which the summary predicts; what the other heads add; what the current token adds directly; and a bias. In `mini` all heads are stable, so the second part is empty. Elsewhere each other head is taken to attend to the current token alone, as the earlier post does {cite}`gibson2025contextual`. The table compares each part with the whole, when every text keeps its own token at $n$.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The parts of a neuron"}

@@ -501,17 +501,7 @@ alone, bare = found_again([restless]), without.pop(restless)
 least = min(without.values(), default=0)
 # %% [markdown]
 r"""
-**Which tokens does a label rest on?** Let $p(t \mid \ell)$ be the kernel's weight that falls on $t$ in the mean text of the label. What a token adds to the label's difference is its **drive**,
-
-$$
-\begin{aligned}
-\text{drive}[t, j] &= \bigl( \text{contribution}[t, j] - \text{zero}_j \bigr) \\
-&\quad \times \bigl( p(t \mid \ell) - p(t \mid \text{rest}) \bigr), \\
-\text{difference}_j(\ell) &= \textstyle\sum_t \text{drive}[t, j] .
-\end{aligned}
-$$ (eq-neu-drive)
-
-The sum is exact for any constant $\text{zero}_j$. Here it is what the average token of the texts adds. Drive is measured on half A, and its tokens are tested on half B. In the median of the found neurons, the {{k}} tokens of largest drive carry {{by_driven}} of the difference, and the {{k}} highest tokens of the column {{by_end}}.
+**Which tokens does a label rest on?** The **drive** of a token is what it adds to the difference that the label makes: its contribution, less that of the average token, times how much more of the kernel's weight it has in texts of the label than in the others. Over all tokens the drives add up to the difference. Drive is measured on half A, and its tokens are tested on half B. In the median of the found neurons, the {{k}} tokens of largest drive carry {{by_driven}} of the difference, and the {{k}} highest tokens of the column {{by_end}}.
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "How much do the far ends carry, and how much does drive?"}
