@@ -14,9 +14,9 @@
 r"""
 # Finding context-sensitive neurons
 
-**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}` such subjects are real: labels that we choose on half of our texts hold on the other half for {{sure}} of all {{all}} neurons. {{?labels_hold}} But they are nothing special to neurons, for random mixtures of neurons do just as well ({{sure_mixed}}). {{?mixtures_too}} A few may be special all the same: of the {{both_of}} neurons that both tokens and texts move far, {{both}} beat {{= 95% =}} of comparable mixtures, where chance would give {{both_by_chance}}. {{?both_by_chance}}
+**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}` such subjects are real. We label each neuron on half of our texts. On the other half the label *holds* for {{sure}} of all {{all}} neurons: of a text with the label and one without it, the first moves the neuron higher in more than {{= 80% =}} of pairs. {{?labels_hold}} But this is nothing special to neurons, for random mixtures of them do just as well ({{sure_mixed}}). {{?mixtures_too}} A few may be special all the same: of the neurons that both tokens and texts move far, {{both}} beat {{= 95% =}} of comparable mixtures, where chance would give {{both_by_chance}}. {{?both_by_chance}}
 
-Here are four neurons, each with the tokens that raise it most and those that lower it most. (Some tokens are pieces of words, such as *volcan* and *slic*.) What is each neuron about?
+Here are four neurons, each with the tokens (some are pieces of words) that raise it most and those that lower it most. What is each neuron about?
 
 | neuron | raised most by | lowered most by |
 |---|---|---|
@@ -45,7 +45,7 @@ THETA = None  # a neuron's top must exceed this; None: two robust deviations abo
 DRAWS = 5  # how many times as many random mixtures are drawn as there are neurons
 OF_REAL = 500  # how many are drawn for each real model
 GALLERY = 6  # how many neurons are shown
-SETS = 1000  # random sets of as many neurons, any and of like length of their input weights
+SETS = 400  # random sets of as many neurons, any and of like length of their input weights
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, texts and the model"}
 import base64
@@ -78,7 +78,7 @@ print(f"{study}\ncalibrated on {calibration_text.name}")
 r"""
 ## Read both ends of a column
 
-[Chapter 5](05_circuit) multiplied content and value and divided by the denominator {{= 1.6 =}}. That gave *moon* the number {{= 7.5 =}}; in the same way BOS gets {{= 0 =}}, and *the*, whose value is {{= −1 =}}, gets {{= −0.625 =}}. Sort them, and *moon* is at one end of the list and *the* at the other.
+[Chapter 5](05_circuit) multiplied content and value and divided by the denominator {{= 1.6 =}}. That gave *moon* the number {{= 7.5 =}}; in the same way BOS gets {{= 0 =}}, and *the*, whose value is {{= −1 =}}, gets {{= −0.625 =}}. Sorted, *moon* is at one end of the list and *the* at the other.
 
 A real neuron has such a number, its contribution, for every token of the vocabulary. We call the list the neuron's **column**. The average over a text, weighted by the kernel, is the summary of the text, $\text{summary}_j(x)$ ({eq}`eq-cir-summary`). A neuron whose summary tells what a text is about is called **context-sensitive**.
 """
@@ -180,7 +180,7 @@ chosen = tops.topk(max(int(far.sum()), GALLERY)).indices.tolist()  # the largest
 
 # %% [markdown]
 r"""
-In `{{model}}` this finds {{found}} of {{all}} neurons. Neuron {{followed}} is the {{place}} of them, with a top of {{its_top}}. {{?place}} In Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, it finds {{qwen_found}} of {{qwen_neurons}}. {{?hundreds}}
+In `{{model}}` this finds {{found}} of {{all}} neurons. Neuron {{followed}} is the {{place}} of them, with a top of {{its_top}}. {{?place}} In Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, it finds {{qwen_found}} of {{qwen_neurons}}. {{?hundreds}} (The [explorer](explorer) takes two of our three heads, and finds a few fewer.)
 
 ## Do the labels hold?
 
@@ -224,9 +224,9 @@ neurons = judged(W_in)
 
 # %% [markdown]
 r"""
-The labels hold. On texts that had no part in choosing the label, half of all {{all}} neurons have an AUC above {{middle}}, and {{sure}} have one above {{= 0.8 =}}. For {{same}}, half B would have chosen the same label among {{n_domains}}. {{?labels_hold}} Neuron {{followed}} is labelled *{{its_label}}*, as its list suggests: in {{its_auc}} of all pairs, the text about astronomy has the larger summary. {{?its_auc}}
+The labels hold. On half B, half of all {{all}} neurons have an AUC above {{middle}}, and {{sure}} have one above {{= 0.8 =}}, that is, their labels hold. For {{same}}, half B would have chosen the same label among {{n_domains}}. {{?labels_hold}} Neuron {{followed}} is labelled *{{its_label}}*, as its list suggests: in {{its_auc}} of all pairs, the text about astronomy has the larger summary. {{?its_auc}}
 
-Here are the {{gallery}} neurons of `{{model}}` that can be pushed farthest, with none left out. Neuron {{mixed}} mixes two subjects, and its label names one of them.
+Here are the {{gallery}} neurons that can be pushed farthest, with none left out. Neuron {{mixed}} mixes two subjects, and its label names one of them.
 """
 
 # %% tags=["hide-input"]
@@ -250,27 +250,22 @@ cb.figures.picture(
 
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "How the real models are counted"}
-def tops_of_mixtures(circuit, W_in, mixed):
+def tops_of_mixtures(circuit, mixed):
     """The largest contributions to some mixtures, as `top_of` has it."""
-    ext = circuit.extended_embedding()[~circuit.fixed.decomposition.untrained]
-    return torch.cat([top_of(ext @ part / circuit.scale) for part in mixed.split(128, dim=1)])
+    z = circuit.weighted_values[~circuit.fixed.decomposition.untrained].flatten(1)
+    into = circuit.fixed.readout.W_O[list(circuit.heads)].flatten(0, 1) @ mixed / circuit.scale
+    return torch.cat([top_of(z @ part) for part in into.split(128, dim=1)])
 
 
-kept, REAL = json.loads(cb.evidence("real.json").read_text())["models"], {"minilm": "MiniLM", "smollm2": "SmolLM2", "qwen": "Qwen"}  # fmt: skip
+kept = json.loads(cb.evidence("real.json").read_text())["models"]
 kept_tops = load_file(cb.evidence("real.safetensors"))  # of all neurons, from the models themselves
 of_model = {}  # tops of its neurons, and of mixtures
-again = []  # of a sample, how far stored layers put a top from the kept one, over the largest
-for name, called in REAL.items():
+for name, called in {"minilm": "MiniLM", "smollm2": "SmolLM2", "qwen": "Qwen"}.items():
     fixed, facts = cx.fix_query(name), kept[name]
     page = next(p for p in cx.texts.passages(fixed) if p.name == facts["calibrating"])
     made, W = cx.ContextualCircuit.calibrate(fixed, page, facts["heads"]), fixed.readout.W_in
-    sample = torch.arange(0, W.shape[1], W.shape[1] // 30)
-    mixed = torch.cat([cb.nulls.mixtures(W, count=OF_REAL), W[:, sample]], 1)
-    here = tops_of_mixtures(made, W, mixed)
-    own_tops = kept_tops[f"{name}.top"]
-    of_model[called] = own_tops, here[:OF_REAL]
-    off = (here[OF_REAL:] - own_tops[sample]).abs().max() / own_tops.max()
-    again.append(float(off))
+    mixed = tops_of_mixtures(made, cb.nulls.mixtures(W, count=OF_REAL))
+    of_model[called] = kept_tops[f"{name}.top"], mixed
 
 # %% [markdown]
 r"""
@@ -293,7 +288,7 @@ bag_blank = torch.zeros_like(bag).scatter_add_(1, x, nothing.kernel.expand(len(x
 averages_blank = bag_blank @ ext_blank / nothing.scale
 untrained = judged(W_blank, averages_blank)
 populations = {"neurons": neurons, "random mixtures": null, "an untrained layer": untrained}
-tops_mixed = tops_of_mixtures(circuit, W_in, torch.cat(draws, 1))
+tops_mixed = tops_of_mixtures(circuit, torch.cat(draws, 1))
 figure, ((left, axis),) = cb.figures.panels(1, 2, height=2.9, width=8.6)
 bounds_of = np.linspace(0, float(max(tops.max(), tops_mixed.max())), 50)
 for k, of in enumerate((tops, tops_mixed)):
@@ -323,9 +318,9 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-On the right, the histograms of neurons and mixtures lie on top of each other. Mixtures have an AUC above {{= 0.8 =}} in {{sure_mixed}} of cases, neurons in {{sure}}. {{?mixtures_too}} Training does matter, for with random weights only {{sure_blank}} get as far. {{?blank_worse}} But what it has made is a *space* in which texts lie sorted by subject, and along any axis some subject lies farther out than the others ([appendix D](D_superposition) asks why).
+On the right, the histograms of neurons and mixtures lie on top of each other. Mixtures have an AUC above {{= 0.8 =}} in {{sure_mixed}} of cases, neurons in {{sure}}. {{?mixtures_too}} Training does matter, for with random weights only {{sure_blank}} get as far. {{?blank_worse}} But it has made a *space* in which texts lie sorted by subject, and along any axis some subject lies farther out than the others ([appendix D](D_superposition) asks why).
 
-On the left, the tops of the neurons have the longer tail. Does counting help, then? Here is how many directions pass the threshold, in `{{model}}` and in three models that people use (introduced in [chapter 8](08_real_model)):
+On the left, neurons have the longer tail. Does counting help, then? Here is how many directions pass the threshold, also in three models that people use ([chapter 8](08_real_model)):
 """
 
 
@@ -335,14 +330,11 @@ counts = {}
 for name, (own_tops, mixed_tops) in of_model.items():
     passed = cx.neurons.robust_z(own_tops) > FAR
     theta = float(own_tops[passed].min() + own_tops[~passed].max()) / 2
-    passing = float((mixed_tops > theta).float().mean())
-    counts[name] = {
-        "neurons": len(own_tops),
-        "found": int(passed.sum()),
-        "found of as many mixtures": round(passing * len(own_tops)),
-    }
-counts = pd.DataFrame(counts).T
-counts
+    found_of = float((own_tops > theta).float().mean()), float((mixed_tops > theta).float().mean())
+    counts[name] = (len(own_tops), int(passed.sum()), *found_of)
+columns = ["neurons", "found", "share of neurons", "share of mixtures"]
+counts = pd.DataFrame.from_dict(counts, "index", columns=columns)
+counts.assign(**{c: counts[c].map("{:.0%}".format) for c in columns[2:]})
 
 # %% [markdown]
 r"""
@@ -350,7 +342,7 @@ In two of the four models, Qwen among them, random mixtures pass the neurons' ow
 
 Do such neurons also sort texts better? We compare each neuron with the mixtures that have the same label, since some subjects are easier to tell than others. It **stands out** if its AUC is higher than that of {{= 95% =}} of them. Mixtures, judged by the other mixtures, do so in {{by_chance}} of cases, and this is what we call chance. (Ties keep it below {{= 5% =}}: in easy subjects many mixtures make no error. {{?by_chance}}) Neuron {{followed}}, with a higher AUC than {{its_beaten}} of the mixtures labelled *{{its_label}}*, does not stand out. {{?not_special}}
 
-Now sort the neurons by two questions. Can single tokens push it far, so that it was found? Do texts move it far, so that it is among the {{found}} whose summaries vary most over half A? (We thought of the second when we knew that the found neurons as a whole have no better AUC than mixtures, so the table is an observation and no test.)
+Now sort the neurons by two questions. Can single tokens push it far, so that it was found? Do texts move it far, so that it is among the {{found}} whose summaries vary most over half A? (We thought of the second only when the found neurons had shown no better AUC than mixtures, so the table is an observation and no test.)
 """
 
 
@@ -387,97 +379,23 @@ pd.DataFrame(
     index=groups, columns=["directions", "stand out", "share"],
 )  # fmt: skip
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-beyond = {name: int((t > mixed.max()).sum()) for name, (t, mixed) in of_model.items()}
-by_chance = float(own_mixed.mean())  # how often a mixture stands out
-n_both = len(groups["pushed far, and moved far"])
-p_both = stats.binomtest(int(own[is_found & is_wide].sum()), n_both, by_chance, "greater").pvalue
-its_auc = neurons["auc"][followed]
-same_label = null["auc"][null["label"] == neurons["label"][followed]]
-both, only_found, only_wide, neither, of_mixtures = groups.values()
-one = np.concatenate([only_found, only_wide])
-hook = {"first": followed, "second": chosen[0], "third": chosen[2], "example": example}
-listed = {name: words(ends_of(j, 5, 4)) for name, j in hook.items()}
-by_domain = pd.Series(summary[B][:, example].numpy()).groupby(kinds[B]).mean()
-by_domain = by_domain.sort_values(ascending=False)
-own_least, *_, own_most = sorted(own_mixed.reshape(DRAWS, -1).sum(1).tolist())
-sure = [float((table["auc"] > 0.8).mean()) for table in populations.values()]
-same = [float(table["again"].mean()) for table in populations.values()]
-
-
-def no_more(group):
-    """No more stand out than chance gives."""
-    return group.sum() <= stats.binom.ppf(0.95, len(group), by_chance)
-
-
-def by_luck(name):
-    """How often so many neurons would lie beyond all mixtures, were they drawn alike."""
-    neurons, mixtures = map(len, of_model[name])
-    return (neurons / (neurons + mixtures)) ** beyond[name]
-
-
-percents = {"sure": sure[0], "sure_mixed": sure[1], "sure_blank": sure[2], "same": same[0]}
-percents |= {"both_share": both.mean(), "its_beaten": (same_label < its_auc).mean()}
-whole = {"found": len(chosen), "all": len(tops), "both": int(both.sum()), "both_of": n_both}
-whole |= {"one": int(one.sum()), "one_of": len(one), "own": int(own.sum()), "k": K}
-whole |= {"own_least": own_least, "own_most": own_most, "n_domains": len(by_domain)}
-whole |= {"of_real": OF_REAL, "of_mini": len(of_model[MODEL][1]), "followed": followed}
-whole |= {f"qwen_{of}": int(counts.loc["Qwen", of]) for of in ("found", "neurons")}
-cb.facts(
-    "neurons",
-    **{name: cb.fact(v, ".0%") for name, v in percents.items()},
-    **whole,
-    **{name: str(j) for name, j in hook.items()},
-    **{
-        f"{name}_{end}".removeprefix("example_"): ", ".join(words)
-        for name, row in listed.items()
-        for end, words in (("high", row[:5]), ("low", row[:-5:-1]))
-    },
-    model=MODEL.rpartition("/")[2],
-    labels_hold=sure[0] > cb.NEARLY_ALL and same[0] > cb.MOST,
-    mixtures_too=sure[1] > cb.NEARLY_ALL,
-    blank_worse=sure[2] < cb.MOST,
-    middle=cb.fact(neurons["auc"].median(), ".2f"),
-    place=cb.fact(1 + int((tops > tops[followed]).sum()), "ordinal", holds=followed in chosen),
-    its_top=cb.fact(tops[followed], ".0f"),
-    its_label=str(neurons["label"][followed]),
-    its_auc=cb.fact(its_auc, ".1%", holds=its_auc > 0.9),
-    not_special=not own[followed],
-    by_chance=cb.fact(by_chance, ".1%", holds=by_chance < 0.05),
-    both_by_chance=cb.fact(round(by_chance * n_both), "words", holds=p_both < 0.001),
-    one_tenth=abs(one.mean() / 0.1 - 1) < cb.ABOUT and no_more(neither),
-    mixtures_no_more=no_more(of_mixtures),
-    surplus=own_least <= own.sum() - both.sum() <= own_most < own.sum(),
-    hundreds=counts.loc["Qwen", "found"] >= 200,
-    counts_decide_little=(counts["found"] < counts["found of as many mixtures"]).sum() == 2
-    and counts.loc["Qwen", "found"] < counts.loc["Qwen", "found of as many mixtures"],
-    sample_agrees=max(again) < 0.01,
-    beyond_all=cb.fact(beyond[MODEL], holds=by_luck(MODEL) < 0.001),
-    qwen_no_farther=by_luck("Qwen") > 0.05,
-    gallery=cb.fact(len(shown), "words"),
-    mixed=str(shown[min(3, len(shown) - 1)]),
-    label_example=str(neurons["label"][example]),
-    cooking=[*by_domain.index[:3]] == ["cooking", "astronomy", "biology-medicine"],
-    easy=[*neurons["label"][[*hook.values()][:3]]] == ["astronomy", "biology-medicine", "cooking"],
-)
-
 # %% [markdown]
 r"""
-Of the neurons that pass both tests, {{both_share}} stand out, many more than by chance. {{?both_by_chance}} With one of the two properties it is {{one}} of {{one_of}}, about a tenth, and with neither of them no more than chance gives. {{?one_tenth}} Mixtures that texts move about as far stand out no more often either. {{?mixtures_no_more}} Over all neurons {{own}} stand out, where as many mixtures give {{own_least}} to {{own_most}}; without the {{both}} in the first row, neurons would be within that range. {{?surplus}}
+Of the {{both_of}} neurons that pass both tests, {{both_share}} stand out, many more than by chance. {{?both_by_chance}} With one of the two properties it is {{one}} of {{one_of}}, about a tenth, and with neither of them no more than chance gives. {{?one_tenth}} Nor do mixtures that texts move about as far. {{?mixtures_no_more}} Over all neurons {{own}} stand out, where as many mixtures give {{own_least}} to {{own_most}}; without the {{both}} in the first row, neurons would be within that range. {{?surplus}} So {{own_found}} of the {{found}} found neurons stand out, although their median AUC is no better than that of mixtures (Evidence): a few lie far out, and most do not.
 
 ## What can go wrong
 
-**The choice hangs on one head.** For the average token head {{restless}} writes a vector {{twice}} times as long as that of any other head, and it is the least stable of them. Without it only {{left}} of the {{found}} neurons are found again, while any other head can be left out and at least {{least}} remain. {{?one_head}}
+**The choice hangs on one head.** For the average token head {{restless}} writes a vector {{twice}} times as long as that of any other, and it is the least stable. Without it only {{left}} of the {{found}} neurons are found again, while any other head can be left out and at least {{least}} remain. {{?one_head}}
 
-**The names at the ends are not the words that do the work.** Tokens at the far ends are strong but rare. In the median of the found neurons, the {{k}} highest tokens of a column carry {{by_end}} of the difference that its label makes on half B. Commoner and weaker tokens carry the rest. {{?ends_carry_little}}
+**The names at the ends are not the words that do the work.** In the median of the found neurons, the {{k}} highest tokens of a column carry {{by_end}} of the difference that its label makes on half B. {{?ends_carry_little}}
 
-**A label is no better than the domains at hand.** Neuron {{example}} is called *{{label_example}}*, but a domain of kitchens, stars and plants together would fit it better. And in Qwen, the neurons with the largest tops are led by punctuation and by tokens that hardly occur in texts (Evidence).
+**A label is no better than the domains at hand.** Neuron {{example}} is called *{{label_example}}*, but a domain of kitchens, stars and plants together would fit it better. And in Qwen, punctuation and tokens that hardly occur in texts lead the neurons with the largest tops (Evidence).
 
 ## Where this leaves us
 
-Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test; so does nearly every other axis through the space that the heads write into. So neuron {{followed}} does respond to texts about astronomy in general, and many random directions do just as well.
+Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test, and so does nearly every other axis. Neuron {{followed}} does respond to texts about astronomy in general, and many random directions do just as well.
 
-<span id="turn-it"></span>Choose another neuron, or search for a token, such as ` planets`, to see the neurons that it moves. (The view reads this book's passages, which have fewer domains. The [explorer](explorer) has a page of its own.)
+<span id="turn-it"></span>Choose another neuron, or search for a token, such as ` planets`, to see the neurons that it moves. (The view reads this book's passages, which have fewer domains.)
 """
 
 # %% tags=["hide-input"]
@@ -550,72 +468,48 @@ r"""
 
 The conditions under *What was fixed in advance* were written down before any null was drawn. Everything else was observed.
 
-**How were directions counted?** For each real model {{of_real}} mixtures were drawn. The tops of its neurons are kept from the model itself (`tools/evidence/real_models.py` makes them again), and a sample of them, computed here from the stored layer, agrees to within a hundredth of the largest top. {{?sample_agrees}} In `{{model}}` the extremes say more than the count does: {{beyond_all}} neurons can be pushed farther than all {{of_mini}} mixtures. {{?beyond_all}} In Qwen no more of them lie beyond all {{of_real}} mixtures than chance would put there. {{?qwen_no_farther}}
+For each real model {{of_real}} mixtures were drawn. The tops of its neurons are kept from the model itself (`tools/evidence/real_models.py` makes them again).
 
 **The first eight neurons of Qwen**, with none left out. Four are easy to name: scripture, football in Chinese (*score*, *defender*, *penalty area*), courts, and gestures in novels. {{?four_named}} The others are led by punctuation and by debris of web pages, such as `.IContainer` and 凡本网 (*all on this site*). The [welcome page](00_welcome) shows some of these neurons by tokens that do occur in its texts, so that its lists differ.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The columns of Qwen"}
 first_of = own_tops.topk(8).indices  # of Qwen, the last of them
-columns = made.extended_embedding() @ W[:, first_of]
-columns[fixed.decomposition.untrained] = -torch.inf
-raised = [", ".join(words(ids, fixed)) for ids in columns.topk(8, dim=0).indices.T]
+columns = made.contribution_to(first_of.tolist())  # neuron vocab
+columns[:, fixed.decomposition.untrained] = -torch.inf
+raised = [", ".join(words(ids, fixed)) for ids in columns.topk(8).indices]
 pd.DataFrame({"raised most by": raised}, index=pd.Index(first_of.tolist(), name="neuron"))
 
 # %% [markdown]
 r"""
-**Does the choice hang on one head?** The table counts how many of the found neurons are found again from fewer heads, from another calibration text, or with another $K$. Chance would find {{by_luck}}.
+**Does the choice hang on one head?** From head {{restless}} alone, {{alone}} of the {{found}} found neurons are found again, and chance would find {{by_luck}}.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How many are found again from other heads and pages?"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "How many are found again from other heads?"}
 restless = max(heads, key=lambda h: study.head_table["coefficient of variation"][h])
 
 
-def found_again(heads, text=None):
-    """Which of the found neurons are found from other heads, or with another calibration text."""
-    text = text or cx.denominators.most_typical_text(study.fixed, study.prose, heads)
+def found_again(heads):
+    """How many of the found neurons are found from other heads."""
+    text = cx.denominators.most_typical_text(study.fixed, study.prose, heads)
     made = cx.ContextualCircuit.calibrate(study.fixed, text, heads)
-    return still(top_of(made.extended_embedding()[counted] @ W_in))  # s changes no order
+    return len(still(top_of(made.extended_embedding()[counted] @ W_in)))  # s changes no order
 
 
 without = {h: found_again([g for g in heads if g != h] or heads) for h in heads}
-left = without.pop(restless)
-pages = {p.domain: p for p in reversed(study.passages)}  # the first of each domain
-refound = {
-    f"head {restless} alone": len(found_again([restless])),
-    f"all heads but head {restless}": len(left),
-    "all heads but any other one, least": min(map(len, without.values()), default=0),
-    f"calibrated on a page of another of {len(pages)} domains, least": min(
-        len(found_again(heads, p)) for p in pages.values()
-    ),
-    "K = 1, where one token decides": len(still(top_of(contribution[counted], 1))),
-    "K = 200": len(still(top_of(contribution[counted], 200))),
-}
-pd.DataFrame({f"found again, of {len(chosen)}": refound})
-
+alone, bare = found_again([restless]), without.pop(restless)
+least = min(without.values(), default=0)
 # %% [markdown]
 r"""
-**Which tokens does a label rest on?** Let $p(t \mid \ell)$ be the kernel's weight that falls on $t$ in the mean text of the label. What a token adds to the label's difference is its **drive**,
-
-$$
-\begin{aligned}
-\text{drive}[t, j] &= \bigl( \text{contribution}[t, j] - \text{zero}_j \bigr) \\
-&\quad \times \bigl( p(t \mid \ell) - p(t \mid \text{rest}) \bigr), \\
-\text{difference}_j(\ell) &= \textstyle\sum_t \text{drive}[t, j] .
-\end{aligned}
-$$ (eq-neu-drive)
-
-The sum is exact for any constant $\text{zero}_j$. Here it is what the average token of the texts adds. Drive is measured on half A, and its tokens are tested on half B.
+**Which tokens does a label rest on?** The **drive** of a token is what it adds to the difference that the label makes: its contribution, less that of the average token, times how much more of the kernel's weight it has in texts of the label than in the others. Over all tokens the drives add up to the difference. Drive is measured on half A, and its tokens are tested on half B. In the median of the found neurons, the {{k}} tokens of largest drive carry {{by_driven}} of the difference, and the {{k}} highest tokens of the column {{by_end}}.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much do the far ends carry, and how much does drive?"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "How much do the far ends carry, and how much does drive?"}
 gap_A, gap_B = (
     torch.from_numpy(difference(bag[half].numpy(), belongs[:, half])).to(ext.dtype)
     for half in (A, B)
 )  # domain vocab; p(t | label) - p(t | rest)
 label, label_null = (np.searchsorted(domains, table["label"]) for table in (neurons, null))
-
-
 usual = bag[A].mean(0)  # vocab; p(t) over half A
 
 
@@ -629,35 +523,12 @@ def farthest(columns, count=K):
     return columns.masked_fill(~counted[:, None], -torch.inf).topk(count, dim=0).indices
 
 
-def agree(tokens, label):
-    """Share of the tokens that texts of the label use more than others do, on half B."""
-    return float((gap_B[label].T.gather(0, tokens) > 0).double().mean())
-
-
-def carried(columns, label, tokens):
-    """Of the difference on half B, the share that these tokens carry, in the median direction."""
-    on_B = driven(columns, label, gap_B)
-    return float((on_B.gather(0, tokens).sum(0) / on_B.sum(0)).quantile(0.5))
-
-
-strong = tops_mixed.topk(len(chosen)).indices.tolist()  # mixtures of largest top
-of_strong = ext @ torch.cat(draws, 1)[:, strong] / circuit.scale
-said = {}
-for name, columns, of in (
-    ("found neurons", contribution[:, chosen], label[chosen]),
-    ("mixtures of largest top", of_strong, label_null[strong]),
-):
-    ends, by_drive = farthest(columns), farthest(driven(columns, of))
-    dealt = [agree(ends, other) for other in cb.nulls.permuted(of, 100, 0)]
-    said[name] = {
-        "far-end tokens that texts of the label use more": agree(ends, of),
-        "the same, labels permuted": np.mean(dealt),
-        "of the difference, carried by far-end tokens": carried(columns, of, ends),
-        "carried by tokens of largest drive": carried(columns, of, by_drive),
-    }
-said = pd.DataFrame(said)
-said.map("{:.0%}".format)
-
+columns, of = contribution[:, chosen], label[chosen]
+far_end, on_B = farthest(columns), driven(columns, of, gap_B)
+agree = lambda label: float((gap_B[label].T.gather(0, far_end) > 0).double().mean())
+carried = lambda ids: float((on_B.gather(0, ids).sum(0) / on_B.sum(0)).quantile(0.5))
+used, by_end, by_driven = agree(of), carried(far_end), carried(farthest(driven(columns, of)))
+permuted = float(np.mean([agree(other) for other in cb.nulls.permuted(of, 100, 0)]))
 # %% [markdown]
 r"""
 All neurons are one file, with their five strongest tokens and the five of largest drive. In it, *null* is the AUC that one in twenty mixtures of the same label exceeds.
@@ -684,10 +555,10 @@ display({"text/html": f"<p>{href}{link}</a></p>", "text/plain": link}, raw=True)
 
 # %% [markdown]
 r"""
-**Is it more than scale?** Perhaps the rule finds neurons that anything moves far. The table compares the found with as many neurons of the longest input weights, with as many that texts move most, and with {{sets}} random sets of two kinds. It also asks what is lost if we look among these only: for each domain we take the neuron that tells it best on half A by its real activation, a sparse probe with $k = 1$ {cite}`gurnee2023finding`, once among all and once in the set, and compare the AUCs on half B.
+**Is it more than scale?** Perhaps the rule finds neurons that anything moves far. We compare the found with as many neurons of the longest input weights, with as many that texts move most, and with {{sets}} random sets of two kinds, any neurons and neurons of like length. We also ask what is lost if we look among these only: for each domain we take the neuron that tells it best on half A by its real activation, a sparse probe with $k = 1$ {cite}`gurnee2023finding`, once among all and once in the set, and compare the AUCs on half B.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Are the found better than random sets of neurons?"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Are the found better than random sets of neurons?"}
 lengths = W_in.norm(dim=0)  # neuron
 any_sets, like_sets = (
     cb.nulls.random_sets(chosen, len(tops), SETS, like=like) for like in (None, lengths)
@@ -715,26 +586,16 @@ best = best_of(np.arange(len(tops)))
 by_length = lengths.topk(len(chosen)).indices.tolist()
 of_found, of_sd, of_long = (np.array(measures(ids)) for ids in (chosen, by_sd, by_length))
 any_ones, like = (np.array([measures(ids) for ids in of]) for of in (any_sets, like_sets))
-rows = {"found": of_found, "largest standard deviation": of_sd, "longest": of_long}
-for name, of in (("any neurons", any_ones), ("of like length", like)):
-    for q in (0.025, 0.975):
-        rows[f"random sets, {name}, {q:.1%}"] = np.quantile(of, q, axis=0)
-pd.DataFrame(rows, index=["stand out", "AUC lost", "best single neurons"]).T.round(3)
 
 # %% [markdown]
 r"""
-More of the found stand out than of as many random neurons, about as many as of those that texts move most, and looking among them alone loses hardly any AUC. {{?beyond_sets}} Length is no rival, for its rank correlation with top is {{by_size}}. The standard deviation over texts is one ({{by_varying}}). {{?rival}} Which of the two tells who stands out was asked with these numbers known. Fisher's exact test, as if neurons were independent, leaves open whether being easy to push adds anything to being moved far (p = {{p_top}}); being moved far does add to being easy to push (p = {{p_sd}}). {{?p_sd}}
+More of the found stand out than of as many random neurons, about as many as of those that texts move most, and looking among them alone loses hardly any AUC. {{?beyond_sets}} Length is no rival, for its rank correlation with top is {{by_size}}. The standard deviation over texts is one ({{by_varying}}). {{?rival}}
 
-By plain AUC the found sort texts no better than mixtures do. Only beside mixtures with the same label, a comparison that was chosen afterwards, are they ahead, by {{beside}}. {{?beside}}
+By plain AUC the found sort texts no better than mixtures do: the medians differ by {{plain}}. Only beside mixtures with the same label, a comparison that was chosen afterwards, are they ahead, by {{beside}}. {{?beside}}
 """
 
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Intervals and counts"}
-def differ(some, others):
-    """How often chance makes two shares at least as uneven: Fisher's exact test."""
-    return stats.fisher_exact([[v.sum(), (~v).sum()] for v in (some, others)]).pvalue
-
-
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Intervals"}
 def auc_of(directions, label, averages=averages):
     """The AUC of each direction for its label, as a function of the texts drawn from half B."""
     values, inside = (averages[B] @ directions).double().numpy(), belongs[:, B]
@@ -746,30 +607,11 @@ found_blank = top_of(ext_blank @ W_blank).topk(len(chosen)).indices.tolist()
 label_blank = np.searchsorted(domains, untrained["label"])
 auc_found = auc_of(W_in[:, chosen], label[chosen])
 auc_blank = auc_of(W_blank[:, found_blank], label_blank[found_blank], averages_blank)
-auc_mixed = auc_of(draws[0], label_null[: len(tops)])
-gain, plain = (
-    cb.with_interval(of, of_B, 99, cb.WIDER)
-    for of in (
-        lambda drawn: float(np.nanmedian(auc_found(drawn)) - np.nanmedian(auc_blank(drawn))),
-        lambda drawn: float(np.nanmedian(auc_found(drawn)) - np.nanmedian(auc_mixed(drawn))),
-    )
-)
+auc_mixed = auc_of(draws[0][:, :250], label_null[:250])
+less = lambda other: lambda d: float(np.nanmedian(auc_found(d)) - np.nanmedian(other(d)))
+gain, plain = (cb.with_interval(less(of), of_B, 99, cb.WIDER) for of in (auc_blank, auc_mixed))
 of_label = null.groupby("label")["auc"].median()  # of mixtures
 beside = float((neurons["auc"] - neurons["label"].map(of_label))[chosen].median())
-added = outputs[:, heads].sum(1) / study.fixed.scale(x, outputs)  # what the heads really add
-in_truth = stands_out(judged(W_in, added), pd.concat([judged(mixed, added) for mixed in draws]))
-stand = own_mixed.reshape(DRAWS, -1).sum(1)
-counted_too = {
-    "stand out, all neurons": f"{own.sum()} of {len(own)}",
-    "stand out, as many mixtures": f"{stand.min()} to {stand.max()}",
-    "stand out, found without the head": f"{own[left].sum()} of {len(left)}",
-    "stand out by what the heads really add, found": in_truth[chosen].sum(),
-    "the same, largest standard deviation": in_truth[by_sd].sum(),
-    "median AUC of the found, less an untrained layer's": f"{gain.value:.3f} [{gain.low:.3f}, {gain.high:.3f}] by {gain.unit}",
-    "median AUC of the found, less that of mixtures": f"{plain.value:.3f} [{plain.low:.3f}, {plain.high:.3f}] by {plain.unit}",
-    "the same, less mixtures of the same label": f"{beside:.3f}",
-}
-pd.DataFrame({"half B": counted_too})
 
 # %% [markdown]
 r"""
@@ -777,6 +619,34 @@ r"""
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+by_chance = float(own_mixed.mean())  # how often a mixture stands out
+n_both = len(groups["pushed far, and moved far"])
+p_both = stats.binomtest(int(own[is_found & is_wide].sum()), n_both, by_chance, "greater").pvalue
+its_auc = neurons["auc"][followed]
+same_label = null["auc"][null["label"] == neurons["label"][followed]]
+both, only_found, only_wide, neither, of_mixtures = groups.values()
+one = np.concatenate([only_found, only_wide])
+hook = {"first": followed, "second": chosen[0], "third": chosen[2], "example": example}
+listed = {name: words(ends_of(j, 5, 4)) for name, j in hook.items()}
+by_domain = pd.Series(summary[B][:, example].numpy()).groupby(kinds[B]).mean()
+by_domain = by_domain.sort_values(ascending=False)
+own_least, *_, own_most = sorted(own_mixed.reshape(DRAWS, -1).sum(1).tolist())
+sure = [float((table["auc"] > 0.8).mean()) for table in populations.values()]
+same = [float(table["again"].mean()) for table in populations.values()]
+
+
+def no_more(group):
+    """No more stand out than chance gives."""
+    return group.sum() <= stats.binom.ppf(0.95, len(group), by_chance)
+
+
+percents = {"sure": sure[0], "sure_mixed": sure[1], "sure_blank": sure[2], "same": same[0]}
+percents |= {"both_share": both.mean(), "its_beaten": (same_label < its_auc).mean()}
+whole = {"found": len(chosen), "all": len(tops), "both": int(both.sum()), "both_of": n_both}
+whole |= {"one": int(one.sum()), "one_of": len(one), "own": int(own.sum()), "k": K}
+whole |= {"own_least": own_least, "own_most": own_most, "n_domains": len(by_domain)}
+whole |= {"of_real": OF_REAL, "followed": followed, "own_found": int(own[chosen].sum())}
+whole |= {f"qwen_{of}": int(counts.loc["Qwen", of]) for of in ("found", "neurons")}
 sign = np.array([1, -1, 1])  # of standing out, of AUC lost, of best single neurons
 p_any, p_like = (
     [cb.nulls.p_value(*pair) for pair in zip(of_found * sign, (of * sign).T, strict=True)]
@@ -786,16 +656,44 @@ by_size, by_varying = (stats.spearmanr(tops, v).statistic for v in (lengths, tex
 into = circuit.weighted_values[counted] - circuit.weighted_values[counted].mean(0)
 written = torch.einsum("thk,hkd->htd", into, study.fixed.readout.W_O[list(heads)])
 strength = pd.Series(written.norm(dim=-1).mean(1), heads)
-alone, bare, least, *_ = refound.values()
 drivers = by_drive[example]  # the tokens of largest drive on half A
-p_top, p_sd = differ(both, only_wide), differ(both, only_found)
-used, permuted, by_end, by_driven = said.iloc[:, 0]
-percents = {"ends_used": used, "ends_permuted": permuted, "by_end": by_end}
-decimals = {"by_size": by_size, "by_varying": by_varying, "p_top": p_top}
+percents |= {"ends_used": used, "ends_permuted": permuted}
+percents |= {"by_end": by_end, "by_driven": by_driven}
+decimals = {"by_size": by_size, "by_varying": by_varying}
 cb.facts(
     "neurons",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
     **{name: cb.fact(v, ".2f") for name, v in decimals.items()},
+    **whole,
+    **{name: str(j) for name, j in hook.items()},
+    **{
+        f"{name}_{end}".removeprefix("example_"): ", ".join(words)
+        for name, row in listed.items()
+        for end, words in (("high", row[:5]), ("low", row[:-5:-1]))
+    },
+    model=MODEL.rpartition("/")[2],
+    labels_hold=sure[0] > cb.NEARLY_ALL and same[0] > cb.MOST,
+    mixtures_too=sure[1] > cb.NEARLY_ALL,
+    blank_worse=sure[2] < cb.MOST,
+    middle=cb.fact(neurons["auc"].median(), ".2f"),
+    place=cb.fact(1 + int((tops > tops[followed]).sum()), "ordinal", holds=followed in chosen),
+    its_top=cb.fact(tops[followed], ".0f"),
+    its_label=str(neurons["label"][followed]),
+    its_auc=cb.fact(its_auc, ".1%", holds=its_auc > 0.9),
+    not_special=not own[followed],
+    by_chance=cb.fact(by_chance, ".1%", holds=by_chance < 0.05),
+    both_by_chance=cb.fact(round(by_chance * n_both), "words", holds=p_both < 0.001),
+    one_tenth=abs(one.mean() / 0.1 - 1) < cb.ABOUT and no_more(neither),
+    mixtures_no_more=no_more(of_mixtures),
+    surplus=own_least <= own.sum() - both.sum() <= own_most < own.sum(),
+    hundreds=counts.loc["Qwen", "found"] >= 200,
+    counts_decide_little=(counts["share of neurons"] < counts["share of mixtures"]).sum() == 2
+    and counts.loc["Qwen", "share of neurons"] < counts.loc["Qwen", "share of mixtures"],
+    gallery=cb.fact(len(shown), "words"),
+    mixed=str(shown[min(3, len(shown) - 1)]),
+    label_example=str(neurons["label"][example]),
+    cooking=[*by_domain.index[:3]] == ["cooking", "astronomy", "biology-medicine"],
+    easy=[*neurons["label"][[*hook.values()][:3]]] == ["astronomy", "biology-medicine", "cooking"],
     drivers=cb.listed(f"*{word}*" for word in words(drivers) if word.isalpha()),
     kitchen={"veget", "lemon"} < {*words(ends_of(example, 12, 0)[:12])},
     four_named={2985, 8130, 5300, 7508} < {*first_of.tolist()},
@@ -805,6 +703,7 @@ cb.facts(
     restless=restless,
     twice=cb.fact(strength[restless] / strength.drop(restless).max(), ".1f"),
     left=bare,
+    alone=alone,
     least=least,
     one_head=bare < cb.MOST * len(chosen) < alone
     and least > cb.NEARLY_ALL * len(chosen)
@@ -813,9 +712,9 @@ cb.facts(
     sets=SETS,
     beyond_sets=max(p_any[0], p_like[0], p_any[1]) < 0.05,
     rival=abs(by_size) < 0.2 < 0.5 < by_varying,
-    p_sd=cb.fact(p_sd, ".3f", holds=0.01 < p_top < 0.1 and p_sd < 0.01),
     met=max(p_like[0], p_like[2], p_any[1]) < 0.05 and of_found[0] > of_long[0] and gain.low > 0,
     not_met=of_found[0] <= min(of_sd[0], 2 * np.quantile(like[:, 0], 0.975)),
+    plain=f"{plain:.3f}",
     beside=cb.fact(beside, ".3f", holds=plain.low < 0 < beside),
 )
 
@@ -879,5 +778,5 @@ cb.ledger(
 r"""
 ## Where this comes from
 
-Ranking neurons by their largest contributions, the threshold, the gallery, the care about glitch tokens and about neurons that are silent on the calibration text are from {cite:t}`gibson2025decomposing`. The remark that what heads write need not line up with single neurons is from the earlier post {cite}`gibson2025contextual`. Single neurons as probes, and context neurons by that name, are from {cite:t}`gurnee2023finding`. Reading a neuron from both ends of a sorted list, drive, and mixtures as the null of a label are this book's choices. Of the neurons of GPT-2 models, {{= 1 to 5% =}} recur under other seeds {cite}`gurnee2024universal`; whether the few that no mixture reaches are of that kind was not tested.
+Ranking neurons by their largest contributions, the threshold, the gallery, the care about glitch tokens and about neurons that are silent on the calibration text are from {cite:t}`gibson2025decomposing`. The remark that what heads write need not line up with single neurons is from the earlier post {cite}`gibson2025contextual`. Single neurons as probes, and context neurons by that name, are from {cite:t}`gurnee2023finding`. Reading a neuron from both ends of a sorted list, drive, and mixtures as the null of a label are this book's choices. Of the neurons of GPT-2 models, {{= 1 to 5% =}} recur under other seeds {cite}`gurnee2024universal`; whether the few that stand out are of that kind was not tested.
 """

@@ -138,10 +138,9 @@ def test_a_chapter_keeps_to_its_budget_and_every_cell_that_prints_is_compared(ch
     figures = sum(len(re.findall(r"figures\.(?:picture|shaded_text)\(", c.source)) for c in code)
     hidden = tagged(SOURCES[chapter], "hide-input", "hide-cell", "setup")
     spent = len(words), figures, len(code) - len(hidden), len(sections)
-    budget = (1900, 5, 20, 9) if chapter.stem == "04_denominators" else (1500, 4, 20, 9)
     folded, open_code = (sum(map(lines_of_code, cells)) for cells in plumbing_and_ideas(code))
     assert folded <= 2 * open_code or chapter.stem == "00_welcome", (folded, open_code)
-    assert all(map(int.__le__, spent, budget)), spent
+    assert all(map(int.__le__, spent, (1500, 4, 20, 9))), spent
     compared = tagged(SOURCES[chapter], "nbval-check-output", "setup")
     every = [c for c in SOURCES[chapter].cells if c.cell_type == "code"]
     assert [c.source for c in every if "print(" in c.source and c not in compared] == []
