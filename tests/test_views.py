@@ -150,7 +150,7 @@ TURNED = {
     "attention": {"passage": 2, "n": 33},
     "rows": {"passage": 2, "head": 5, "n": 33, "octaves": -1, "scale": "log"},
     "kernels": {"heads": [2, 5], "n": 100, "scale": "linear"},
-    "neurons": {"pinned": 7, "heads": [0, 2, 6], "threshold": 4, "search": "colourful"},
+    "neurons": {"neuron": 7, "heads": [0, 2, 6], "threshold": 4, "search": "colourful"},
     "reader": {"text": "Grey, and &#=%", "other": "", "neuron": 5, "heads": [1, 2], "cursor": 3},
     "denominators": {"head": 2, "text": 3, "bound": "Hoeffding", "level": 0.9},
     "positions": {"kind": 2, "head": 5},

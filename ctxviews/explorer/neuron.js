@@ -14,11 +14,11 @@ import { endTables, sameAgain } from "./search.js";
 
 const OUTERMOST = 12; // tokens shown of each end of a neuron
 
-/** Name, place, and the outermost tokens. @param {Tools} tools @param {HTMLElement} drawing saves its
- *  histogram */
-export function neuronSection(tools, drawing) {
+/** Name, outermost tokens, place. @param {Tools} tools @param {() => void} onToken shows what it drives */
+export function neuronSection(tools, onToken) {
   const { layer, name, text, go, heading } = tools;
   const title = heading(0);
+  const named = element("p", { class: "ctx-neurons-name" });
   const label = quiet();
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
@@ -30,21 +30,18 @@ export function neuronSection(tools, drawing) {
     const titles = ["token id", "token", "contribution"];
     return { name: rankingName(ranking, `neuron ${neuron}`), titles, rows };
   });
-  const pin = button("Pin for comparison", () => {
-    const { neuron, pinned } = tools.scene();
-    go({ pinned: pinned === neuron ? -1 : neuron });
-  });
   const random = button("One at random", () =>
     go({ neuron: Math.floor(Math.random() * layer.nNeurons) }),
   );
-  const turns = element("p", { class: "ctx-turns" }, random, pin, file, drawing);
+  const turns = element("p", { class: "ctx-turns" }, random, file);
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
-    const { ranking, neuron, pinned } = scene;
-    pin.textContent = pinned === neuron ? "Unpin" : "Pin for comparison";
+    const { ranking, neuron } = scene;
     if (!changed("ranking", "neuron", "labels")) return;
     const found = scene.labels.get(neuron);
-    label.hidden = !found;
+    label.hidden = named.hidden = !found;
     if (found) label.textContent = labelNote(found);
+    if (found)
+      named.replaceChildren(element("b", {}, found.label), `, AUC ${figure(found.auc, 3)}`);
     const column = columnOf(ranking, neuron);
     const rank = ranking.places[neuron] + 1;
     title.textContent = `Neuron ${neuron}`;
@@ -61,23 +58,12 @@ export function neuronSection(tools, drawing) {
       label: name(id),
       ariaLabel: `Token ${name(id)}: which neurons does it drive?`,
       value: column[id],
-      onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
+      onPick: sameAgain(id, tools) ? () => (go({ search: text(id) }), onToken()) : null,
     }));
     held.replaceChildren(...tables);
   });
-  return {
-    // a button that goes when it is pressed hands the keys on to it
-    root: element(
-      "section",
-      { class: "ctx-neurons-one", tabindex: -1 },
-      title,
-      label,
-      place,
-      held,
-      turns,
-    ),
-    paint,
-  };
+  const parts = [title, named, held, label, place, turns];
+  return { root: element("section", { class: "ctx-neurons-one" }, parts), paint };
 }
 
 /** What a neuron's label is worth. @param {Label} label */

@@ -2,7 +2,7 @@
 
 import { largest, outermost } from "../engine/linalg.js";
 import { firstTokens } from "../engine/ranking.js";
-import { field, pick } from "../ui/controls.js";
+import { field, pick, roving } from "../ui/controls.js";
 import { element, focusIn, numberCell, table } from "../ui/dom.js";
 import { DOWN, UP } from "../ui/marks.js";
 import { inStep } from "../ui/state.js";
@@ -142,6 +142,6 @@ export function endTables(title, kind, ends, most, of) {
       return element("tr", {}, named, numberCell(signed(value, digitsFor(most))));
     });
     const [caption, columns] = [`${title} ${way}`, [kind, "contribution"]];
-    return table({ kind: "ctx-neurons-barred", caption, columns, rows, unseen: true });
+    return roving(table({ kind: "ctx-neurons-barred", caption, columns, rows, unseen: true }));
   });
 }
