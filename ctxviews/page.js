@@ -48,6 +48,8 @@ class PageModel {
     /** @type {PageModel | undefined} the state of another model's view beside this one */
     this.beside = undefined;
     this.first = { ...state };
+    /** @type {string[]} texts that a reader typed, which stay out of the address */
+    this.unshared = [];
     this.values = { ...state, ...found };
     this.prefix = prefix;
     this.events = new EventTarget();
@@ -97,6 +99,7 @@ class PageModel {
   reset() {
     const stays = this.prefix.endsWith(BESIDE) ? { model: this.values.model } : {};
     this.values = { ...this.first, ...stays };
+    this.unshared = [];
     for (const name of Object.keys(this.first))
       this.events.dispatchEvent(new Event(`change:${name}`)); // also where a value came without an event
     this.beside?.reset();
@@ -109,6 +112,7 @@ class PageModel {
     const changed = Object.entries(this.values).filter(
       ([name, value]) =>
         Object.hasOwn(this.first, name) &&
+        !this.unshared.includes(name) &&
         JSON.stringify(value) !== JSON.stringify(this.first[name]) &&
         (Array.isArray(value) || typeof value !== "object"),
     );
@@ -324,7 +328,7 @@ function isMeant(place) {
   const [hash, prefix] = [location.hash.slice(1), prefixOf(place)];
   if (!prefix) return true;
   const named = hash.split("&").some((part) => part.startsWith(prefix));
-  if (named) place.scrollIntoView();
+  if (named) place.scrollIntoView({ block: "nearest" });
   return named || document.getElementById(hash)?.contains(place);
 }
 
@@ -339,3 +343,5 @@ for (const place of places()) {
   if (isMeant(place)) start(place);
   else near.observe(place);
 }
+// a link in the text sets a view (PageModel), which may be out of sight
+addEventListener("hashchange", () => places().forEach(isMeant));

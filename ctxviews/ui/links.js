@@ -12,11 +12,11 @@ export function stateButtons(model) {
   const copy = async () => {
     try {
       await navigator.clipboard.writeText((await model.address?.()) ?? location.href);
-      status.textContent = "copied";
+      status.textContent = model.unshared?.length ? "copied, without what you typed" : "copied";
     } catch {
       status.textContent = "the address bar holds it";
     }
-    setTimeout(() => status.replaceChildren(), 2500);
+    setTimeout(() => status.replaceChildren(), 4000);
   };
   const parts = [
     button("Copy this state's address", copy),
