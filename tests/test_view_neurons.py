@@ -338,7 +338,7 @@ def test_curves_on_heads_are_explained_and_the_words_of_a_neuron_stand_beside_th
     page.set_viewport_size(SCREEN)
     settled(page)
     heads = page.get_by_role("group", name="Heads").inner_text()
-    assert "curve: attention by position" in heads
+    assert "where each looks" in heads
     dots = page.locator(CANVAS).bounding_box()
     words = page.get_by_role("table", name="Tokens that push up").bounding_box()
     assert words["x"] >= dots["x"] + dots["width"]

@@ -17,7 +17,7 @@ export function controlsSection(tools, find) {
     // the neuron that is looked at stays
     (chosen) => go({ heads: chosen, neuron: tools.scene()?.neuron ?? -1 }),
     curves,
-    "; curve: attention by position, the query at its right end",
+    ", and where each looks (query at the right)",
   );
   const token = layer.fixed
     ? fixedDestination(layer, name)

@@ -157,7 +157,7 @@ export function headChooser({ families }, onChange, notes, about = "") {
     made.addEventListener("dblclick", () => onChange([head]));
     return made;
   });
-  const legend = element("span", {}, element("span", {}, `Heads, any number${about} `), status);
+  const legend = element("span", {}, status, element("span", {}, `Heads${about} `));
   const made = chipRow(legend, chips);
   made.ariaLabel = "Heads"; // the rest of the legend is about them
   return Object.assign(made, {
