@@ -22,6 +22,7 @@ const FOLLOWED = {
 
 /** @param {Map<number, Label>} labels @param {string} model @returns {Card[]} */
 export function namedNeurons(labels, model) {
+  if (!labels.size) return [];
   const rule = defaultThreshold(Float64Array.from(labels.values(), ({ top }) => top));
   /** @type {Map<string, Label & {neuron: number}>} */ const best = new Map();
   for (const [neuron, found] of labels) {
