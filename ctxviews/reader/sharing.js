@@ -35,7 +35,7 @@ function openingText(spelling) {
 export function sharingSection(model, sides, found) {
   let [saving, waiting] = [false, 0];
   const unkept = element("span", { role: "status" });
-  const addressed = "text" in (model.first ?? {}); // beside another view, it is that one's
+  const addressed = "text" in (model.first ?? {});
   const keep = addressed ? checkbox(null, () => save()) : null;
   // lone surrogates fit in neither
   const save = () => {
