@@ -203,9 +203,10 @@ def test_the_layer_is_fetched_early_and_once(visit, window):
 def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
     page = visit("#model=qwen", "explorer", fresh=True)
     with page.expect_request("**/data/qwen-*/tokens-*.bin"):
-        page.get_by_label("A word, or any token").fill(" zirconium")
+        box = page.get_by_label("Neuron, label or word")
+        box.fill(" zirconium")
+        box.press("Enter")
     page.get_by_text("It is rare, so no ranking counts it.").wait_for()
-    box = page.get_by_label("Neuron, label or word")
     box.fill("scripture")
     box.press("Enter")
     page.wait_for_url("**neuron=2985*")

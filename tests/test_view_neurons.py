@@ -14,7 +14,7 @@ import ctxlib as cx
 
 ROWS = ".ctx-neurons-list tbody tr"
 THETA = ".ctx-neurons-theta input"
-SEARCH = "input[type=search]"
+FIND = ".ctx-neurons-find input"
 WIDEST = 0.01  # of a range: what int8 may cost
 
 
@@ -186,15 +186,21 @@ def test_a_typed_token_shows_the_neurons_that_it_drives(visit, circuit, mini_wei
 def test_a_word_of_several_tokens_offers_them(visit):
     page = visit(name="neurons")
     status = page.locator("[role=status]", has_text="No single token")
-    page.fill(SEARCH, "unquestionably colourful " * 9)
+    box = page.locator(FIND)
+
+    def found(words):
+        box.fill(words)
+        box.press("Enter")
+
+    found("unquestionably colourful " * 9)
     expect(status).to_contain_text("…")
-    page.fill(SEARCH, "unquestionably colourful")
+    found("unquestionably colourful")
     expect(status).not_to_contain_text("…")
     offered = status.get_by_role("button")
     offered.nth(1).wait_for()
     first = offered.first.inner_text().replace("␣", " ")
     offered.first.click()
-    expect(page.locator(SEARCH)).to_have_value(first)
+    expect(box).to_have_value(first)
     page.wait_for_url(f"**{fragment(search=first)}")
 
 

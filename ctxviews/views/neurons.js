@@ -44,10 +44,11 @@ async function render({ model, el }) {
   if (!layer) return undefined;
   const tools = toolsOf(model, layer, el);
   const source = model.get("labels");
-  const find = findBox(tools);
-  const controls = controlsSection(tools, find.root);
   const file = source && quiet(element("a", { href: source, download: "" }, "All labels as CSV"));
   const search = searchSection(tools);
+  const seeSearch = () => search.root.scrollIntoView({ block: "nearest" });
+  const find = findBox(tools, seeSearch);
+  const controls = controlsSection(tools, find.root);
   /** @type {Record<string, Section>} */
   const sections = {
     find,
@@ -55,7 +56,7 @@ async function render({ model, el }) {
     dots: dotsSection(tools, stateButtons(model)),
     list: listSection(tools),
     search,
-    neuron: neuronSection(tools, () => search.root.scrollIntoView({ block: "nearest" })),
+    neuron: neuronSection(tools, seeSearch),
     histogram: histogramSection(tools),
     domains: domainsSection(tools),
     passage: passageSection(tools),
