@@ -395,19 +395,22 @@ def test_a_ranking_can_be_stopped_and_what_is_shown_meanwhile_is_dimmed(browser,
 
     with opened(browser, viewport=SCREEN) as page:
         page.route("**/ranking.js", slowed)
-        page.goto(f"{address}/neurons.html")
+        page.goto(f"{address}/neurons.html#heads=3,4")
         page.locator(ROWS).first.wait_for()
-        shown = cells(page, ROWS)
-        page.locator(".ctx-chips input").first.click(force=True)
-        page.get_by_text("Ranking 1,024 neurons by heads").wait_for()
+        shown, heads = cells(page, ROWS), page.locator(".ctx-chips input")
+        heads.first.click(force=True)
+        page.get_by_text("Ranking 1,024 neurons by heads 0, 3, 4").wait_for()
         expect(page.locator(".ctx-neurons-columns").first).to_have_css("opacity", "0.45")
         place = page.locator(CANVAS).bounding_box()["y"]
         page.get_by_role("button", name="Stop").click()
-        page.get_by_text("Stopped: these are the neurons of heads").wait_for()
-        expect(page.locator(".ctx-chips input").first).to_be_checked()
+        stopped = page.get_by_text("Stopped: these are the neurons of heads 3, 4.")
+        stopped.wait_for()
+        expect(heads.first).not_to_be_checked()
         expect(page.locator(".ctx-neurons-columns").first).to_have_css("opacity", "1")
         assert page.locator(CANVAS).bounding_box()["y"] == pytest.approx(place, abs=1)
         assert cells(page, ROWS) == shown
+        heads.nth(4).uncheck()
+        expect(stopped).to_have_count(0)
 
 
 def test_the_slider_stands_at_its_number_when_a_head_goes(visit):

@@ -16,7 +16,7 @@ export function stateButtons(model) {
     } catch {
       status.textContent = "the address bar holds it";
     }
-    setTimeout(() => status.replaceChildren(), 4000);
+    setTimeout(() => status.replaceChildren(), 2500);
   };
   const parts = [
     button("Copy this state's address", copy),

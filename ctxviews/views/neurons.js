@@ -90,6 +90,7 @@ async function render({ model, el }) {
   /** @type {Map<number, Label>} */ let labels = new Map();
   /** @type {Map<string, Ranking>} */ let near = new Map(); // and what a click would make of it
   let ranked = ""; // the heads and the token that the ranking is of, or will be
+  let told = ""; // those that a message is about
   const task = latest();
 
   /** @type {Scene | null} */ let scene = null;
@@ -131,15 +132,22 @@ async function render({ model, el }) {
     if (last && (scene?.ranking !== ranking || scene?.responses !== responses)) paint(last);
   });
 
+  /** To the heads of before. @param {number} token */
+  const back = (token) => {
+    told = keyOf({ heads: ranking?.heads ?? layer.usual, token });
+    tools.go({ heads: ranking?.heads ?? [] });
+  };
   /** The ranking of these heads, then what takes longer. @param {Turned} now
    *  @param {AbortSignal} signal */
   const rank = async (now, signal) => {
     const { heads, token } = now;
+    if (ranked !== told) waiting.end(""); // what was said of an earlier turn goes
+    told = "";
     const circuit = layer.circuit({ token });
     const unread = heads.filter((head) => layer.lacks([head], []).length);
     const what = unread.length ? `the readout of ${headsName(unread)}` : "the vocabulary";
     if (!(await brought(waiting, layer, layer.lacks(unread, layer.available), what, signal))) {
-      tools.go({ heads: ranking?.heads ?? [] });
+      back(token);
       return;
     }
     if (!circuit.prepared(heads)) {
@@ -148,7 +156,7 @@ async function render({ model, el }) {
       /** @param {Bringing} how */
       const prepare = (how) => circuit.prepare(heads, how);
       if (!(await stoppable(waiting, work, done, prepare, signal))) {
-        tools.go({ heads: ranking?.heads ?? [] });
+        back(token);
         return;
       }
     }
