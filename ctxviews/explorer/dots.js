@@ -147,7 +147,9 @@ export function dotsSection({ layer, go }, copy) {
     pen.textBaseline = "middle";
     pen.globalAlpha = 0.75;
     if (left())
-      lanes.forEach((label, i) => words(label, NAMES - 8, ABOVE + LANE * (i + 0.5), "right"));
+      ["responds most to", ...lanes].forEach((label, i) =>
+        words(label, NAMES - 8, i ? ABOVE + LANE * (i - 0.5) : 7, "right"),
+      );
     const ticks = linearTicks([0, reach], across() / 60);
     for (const tick of ticks) {
       pen.fillRect(placed(tick) - 0.5, foot, 1, 4);
