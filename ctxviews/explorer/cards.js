@@ -15,7 +15,7 @@ import { figure } from "../ui/words.js";
 const MOST = 12; // cards
 const WORDS = 3; // of a neuron
 /** What chapters follow, by model. @type {Record<string, Card[]>} */
-const FOLLOWED = {
+export const FOLLOWED = {
   mini: [{ neuron: 496, title: "planets", words: "chapters 1 to 6" }],
   qwen: [{ neuron: 6419, title: "British spelling", words: "chapter 9" }],
 };

@@ -6,6 +6,7 @@ import { csvButton } from "../ui/csv.js";
 import { element, quiet } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
+import { FOLLOWED } from "./cards.js";
 import { columnOf, headsName, rankingName } from "./scene.js";
 import { endTables, sameAgain } from "./search.js";
 
@@ -39,9 +40,13 @@ export function neuronSection(tools, onToken) {
     if (!changed("ranking", "neuron", "labels")) return;
     const found = scene.labels.get(neuron);
     label.hidden = named.hidden = !found;
-    if (found) label.textContent = labelNote(found);
-    if (found)
-      named.replaceChildren(element("b", {}, found.label), `, AUC ${figure(found.auc, 3)}`);
+    if (found) {
+      const chapter = FOLLOWED[layer.model]?.find((card) => card.neuron === neuron);
+      const worth = found.auc > (found.chance || 0) ? "" : ", no more than random mixtures reach";
+      const more = chapter?.words ?? `AUC ${figure(found.auc, 3)}${worth}`;
+      named.replaceChildren(element("b", {}, chapter?.title ?? found.label), `, ${more}`);
+      label.textContent = labelNote(found);
+    }
     const column = columnOf(ranking, neuron);
     const rank = ranking.places[neuron] + 1;
     title.textContent = `Neuron ${neuron}`;
