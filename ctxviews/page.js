@@ -55,6 +55,7 @@ class PageModel {
       if (hash && !hash.includes("=")) return;
       const followed = await addressedState(state, hash, prefix);
       if (hash !== location.hash) return;
+      this.unshared = [];
       for (const [name, value] of Object.entries({ ...state, ...followed })) this.set(name, value);
     });
   }
