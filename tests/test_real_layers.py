@@ -167,6 +167,7 @@ def test_another_model_reads_the_same_texts(visit):
     boxes = [page.get_by_role("textbox", name=f"{which} text") for which in ("First", "Second")]
     for box, typed in zip(boxes, texts, strict=True):
         box.fill(typed)
+    page.get_by_label("Model", exact=True).focus()
     take(page, "Model", SMOLLM2)
     assert [box.input_value() for box in boxes] == texts
     expect(page.get_by_label("Model", exact=True)).to_be_focused()
