@@ -428,6 +428,8 @@ def test_a_dot_of_a_domain_is_pressed_and_a_full_bin_names_some_of_its_tokens(vi
     page.wait_for_url("**passage=*")
     expect(page.get_by_text(f"({name},")).to_be_visible()
     bins = page.get_by_role("slider", name="Read the histogram")
+    expect(bins).to_have_count(0)  # it is folded away
+    page.get_by_text("All its contributions, counted").click()
     bins.focus()
     for _ in range(25):
         page.keyboard.press("ArrowLeft")

@@ -20,17 +20,21 @@ const NAMED_IN_BIN = 4; // tokens of a bin that is read
 /** What every token contributes, counted; the threshold moves over it. @param {Tools} tools */
 export function histogramSection(tools) {
   const { layer, name, heading } = tools;
-  const root = element("section", { class: "ctx-neurons-histogram" });
-  /** @type {Bins} */ let held;
+  const picture = element("div");
+  const summary = element("summary", {}, heading(1, "All its contributions, counted"));
+  const ways = { class: "ctx-neurons-histogram", ontoggle: () => draw(tools.scene()) };
+  const root = element("details", ways, summary, picture);
   let last = BINS - 1; // where a reader last looked
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
-    if (changed("ranking", "neuron")) {
-      held = binsOf(columnOf(scene.ranking, scene.neuron), layer.counted);
-      last = BINS - 1;
-    }
-    if (!changed("ranking", "neuron", "theta", "width")) return;
+    if (changed("ranking", "neuron")) last = BINS - 1;
+    if (changed("ranking", "neuron", "theta", "width")) draw(scene);
+  });
+  /** Nothing is drawn while it is shut. @param {Scene} scene */
+  const draw = (scene) => {
+    if (!root.open) return;
+    const held = binsOf(columnOf(scene.ranking, scene.neuron), layer.counted);
     const marks = histogramMarks(scene, layer);
-    const on = histogramAxes(scene, held, layer, root.clientWidth || 420);
+    const on = histogramAxes(scene, held, layer, picture.clientWidth || 420);
     const crossed = marks.filter(({ at }) => at >= held.edges[0] && at <= held.edges[BINS]);
     const reader = readableBars(on, {
       edges: held.edges,
@@ -49,8 +53,8 @@ export function histogramSection(tools) {
       },
       onMove: (bin) => (last = bin),
     });
-    renewed(root, heading(1, "All its contributions"), reader, legend(marks));
-  });
+    renewed(picture, reader, legend(marks));
+  };
   return { root, paint };
 }
 
