@@ -13,7 +13,6 @@ const GESTURE = 1000; // milliseconds after which another turn is a step of its 
 const NEAR = "400px"; // this far below the screen a view begins to load
 const DATA = new URL("../data/", import.meta.url);
 const LAYER = "layer.bin"; // what a view computes with that names no other file
-const BESIDE = "beside."; // in front of the names of a second view, beside one that a page is for
 /** Traits that have another name in an address. @type {Record<string, string>} */
 const CALLED = { threshold: "theta" };
 
@@ -45,9 +44,9 @@ class PageModel {
   constructor(state, found, prefix, { labels, models }) {
     this.labels = labels;
     this.models = models && JSON.parse(models);
-    /** @type {PageModel | undefined} the state of another model's view beside this one */
-    this.beside = undefined;
     this.first = { ...state };
+    /** @type {string[]} texts that a reader typed, which stay out of the address */
+    this.unshared = [];
     this.values = { ...state, ...found };
     this.prefix = prefix;
     this.events = new EventTarget();
@@ -56,6 +55,7 @@ class PageModel {
       if (hash && !hash.includes("=")) return;
       const followed = await addressedState(state, hash, prefix);
       if (hash !== location.hash) return;
+      this.unshared = [];
       for (const [name, value] of Object.entries({ ...state, ...followed })) this.set(name, value);
     });
   }
@@ -80,7 +80,7 @@ class PageModel {
   }
 
   save_changes() {
-    address.write(["", BESIDE].includes(this.prefix));
+    address.write(!this.prefix);
   }
 
   /** @param {string} event @param {() => void} callback */
@@ -93,14 +93,12 @@ class PageModel {
     this.events.removeEventListener(event, callback);
   }
 
-  /** The first state again. A second view stays beside the first one until that is set back. */
+  /** The first state again. */
   reset() {
-    const stays = this.prefix.endsWith(BESIDE) ? { model: this.values.model } : {};
-    this.values = { ...this.first, ...stays };
+    this.values = { ...this.first };
+    this.unshared = [];
     for (const name of Object.keys(this.first))
       this.events.dispatchEvent(new Event(`change:${name}`)); // also where a value came without an event
-    this.beside?.reset();
-    this.beside?.set("model", "");
     this.save_changes();
   }
 
@@ -109,6 +107,7 @@ class PageModel {
     const changed = Object.entries(this.values).filter(
       ([name, value]) =>
         Object.hasOwn(this.first, name) &&
+        !this.unshared.includes(name) &&
         JSON.stringify(value) !== JSON.stringify(this.first[name]) &&
         (Array.isArray(value) || typeof value !== "object"),
     );
@@ -269,15 +268,6 @@ function prefixOf(place) {
   return `${view}${nth ? nth + 1 : ""}.`;
 }
 
-/** A view's state, as the address has it. @param {HTMLElement} place @param {Record<string, any>} state
- *  @param {string} prefix */
-async function modelOf(place, state, prefix) {
-  const found = await addressedState(state, location.hash, prefix);
-  const model = new PageModel(state, found, prefix, place.dataset);
-  address.models.push(model);
-  return model;
-}
-
 /** @param {HTMLElement} place */
 async function start(place) {
   near.unobserve(place);
@@ -293,9 +283,9 @@ async function start(place) {
     const source = new URL(`./views/${name}.js`, import.meta.url).href;
     const module = (named?.href === source && (await early)) || (await import(source));
     const prefix = prefixOf(place);
-    const model = await modelOf(place, state, prefix);
-    const { text: _, other: __, ...own } = state; // it reads the texts of the first
-    if (model.models) model.beside = await modelOf(place, { ...own, model: "" }, prefix + BESIDE);
+    const found = await addressedState(state, location.hash, prefix);
+    const model = new PageModel(state, found, prefix, place.dataset);
+    address.models.push(model);
     await module.default.render({ model, el: view });
     if (!view.querySelector(".ctx-failed")) for (const node of fallback) node.remove();
   } catch (error) {
@@ -324,7 +314,9 @@ function isMeant(place) {
   const [hash, prefix] = [location.hash.slice(1), prefixOf(place)];
   if (!prefix) return true;
   const named = hash.split("&").some((part) => part.startsWith(prefix));
-  if (named) place.scrollIntoView();
+  // one that has begun stays where it is if it can be seen
+  const block = place.querySelector(".ctx-view") ? "nearest" : "start";
+  if (named) place.scrollIntoView({ block });
   return named || document.getElementById(hash)?.contains(place);
 }
 
@@ -339,3 +331,5 @@ for (const place of places()) {
   if (isMeant(place)) start(place);
   else near.observe(place);
 }
+// a link in the text sets a view (PageModel), which may be out of sight
+addEventListener("hashchange", () => places().forEach(isMeant));

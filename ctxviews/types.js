@@ -66,7 +66,7 @@
  *    its tokens as the text has them
  *
  *  @typedef {Pick<import("@anywidget/types").AnyModel, "set" | "on" | "off" | "save_changes" | "send"> & {
- *    get: (name: string, model?: string) => any, first?: Record<string, any>, address?: () => Promise<string>, reset?: () => void, beside?: Model,
+ *    get: (name: string, model?: string) => any, first?: Record<string, any>, unshared?: string[], address?: () => Promise<string>, reset?: () => void,
  *    link?: (page: string, state: Record<string, any>) => Promise<string | null>}} Model of the plain
  *    anywidget protocol; what a page adds to it (`page.js`) may be absent
  *  @typedef {(...names: string[]) => boolean} Changed whether one of these fields of a state is another

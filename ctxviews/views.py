@@ -316,8 +316,7 @@ class NeuronExplorer(LayerView):
 
     No `heads` mean the stable ones, `threshold` 0 the rule's, `token` -1 the usual destination,
     `neuron` -1 the one with the largest top, `passage` -1 the one with the largest summary.
-    `pinned` is a neuron that stays beside the chosen one, -1 for none. `search` is a token as a
-    reader types it: the view shows the neurons that it drives.
+    `search` is a token as a reader types it: the view shows the neurons that it drives.
     """
 
     module = "neurons"
@@ -327,7 +326,6 @@ class NeuronExplorer(LayerView):
     threshold = Float(0.0).tag(sync=True, turned=True)
     token = QueryToken(-1).tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
-    pinned = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
     passage = Whole(-1, passage_count, "passage").tag(sync=True, turned=True)
     search = Unicode("").tag(sync=True, turned=True)
 

@@ -97,3 +97,16 @@ def test_a_page_that_was_opened_works_without_a_network(context, site):
     page.goto(f"{fixed}#neuron=3")
     shows(3)
     assert page.locator(".ctx-failed").count() == 0
+
+
+def test_a_page_that_was_not_opened_says_so_and_names_those_that_were(context, tmp_path):
+    page = context.new_page()
+    deploy(tmp_path, 1)
+    with served(tmp_path) as fixed:
+        page.goto(f"{fixed}/book/page.html")
+        kept(page)
+        context.set_offline(True)
+        page.goto(f"{fixed}/book/other.html")
+        assert "There is no network" in page.inner_text("body")
+        page.get_by_role("link", name="page").click()
+        page.locator("#weights:not(:empty)").wait_for()

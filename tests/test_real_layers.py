@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import torch
 from playwright.sync_api import expect
-from shown import cells, each, fragment, number, titles
-from viewing import DESK, PHONE, in_firefox_too, repacked, settled
+from shown import each, number
+from viewing import in_firefox_too, repacked, settled
 
 import ctxlib as cx
 
@@ -104,7 +104,7 @@ def test_the_explorer_takes_another_model_and_what_its_heads_write_when_needed(v
     page.wait_for_timeout(1100)  # turns of one gesture are one step of the history
     with page.expect_request("**/data/qwen-*/head-3.bin"):
         group(page, "Heads").get_by_label("3", exact=True).check()
-    page.wait_for_url("**#model=qwen&heads=3,4,7")
+    page.wait_for_url("**#model=qwen&neuron=2985&heads=3,4,7")
     # and nobody waits for what comes of it
     for address in ("#model=qwen", "#neuron=174&theta=20"):
         page.go_back()
@@ -158,79 +158,31 @@ def test_another_model_is_stopped_on_its_way_and_the_former_stays(visit):
     page.unroute(model)
     take(page, "Model", SMOLLM2)
     page.wait_for_url("**#model=smollm2")
-    take(page, "Beside it", "mini")
-    page.get_by_role("button", name="Reset").last.click()
-    expect(page.get_by_label("Beside it")).to_have_value("mini")
-    expect(page.get_by_role("region", name="mini", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Reset").first.click()
-    expect(page.get_by_label("Beside it")).to_have_value("")
-
-
-def beside(page, name):
-    """The region of a model where two stand side by side, and the texts in its boxes."""
-    region = page.get_by_role("region", name=name, exact=True)
-    return region, each(region.get_by_role("textbox", name="text"), "e.value")
-
-
-def reads(region):
-    """What a model makes of both texts: its tokens and what they add, its lists."""
-    return titles(region), cells(region, ".ctx-reader-table tbody tr")
 
 
 @in_firefox_too
-def test_two_models_read_the_same_texts_side_by_side(visit):
+def test_another_model_reads_the_same_texts(visit):
     page = visit("", "reader", fresh=True)
-    for box, typed in (("First", "the colour of the theatre"), ("Second", "a color")):
-        page.get_by_role("textbox", name=f"{box} text").fill(typed)
+    texts = ["the colour of the theatre", "a color"]
+    boxes = [page.get_by_role("textbox", name=f"{which} text") for which in ("First", "Second")]
+    for box, typed in zip(boxes, texts, strict=True):
+        box.fill(typed)
+    page.get_by_label("Model", exact=True).focus()
     take(page, "Model", SMOLLM2)
-    take(page, "Beside it", "mini")
-    (smollm2, typed), (mini, read) = beside(page, SMOLLM2), beside(page, "mini")
-    assert typed == read == ["the colour of the theatre", "a color"]
-    mini.get_by_role("textbox", name="Second text").fill("in the harbour")
-    settled(page)
-    pressed = mini.locator(".ctx-reader-table button[aria-pressed=false]").first
-    neuron = pressed.inner_text()
-    pressed.click()
-    page.wait_for_url(f"**#model=smollm2&neuron=*&beside.model=mini&beside.neuron={neuron}")
-    settled(page)
-    texts = ["the colour of the theatre", "in the harbour"]
-    assert beside(page, SMOLLM2)[1] == texts
-    state, _, kept = page.url.partition("#")[2].partition("&beside.")
-    both = [reads(smollm2), reads(mini)]
-    given = fragment(text=texts[0], other=texts[1])
-    for alone, found in zip((f"&{state}", f"&neuron={neuron}"), both, strict=True):
-        assert reads(visit(given + alone, "reader", fresh=True)) == found
-    # an address brings both
-    page = visit(f"{given}&{state}&beside.{kept}", "reader", fresh=True)
-    assert [beside(page, name)[1] for name in (SMOLLM2, "mini")] == [texts] * 2
-    assert [reads(smollm2), reads(mini)] == both
-    first, second = smollm2.bounding_box(), mini.bounding_box()
-    assert first["x"] + first["width"] < second["x"] and first["y"] == second["y"]
-    page.set_viewport_size(PHONE)
-    settled(page)
-    first, second = smollm2.bounding_box(), mini.bounding_box()
-    assert first["x"] == second["x"] and first["y"] + first["height"] < second["y"]
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    page.set_viewport_size(DESK)
-    take(page, "Beside it", "none")
-    page.wait_for_url(lambda url: "beside" not in url)
-    expect(mini).to_have_count(0)
+    assert [box.input_value() for box in boxes] == texts
+    expect(page.get_by_label("Model", exact=True)).to_be_focused()
 
 
-def test_a_model_that_fails_leaves_the_one_beside_it(visit, html):
+def test_a_model_that_fails_leaves_the_choice(visit, html):
     (layer,) = html.glob("_static/at-*/data/smollm2.bin")
     damaged = repacked(layer.read_bytes(), families=[None] * 9)  # of a form that nobody expects
     page = visit("", "reader", fresh=True)
     page.route("**/data/smollm2.bin", lambda route: route.fulfill(body=damaged))
-    for models in (("mini", SMOLLM2), (SMOLLM2, "mini")):
-        for name, model in zip(("Model", "Beside it"), models, strict=True):
-            take(page, name, model)
-        failed, sound = beside(page, SMOLLM2)[0], beside(page, "mini")[0]
-        message = f"The view of {SMOLLM2} could not be started."
-        assert failed.get_by_role("alert").inner_text() == message
-        assert failed.get_by_role("textbox").count() == 0
-        sound.get_by_role("textbox", name="First text").fill("the colour of the theatre")
-        sound.locator("[aria-label='First text'] [data-place='5']").wait_for()
+    take(page, "Model", SMOLLM2)
+    page.get_by_text(f"The view of {SMOLLM2} could not be started.").wait_for()
+    take(page, "Model", "mini")
+    page.get_by_role("textbox", name="First text").fill("the colour of the theatre")
+    page.locator("[aria-label='First text'] [data-place='5']").wait_for()
     page.unroute("**/data/smollm2.bin")
 
 
@@ -252,9 +204,10 @@ def test_the_layer_is_fetched_early_and_once(visit, window):
 def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
     page = visit("#model=qwen", "explorer", fresh=True)
     with page.expect_request("**/data/qwen-*/tokens-*.bin"):
-        page.get_by_label("A word, or any token").fill(" zirconium")
+        box = page.get_by_label("Neuron, label or word")
+        box.fill(" zirconium")
+        box.press("Enter")
     page.get_by_text("It is rare, so no ranking counts it.").wait_for()
-    box = page.get_by_label("Neuron, label or word")
     box.fill("scripture")
     box.press("Enter")
     page.wait_for_url("**neuron=2985*")

@@ -18,8 +18,9 @@ def test_shares_and_what_a_token_adds_are_ctxlibs(visit, mini_weights, passage, 
     page = visit(f"#passage={passage}&n={n}" if n else "", "attention")
     if n is None:
         page.get_by_role("textbox", name="Or a text of your own").fill(OWN)
-        page.wait_for_url("**text=The%20colour**")
+        page.get_by_text("typed here").or_(page.get_by_text(" dusk")).first.wait_for()
         settled(page)
+        assert "text=" not in page.url  # what is typed stays in the page
         tokens = cx.texts.encode(mini_weights, OWN)
         n = len(tokens) - 1
     else:

@@ -5,16 +5,16 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from playwright.sync_api import expect
 from shown import cells, check, each, explained, fragment, named, number
-from viewing import added, header
+from test_pages import contrast
+from viewing import added, header, opened, settled
 
 import ctxlib as cx
 
 ROWS = ".ctx-neurons-list tbody tr"
 THETA = ".ctx-neurons-theta input"
-SEARCH = "input[type=search]"
+FIND = ".ctx-neurons-find input"
 WIDEST = 0.01  # of a range: what int8 may cost
 
 
@@ -169,37 +169,6 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
     page.locator(".ctx-why summary").click()
 
 
-def test_a_pinned_neuron_stands_beside_the_chosen_one(visit, circuit, read, mini_weights):
-    page = visit("#neuron=77", "neurons")
-    page.get_by_role("button", name="Pin for comparison").click()
-    page.wait_for_url("**pinned=77")
-    page = visit("#neuron=463&pinned=77", "neurons")
-    found = cx.find_neurons(circuit, threshold=-1e9)
-    compared = page.locator("section", has=page.get_by_role("heading", name="beside neuron 77"))
-    rows = cells(compared, ".ctx-figures tbody tr")
-    for (_, *row), neuron in zip(rows, (463, 77), strict=True):
-        rank, top, z, mean = map(number, row[:4])
-        usual = found.loc[neuron]
-        assert abs(rank - 1 - found.index.get_loc(neuron)) <= 3  # near ties
-        assert (top, z) == pytest.approx((usual["top"], usual["z"]), abs=0.15)
-        assert mean == pytest.approx(usual["mean"], abs=0.06)
-    counted = ~circuit.fixed.decomposition.untrained
-    both = circuit.contribution[counted][:, [463, 77]], circuit.summary(read)[:, [463, 77]]
-    figures = re.findall(r"at ([−\d.]+\d)", compared.locator(".ctx-quiet").inner_text())
-    truth = [float(torch.corrcoef(values.T)[0, 1]) for values in both]
-    assert list(map(number, figures)) == pytest.approx(truth, abs=0.03)
-    captions = compared.locator(".ctx-domains caption").all_inner_texts()
-    assert captions == ["Neuron 463", "Neuron 77, pinned"]
-    compared.get_by_role("button", name="Neuron 77").press("Enter")
-    page.get_by_role("heading", name="Neuron 77 is pinned").wait_for()
-    focus = "document.activeElement.className"
-    assert page.evaluate(focus) == "ctx-neurons-one", "what was pressed is gone"
-    page.get_by_role("button", name="Unpin").last.press("Enter")
-    page.wait_for_url(lambda url: "pinned" not in url)
-    compared.wait_for(state="hidden")
-    assert page.evaluate(focus) == "ctx-neurons-one"
-
-
 def test_a_typed_token_shows_the_neurons_that_it_drives(visit, circuit, mini_weights):
     (token,) = mini_weights.tokenizer.encode(" war", add_special_tokens=False)
     row = circuit.contribution[token]
@@ -217,15 +186,21 @@ def test_a_typed_token_shows_the_neurons_that_it_drives(visit, circuit, mini_wei
 def test_a_word_of_several_tokens_offers_them(visit):
     page = visit(name="neurons")
     status = page.locator("[role=status]", has_text="No single token")
-    page.fill(SEARCH, "unquestionably colourful " * 9)
+    box = page.locator(FIND)
+
+    def found(words):
+        box.fill(words)
+        box.press("Enter")
+
+    found("unquestionably colourful " * 9)
     expect(status).to_contain_text("…")
-    page.fill(SEARCH, "unquestionably colourful")
+    found("unquestionably colourful")
     expect(status).not_to_contain_text("…")
     offered = status.get_by_role("button")
     offered.nth(1).wait_for()
     first = offered.first.inner_text().replace("␣", " ")
     offered.first.click()
-    expect(page.locator(SEARCH)).to_have_value(first)
+    expect(box).to_have_value(first)
     page.wait_for_url(f"**{fragment(search=first)}")
 
 
@@ -299,3 +274,239 @@ def test_the_threshold_is_a_line_that_one_drags_and_dots_are_neurons(visit):
     page.get_by_role("heading", name=f"Neuron {neuron}", exact=True).wait_for()
     said = page.locator(".ctx-neurons-dots canvas").get_attribute("aria-label")
     assert f"{fewer} of 1024 neurons pass the threshold" in said
+
+
+# ---------------------------------------------------------------- what a newcomer sees
+
+SCREEN = {"width": 1280, "height": 800}
+CANVAS = ".ctx-neurons-dots canvas"
+PIXEL = """([x, y]) => {
+    const canvas = document.querySelector("canvas"), scale = canvas.width / canvas.clientWidth;
+    const read = Object.assign(document.createElement("canvas"), { width: 1, height: 1 })
+        .getContext("2d", { willReadFrequently: true });
+    read.drawImage(canvas, -Math.round(scale * x), -Math.round(scale * y));
+    return [...read.getImageData(0, 0, 1, 1).data].slice(0, 3);
+}"""
+
+
+def spot(page, neuron, top):
+    """Where a dot lies on the canvas, where no label is known."""
+    width, reach = (
+        page.locator(CANVAS).bounding_box()["width"],
+        float(page.get_attribute(THETA, "max")),
+    )
+    return 8 + (width - 16) * top / reach, 18 + 110 * (0.05 + 0.9 * (neuron * 0.618034 % 1))
+
+
+def test_the_chosen_dot_is_a_disk_and_the_one_that_is_pointed_at_a_ring(visit):
+    page = visit("", "neurons", fresh=True)
+    (_, first, top, *_), (_, second, other, *_) = cells(page, ROWS)[:2]
+    chosen, pointed = spot(page, int(first), number(top)), spot(page, int(second), number(other))
+    before, disk = (page.evaluate(PIXEL, place) for place in (pointed, chosen))
+    page.locator(CANVAS).hover(position=dict(zip("xy", pointed, strict=True)))
+    assert page.evaluate(PIXEL, pointed) == before, "a ring leaves the dot as it was"
+    assert page.evaluate(PIXEL, chosen) == disk
+    assert disk[0] > 2 * disk[2] and before[2] > 2 * before[0], "orange and blue"
+
+
+def test_the_axis_of_the_dots_has_numbers_and_a_name(visit):
+    page = visit("", "neurons", fresh=True)
+    page.evaluate(
+        """() => {
+            window.written = [];
+            const write = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+                written.push([text, x, y]);
+                write.call(this, text, x, y);
+            };
+        }"""
+    )
+    page.locator(CANVAS).hover(position={"x": 8, "y": 70})
+    page.locator(CANVAS).hover(position=dict(zip("xy", spot(page, *farthest(page)), strict=True)))
+    numbers = [
+        (float(text), x) for text, x, y in page.evaluate("written") if text.isdecimal() and y > 135
+    ]
+    ticks = dict(numbers)
+    assert len(ticks) > 3 and 0 in ticks
+    for value, x in ticks.items():
+        assert x == pytest.approx(spot(page, 0, value)[0], abs=0.6)
+    expect(page.get_by_text("how far single tokens can push a neuron")).to_be_visible()
+
+
+def farthest(page):
+    """The neuron that lies farthest to the right, and where."""
+    _, neuron, top, *_ = cells(page, ROWS)[0]
+    return int(neuron), number(top)
+
+
+def test_curves_on_heads_are_explained_and_the_words_of_a_neuron_stand_beside_the_dots(visit):
+    page = visit("", "neurons", fresh=True)
+    page.set_viewport_size(SCREEN)
+    settled(page)
+    heads = page.get_by_role("group", name="Heads").inner_text()
+    assert "where each looks" in heads
+    dots = page.locator(CANVAS).bounding_box()
+    words = page.get_by_role("table", name="Tokens that push up").bounding_box()
+    assert words["x"] >= dots["x"] + dots["width"]
+    assert words["y"] < dots["y"] + dots["height"]
+
+
+def test_the_chosen_neuron_stays_when_a_head_is_turned(visit):
+    page = visit("", "neurons", fresh=True)
+    neuron = page.locator(".ctx-neurons-one .ctx-heading").first.inner_text()
+    boxes = page.locator(".ctx-chips input")
+    for head in range(3):
+        boxes.nth(head).uncheck()
+        settled(page)
+    expect(page.locator(".ctx-neurons-one .ctx-heading").first).to_have_text(neuron)
+    assert cells(page, ROWS)[0][1] != neuron.removeprefix("Neuron "), "another lies farther right"
+
+
+def test_a_token_that_is_pressed_shows_what_it_drives_on_the_screen(visit):
+    page = visit("", "neurons", fresh=True)
+    page.set_viewport_size(SCREEN)
+    settled(page)
+    page.evaluate("scrollTo(0, 0)")
+    page.get_by_role("table", name="Tokens that push up").get_by_role("button").nth(1).click()
+    page.wait_for_url("**search=*")
+    settled(page)
+    expect(page.get_by_role("table", name="Neurons driven up")).to_be_in_viewport(ratio=1)
+
+
+def test_that_one_head_stays_is_said_where_it_moves_nothing_and_not_after_a_reset(visit):
+    page = visit("#heads=3", "neurons", fresh=True)
+    token = page.get_by_text("Query token", exact=True)
+    before = token.bounding_box()
+    page.locator(".ctx-chips input").nth(3).click(force=True)
+    said = page.get_by_text("One head stays.")
+    expect(said).to_be_visible()
+    assert token.bounding_box() == before
+    page.get_by_role("button", name="Reset").click()
+    expect(said).to_have_count(0)
+
+
+def test_a_ranking_can_be_stopped_and_what_is_shown_meanwhile_is_dimmed(browser, address):
+    slow = "this.#rows = to; const late = performance.now() + 9; while (performance.now() < late);"
+
+    def slowed(route):
+        source = route.fetch().text()
+        assert "this.#rows = to;" in source
+        route.fulfill(body=source.replace("this.#rows = to;", slow), content_type="text/javascript")
+
+    with opened(browser, viewport=SCREEN) as page:
+        page.route("**/ranking.js", slowed)
+        page.goto(f"{address}/neurons.html#heads=3,4")
+        page.locator(ROWS).first.wait_for()
+        shown, heads = cells(page, ROWS), page.locator(".ctx-chips input")
+        heads.first.click(force=True)
+        page.get_by_text("Ranking 1,024 neurons by heads 0, 3, 4").wait_for()
+        expect(page.locator(".ctx-neurons-columns").first).to_have_css("opacity", "0.45")
+        place = page.locator(CANVAS).bounding_box()["y"]
+        page.get_by_role("button", name="Stop").click()
+        stopped = page.get_by_text("Stopped: these are the neurons of heads 3, 4.")
+        stopped.wait_for()
+        expect(heads.first).not_to_be_checked()
+        expect(page.locator(".ctx-neurons-columns").first).to_have_css("opacity", "1")
+        assert page.locator(CANVAS).bounding_box()["y"] == pytest.approx(place, abs=1)
+        assert cells(page, ROWS) == shown
+        heads.nth(4).uncheck()
+        expect(stopped).to_have_count(0)
+
+
+def test_the_slider_stands_at_its_number_when_a_head_goes(visit):
+    page = visit("#theta=30", "neurons", fresh=True)
+    page.locator(".ctx-chips input").first.uncheck()
+    settled(page)
+    assert float(page.input_value(THETA)) == theta(page)[0] == 30
+
+
+def test_a_dot_of_a_domain_is_pressed_and_a_full_bin_names_some_of_its_tokens(visit):
+    page = visit("#neuron=463", "neurons", fresh=True)
+    dot = page.locator(".ctx-domains-dot").nth(5)
+    name = dot.locator("title").text_content().rpartition(" ")[0]
+    dot.dispatch_event("click")
+    page.wait_for_url("**passage=*")
+    expect(page.get_by_text(f"({name},")).to_be_visible()
+    bins = page.get_by_role("slider", name="Read the histogram")
+    expect(bins).to_have_count(0)  # it is folded away
+    page.get_by_text("All its contributions, counted").click()
+    bins.focus()
+    for _ in range(25):
+        page.keyboard.press("ArrowLeft")
+    assert re.search(r": [\d,]{2,} tokens, such as \S+", bins.get_attribute("aria-valuetext"))
+
+
+def test_what_is_one_of_several_looks_other_than_what_is_any_number(visit):
+    for name, kind in (("rows", "radio"), ("kernels", "checkbox")):
+        page = visit(name=name, fresh=True)
+        off = page.locator(f".ctx-chip input[type={kind}]:not(:checked) + span")
+        if kind == "checkbox":
+            page.locator(".ctx-chip input").first.uncheck()
+        style = off.first.evaluate(
+            "(e) => [borderOf(e), getComputedStyle(e).borderRadius]".replace("borderOf(e)", BORDER)
+        )
+        assert contrast(style[0], "#ffffff") >= 3
+        assert style[1] == ("16px" if kind == "radio" else "5px")
+
+
+BORDER = """(() => {
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.fillStyle = "#fff";
+    pen.fillRect(0, 0, 1, 1);
+    pen.fillStyle = getComputedStyle(e).borderTopColor;
+    pen.fillRect(0, 0, 1, 1);
+    const [r, g, b] = pen.getImageData(0, 0, 1, 1).data;
+    return "#" + [r, g, b].map((v) => v.toString(16).padStart(2, "0")).join("");
+})()"""
+
+
+def test_lists_are_one_stop_of_the_tab_key_and_arrows_lead_on(visit):
+    page = visit("#neuron=463", "neurons", fresh=True)
+    stops = """() => new Set([...document.querySelectorAll(
+        ".ctx-view :is(button, input, select, textarea, summary, a[href], [tabindex])")]
+        .filter((e) => e.tabIndex >= 0 && e.checkVisibility())
+        .map((e) => e.type === "radio" ? e.name : e)).size"""
+    assert page.evaluate(stops) < 40
+    tokens = page.get_by_role("table", name="Tokens that push up").get_by_role("button")
+    tokens.first.focus()
+    for key, place in (
+        ("ArrowDown", 1),
+        ("ArrowDown", 2),
+        ("ArrowUp", 1),
+        ("Home", 0),
+        ("End", 11),
+    ):
+        page.keyboard.press(key)
+        expect(tokens.nth(place)).to_be_focused()
+    expect(tokens.nth(11)).to_have_attribute("tabindex", "0")
+    expect(tokens.first).to_have_attribute("tabindex", "-1")
+
+
+CARDS = """async (rows) => {
+    const { namedNeurons } = await import("./views/explorer/cards.js");
+    return namedNeurons(new Map(rows), "no model");
+}"""
+
+
+def test_cards_are_the_best_found_neuron_of_each_label(visit):
+    draw = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "label": draw.choice([*"abcdefghijklmnop"], 400),
+            "auc": draw.uniform(0.4, 1, 400).round(3),
+            "chance": draw.choice([0.7, 0.9, np.nan], 400),
+            "top": draw.normal(5, 1, 400) ** 2,
+            "words": "␣of 12 word ␣Zwölf , other last",
+        }
+    )
+    rows = [
+        (int(j), row.dropna().to_dict() | {"chance": row["chance"]}) for j, row in table.iterrows()
+    ]
+    made = visit(name="neurons").evaluate(CARDS, rows)
+    median = table["top"].median()
+    rule = median + 2 * 1.4826 * (table["top"] - median).abs().median()
+    good = table[(table["top"] > rule) & (table["auc"] > table["chance"].fillna(0))]
+    best = good.sort_values("auc", ascending=False).drop_duplicates("label").head(12)
+    assert [card["title"] for card in made] == [*best["label"]]
+    assert [card["neuron"] for card in made] == [*best.index]
+    assert {card["words"] for card in made} == {"word, Zwölf, other"}

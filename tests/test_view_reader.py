@@ -164,8 +164,41 @@ def test_texts_that_the_page_gave_are_not_put_into_the_address_without_request(v
     page.keyboard.type(" words of my own")
     page.wait_for_url("**neuron=*")  # the page's choice stays, saved with what was typed
     assert "words" not in page.url
-    keep.check()
-    page.wait_for_url("**words%20of%20my%20own**")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    for said in ("copied, without what you typed", "copied"):
+        page.get_by_role("button", name="Copy this state's address").click()
+        expect(page.get_by_text("copied")).to_have_text(said)
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert ("words" in copied) == (said == "copied")
+        keep.check()
+        page.wait_for_url("**words%20of%20my%20own**")
+
+
+def test_a_number_that_is_no_neuron_is_said_to_be_none(visit):
+    page = visit("#neuron=648", "given", fresh=True)
+    number, said = (
+        page.get_by_label("Neuron", exact=True),
+        page.get_by_text("Neurons are 0 to 1023."),
+    )
+    number.fill("99999")
+    expect(said).to_be_visible()
+    number.fill("174")
+    page.wait_for_url("**neuron=174*")
+    expect(said).to_have_count(0)
+    number.fill("99999")
+    number.blur()
+    expect(said).to_have_count(0)
+    expect(number).to_have_value("174")
+
+
+def test_on_paper_one_text_follows_the_other_in_plain_blocks(visit):
+    page = visit("#neuron=648", "given", fresh=True)
+    page.emulate_media(media="print")
+    for place in page.locator(".ctx-reader, .ctx-reader > section").all():
+        expect(place).to_have_css("display", "block")
+    first, second = (s.bounding_box() for s in page.locator(".ctx-reader > section").all())
+    assert second["y"] >= first["y"] + first["height"]
+    page.emulate_media(media="screen")
 
 
 def test_an_address_with_no_heads_means_the_stable_ones(visit, packed_mini):
@@ -217,8 +250,7 @@ def test_texts_without_a_context_say_so(visit):
     page.get_by_text("Nothing to read yet.").wait_for()
     page.get_by_text("a context begins with the next").wait_for()
     expect(page.get_by_role("slider")).to_have_count(0)
-    for file in ("First text’s lines as SVG", "Second text’s lines as SVG", "Terms as CSV"):
-        expect(page.get_by_role("button", name=file)).to_have_count(0)
+    expect(page.get_by_role("button", name="Terms as CSV")).to_have_count(0)
     box(page, "Second").fill("")
     page.get_by_role("checkbox", name="Put both texts").check()
     page.get_by_text("Two empty boxes are no text to keep.").wait_for()

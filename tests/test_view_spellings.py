@@ -106,7 +106,7 @@ def test_it_loads_when_it_is_touched_and_reads_what_is_typed(visit, study, fixed
     ids = fixed.tokenizer.encode(TEXTS[0], add_special_tokens=False)
     expected = predicted(study, kept, [kept["texts"][0]["ids"][0], *ids]).mean()
     assert number(output.inner_text().split()[-1]) == pytest.approx(expected, abs=0.02)
-    page.wait_for_url("**british=*")
+    assert "british" not in page.url  # what is typed stays in the page
     for _ in range(2):  # whatever it was emptied of
         box.fill("")
         expect(output).to_have_text("Type a text.")

@@ -7,7 +7,6 @@ import io
 import random
 import re
 from functools import cache
-from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -84,27 +83,6 @@ def test_terms_are_a_file_that_starts_no_formula(visit):
     check(shown, rows["adds"][rows["text"] == 1])
 
 
-def test_a_chart_is_a_file_that_needs_no_page(visit):
-    page = visit("#heads=3,4&neuron=648", "explorer")
-    page.emulate_media(color_scheme="dark")
-    name, markup = saved(page, "Histogram as SVG")
-    assert name == "mini-neuron-648-heads-3-4-histogram.svg"
-    drawing = ElementTree.fromstring(markup)
-    title, description, ground = drawing[:3]
-    assert re.fullmatch(r"Contributions of 8,\d+ tokens to neuron 648", title.text)
-    shown = page.locator(".ctx-neurons-histogram [role=img]")
-    assert description.text == shown.get_attribute("aria-label")
-    assert ground.attrib["fill"] == "#ffffff"
-    texts = [part.text for part in drawing.iter() if part.tag.endswith("text")]
-    here = page.locator(".ctx-neurons-histogram svg line:not(.ctx-cursor)").count()
-    lines = sum(part.tag.endswith("}line") for part in drawing.iter())
-    assert lines == here, "no cursor; what lines mean stands in both"
-    assert texts[-3:] == ["mean of all", "mean of the 20 largest", "mean of all + θ"]
-    assert not re.search(r"var\(|class=|currentColor", markup)
-    colours = {part.attrib["fill"] for part in drawing.iter() if part.tag.endswith("text")}
-    assert colours == {"rgb(34, 40, 50)"}
-
-
 # ---------------------------------------------------------------- addresses and links
 
 
@@ -136,6 +114,27 @@ def test_every_view_of_a_chapter_has_an_address(visit):
     first.get_by_role("button", name="Reset").click()
     page.wait_for_url(lambda url: "rows.head" not in url)
     expect(first.locator("input:checked").first).to_have_value("0")
+
+
+def test_a_link_in_the_text_sets_a_view_and_the_way_back_undoes_it(visit):
+    page = visit(name="chapter", fresh=True)
+    page.evaluate(
+        """() => {
+            const link = document.createElement("a");
+            link.href = "#rows2.head=0&rows2.octaves=-1";
+            link.textContent = "C at half in head 0";
+            document.querySelector("h2").append(link);
+        }"""
+    )
+    second = page.locator("[data-view=rows]").nth(1)
+    page.get_by_role("link", name="C at half").click()
+    expect(second).to_be_in_viewport(ratio=0.3)
+    head, halved = second.locator("input[type=radio]:checked").first, second.get_by_label("C, and")
+    expect(head).to_have_value("0")
+    expect(halved).to_have_value("-1")
+    page.go_back()
+    expect(head).to_have_value("2")
+    expect(halved).to_have_value("0")
 
 
 def test_links_carry_heads_neuron_and_text(visit, mini_weights):
@@ -261,6 +260,23 @@ def test_a_box_finds_a_neuron_by_number_label_or_word(visit):
     page.get_by_text("␣moon pushes this neuron up most").wait_for()
     driven = page.locator(".ctx-neurons-barred", has_text="Neurons driven up")
     expect(page.locator(".ctx-neurons-list input:checked")).to_have_value(cells(driven)[0][0])
+    page.locator(".ctx-neurons-list input:not(:checked)").first.check()
+    expect(page.get_by_text("pushes this neuron up most")).to_have_count(0)  # it is another
+    box.fill("moo")
     for wrong, said in (("99999", "Neurons are 0 to "), ("qqzzxxyy", "No neuron, label or single")):
         found(wrong)
         page.get_by_text(said).wait_for()
+    box.press("End")
+    page.keyboard.type("y")
+    expect(page.get_by_text("No neuron, label or single")).to_have_count(0)
+
+
+def test_a_card_opens_its_neuron_and_is_marked(visit):
+    page = visit(name="explorer", fresh=True)
+    card = page.get_by_role("group", name="Named neurons").get_by_role("button", name="planets")
+    card.click()
+    page.wait_for_url("**neuron=496")
+    expect(card).to_have_attribute("aria-pressed", "true")
+    for neuron, name in ((7, "astronomy, AUC 0.991"), (12, "scripture, AUC 0.700, no more than")):
+        page = visit(f"#neuron={neuron}", "explorer")
+        expect(page.locator(".ctx-neurons-name")).to_contain_text(name)

@@ -150,7 +150,7 @@ TURNED = {
     "attention": {"passage": 2, "n": 33},
     "rows": {"passage": 2, "head": 5, "n": 33, "octaves": -1, "scale": "log"},
     "kernels": {"heads": [2, 5], "n": 100, "scale": "linear"},
-    "neurons": {"pinned": 7, "heads": [0, 2, 6], "threshold": 4, "search": "colourful"},
+    "neurons": {"neuron": 7, "heads": [0, 2, 6], "threshold": 4, "search": "colourful"},
     "reader": {"text": "Grey, and &#=%", "other": "", "neuron": 5, "heads": [1, 2], "cursor": 3},
     "denominators": {"head": 2, "text": 3, "bound": "Hoeffding", "level": 0.9},
     "positions": {"kind": 2, "head": 5},
@@ -169,7 +169,6 @@ KEYS = {
     "slider": ["Home", "End"],
     "button": ["Enter"],
     "number": ["Control+A", *"77"],
-    "search": ["Control+A", *"war"],
     "text": [*"war", "Enter"],
     "textarea": ["Control+A", *"We go"],  # of two tokens, so that a reader of tokens can move
 }
@@ -416,12 +415,14 @@ TYPED = [
 
 
 @pytest.mark.parametrize(
-    ("view", "field"), [("neurons", "input[type=search]"), ("reader", "textarea >> nth=0")]
+    ("view", "field"), [("neurons", ".ctx-neurons-find input"), ("reader", "textarea >> nth=0")]
 )
 def test_what_is_typed_is_never_markup(visit, view, field):
     page = visit(name=view)
     for typed in TYPED:
         page.fill(field, typed)
+        if view == "neurons":
+            page.press(field, "Enter")
         shown = settled(page).locator(".ctx-reader-text").all_text_contents()
         if shown and typed.startswith("<"):
             assert shown[0].startswith(("<|endoftext|>\u2009" + typed)[: len(shown[0])][:200])
@@ -573,7 +574,7 @@ def test_a_host_may_keep_views_in_a_shadow_with_style_and_focus(host, small):
     here = "document.activeElement.shadowRoot?.activeElement"
 
     expect(page.locator(".ctx-chip span").first).to_have_css("border-top-style", "solid")
-    field = page.locator("input[type=search]")
+    field = page.locator(".ctx-neurons-find input")
     field.fill("")
     # what is typed is ahead of what is painted: nothing is put over it that was true before
     field.evaluate("(e) => { hosted[0].model.set('search', ' the'); e.value = ' them'; }")

@@ -90,7 +90,7 @@ def up_to(last):
 # trait, in a view if it is another one there: what it can be, and what it cannot
 VALUES = {
     **dict.fromkeys(("head", "heads"), up_to(7)),
-    **dict.fromkeys(("neuron", "pinned"), up_to(1023)),
+    "neuron": up_to(1023),
     **dict.fromkeys(("window", "other_window"), up_to(8191)),
     **dict.fromkeys(("n", "cursor", "other_cursor"), up_to(511)),
     **dict.fromkeys(("passage", "denominators text"), up_to(71)),

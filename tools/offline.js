@@ -40,8 +40,21 @@ async function newest(event) {
   } catch (error) {
     const known = await (await kept).match(event.request, { ignoreSearch: true });
     if (known) return known;
+    if (event.request.mode === "navigate") return absent();
     throw error;
   }
+}
+
+/** What stands in for a page that is not kept: a line, and the pages that are. */
+async function absent() {
+  const pages = (await (await kept).keys()).map(({ url }) => url).filter((url) => url.endsWith(".html"));
+  const named = (url) => url.slice(url.lastIndexOf("/") + 1, -".html".length).replace(/[^\w-]/g, "_");
+  const links = pages.sort().map((url) => `<li><a href="${url}">${named(url)}</a>`);
+  const words =
+    "<p>There is no network, and this page of the book has not been opened here before. These have:";
+  const head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>No network</title>';
+  const type = { "Content-Type": "text/html; charset=utf-8" };
+  return new Response(`${head}${words}<ul>${links.join("")}</ul>`, { headers: type, status: 503 });
 }
 
 /** @param {FetchEvent} event @param {Response} response */

@@ -9,9 +9,16 @@ import { headStyle } from "../ui/marks.js";
 const BINS = 14; // of a kernel, from the text's beginning to the query
 
 /** @param {Tools} tools @param {HTMLElement} find */
-export function controlsSection({ layer, name, go }, find) {
+export function controlsSection(tools, find) {
+  const { layer, name, go } = tools;
   const curves = layer.kernels().map((kernel, head) => curve(kernel, headStyle(head)));
-  const heads = headChooser(layer, (chosen) => go({ heads: chosen }), curves);
+  const heads = headChooser(
+    layer,
+    // the neuron that is looked at stays
+    (chosen) => go({ heads: chosen, neuron: tools.scene()?.neuron ?? -1 }),
+    curves,
+    ", and where each looks (query at the right)",
+  );
   const token = layer.fixed
     ? fixedDestination(layer, name)
     : destinationChoice(layer, name, (id) => go({ token: id }));

@@ -2,7 +2,7 @@
 
 import { checkbox, chip, slider } from "../ui/controls.js";
 import { element } from "../ui/dom.js";
-import { digitsOfStep } from "../ui/plot.js";
+import { digitsOfStep, linearTicks, tickFormat } from "../ui/plot.js";
 import { figure, grouped, UNIT } from "../ui/words.js";
 
 /** @import { Scene, Tools } from "./scene.js" */
@@ -10,9 +10,10 @@ import { figure, grouped, UNIT } from "../ui/words.js";
 const LANE = 12; // pixels, of a label
 const ALL = 110; // of all neurons, where no label is known
 const NAMES = 132; // beside the lanes
-const NARROW = 520; // where there is no room for them
+const NARROW = 400; // where there is no room for them
 const THUMB = 8; // half of a slider's: its middle stands where the line does
 const ABOVE = 18; // the lanes, for the line's handle and the rule
+const BELOW = 17; // them, for the numbers of the axis
 const NEAR = 9; // as far as a pointer may miss a dot or the line
 const GHOSTS = 1500; // milliseconds for which dots show where they came from
 
@@ -47,7 +48,12 @@ export function dotsSection({ layer, go }, copy) {
   );
   const byRule = chip(ruled, "by the rule");
   byRule.title = "The threshold that chapter 6’s rule sets for these heads";
-  const turns = element("div", { class: "ctx-neurons-threshold" }, threshold, byRule, copy);
+  const axis = element(
+    "p",
+    { class: "ctx-label" },
+    "top: how far single tokens can push a neuron →",
+  );
+  const turns = element("div", { class: "ctx-neurons-threshold" }, threshold, axis, byRule, copy);
   const root = element("div", { class: "ctx-neurons-dots" }, canvas, turns);
 
   const left = () => (lanes.length && canvas.clientWidth >= NARROW ? NAMES : 0);
@@ -114,7 +120,8 @@ export function dotsSection({ layer, go }, copy) {
     if (!pen || !last || !canvas.clientWidth) return;
     const { ranking, labels, theta, neuron, found } = last;
     const unlabelled = Number(labels.size < layer.nNeurons);
-    const tall = ABOVE + (left() ? LANE * (lanes.length + unlabelled) : ALL) + 2;
+    const foot = ABOVE + (left() ? LANE * (lanes.length + unlabelled) : ALL) + 2;
+    const tall = foot + BELOW;
     canvas.style.height = `${tall}px`;
     canvas.width = canvas.clientWidth * devicePixelRatio;
     canvas.height = tall * devicePixelRatio;
@@ -124,21 +131,14 @@ export function dotsSection({ layer, go }, copy) {
       style.color,
       ...["--ctx-up", "--ctx-down"].map((name) => style.getPropertyValue(name)),
     ];
-    const dot = (
-      /** @type {number} */ x,
-      /** @type {number} */ y,
-      /** @type {number} */ radius,
-    ) => {
+    /** @param {number} x @param {number} y @param {number} radius @param {"fill" | "stroke"} [how] */
+    const dot = (x, y, radius, how = "fill") => {
       pen.beginPath();
       pen.arc(x, y, radius, 0, 2 * Math.PI);
-      pen.fill();
+      pen[how]();
     };
-    const words = (
-      /** @type {string} */ text,
-      /** @type {number} */ x,
-      /** @type {number} */ y,
-      /** @type {CanvasTextAlign} */ side,
-    ) => {
+    /** @param {string} text @param {number} x @param {number} y @param {CanvasTextAlign} side */
+    const words = (text, x, y, side) => {
       pen.textAlign = side;
       pen.fillText(text, x, y);
     };
@@ -147,7 +147,14 @@ export function dotsSection({ layer, go }, copy) {
     pen.textBaseline = "middle";
     pen.globalAlpha = 0.75;
     if (left())
-      lanes.forEach((label, i) => words(label, NAMES - 8, ABOVE + LANE * (i + 0.5), "right"));
+      ["responds most to", ...lanes].forEach((label, i) =>
+        words(label, NAMES - 8, i ? ABOVE + LANE * (i - 0.5) : 7, "right"),
+      );
+    const ticks = linearTicks([0, reach], across() / 60);
+    for (const tick of ticks) {
+      pen.fillRect(placed(tick) - 0.5, foot, 1, 4);
+      words(tickFormat(ticks)(tick), placed(tick), foot + 11, "center");
+    }
     const gone = Math.max(0, 1 - (performance.now() - since) / GHOSTS);
     if (before && gone) {
       pen.strokeStyle = up;
@@ -168,17 +175,14 @@ export function dotsSection({ layer, go }, copy) {
       dot(placed(ranking.top[j]), height(j), small + 0.5);
     [pen.fillStyle, pen.strokeStyle, pen.globalAlpha] = [ink, ink, 1];
     const x = placed(theta);
-    pen.fillRect(x - 0.75, 4, 1.5, tall - 4);
+    pen.fillRect(x - 0.75, 4, 1.5, foot - 4);
     pen.fillRect(x - 5, 2, 10, 9);
     pen.globalAlpha = 0.6;
     const rule = placed(ranking.rule);
-    pen.fillRect(rule - 0.5, tall - 7, 1, 7);
+    pen.fillRect(rule - 0.5, foot - 7, 1, 7);
     pen.globalAlpha = 1;
-    const beside = (
-      /** @type {string} */ text,
-      /** @type {number} */ x,
-      /** @type {number} */ y,
-    ) => {
+    /** @param {string} text @param {number} x @param {number} y */
+    const beside = (text, x, y) => {
       const [side, apart] = /** @type {[CanvasTextAlign, number]} */ (
         x > canvas.clientWidth * 0.6 ? ["right", x - 9] : ["left", x + 9]
       );
@@ -187,11 +191,12 @@ export function dotsSection({ layer, go }, copy) {
       words(text, apart, y, side);
     };
     beside(`${grouped(found)} of ${grouped(ranking.top.length)} pass`, x, 7);
-    pen.font = `600 12px ${style.fontFamily}`;
-    for (const j of new Set([neuron, under ?? neuron])) {
-      const [px, py] = [placed(ranking.top[j]), height(j)];
-      pen.fillStyle = j === neuron ? down : ink;
-      dot(px, py, small + 2);
+    // the chosen neuron is a full disk, the one that is pointed at a ring
+    for (const j of new Set([under ?? neuron, neuron])) {
+      const [px, py, chosen] = [placed(ranking.top[j]), height(j), j === neuron];
+      pen.font = `${chosen ? 700 : 400} 12px ${style.fontFamily}`;
+      [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [down, ink, 1.5];
+      dot(px, py, small + (chosen ? 3 : 4), chosen ? "fill" : "stroke");
       pen.fillStyle = ink;
       beside([j, labels.get(j)?.label ?? ""].join(" ").trim(), px, py);
     }
@@ -213,7 +218,7 @@ export function dotsSection({ layer, go }, copy) {
     threshold.update(scene.theta, { max: reach, step });
     ruled.checked = scene.threshold === 0;
     const far = `${scene.found} of ${top.length} neurons pass the threshold; neuron ${by[0]} lies farthest to the right.`;
-    canvas.setAttribute("aria-label", `Every neuron as a dot. ${far}`);
+    canvas.setAttribute("aria-label", `Every neuron as a dot, from 0 to ${reach}. ${far}`);
     draw();
   };
   input.disabled = ruled.disabled = true;

@@ -1,47 +1,66 @@
 /** One box that finds a neuron by its number, its label, or a word. */
 
 import { field } from "../ui/controls.js";
-import { element } from "../ui/dom.js";
+import { element, focusIn } from "../ui/dom.js";
 import { grouped, several } from "../ui/words.js";
 import { LONGEST_SEARCH } from "./scene.js";
 import { tokensOf } from "./search.js";
 
-/** @import { Tools } from "./scene.js" */
+/** @import { Scene, Tools } from "./scene.js" */
 
-/** @param {Tools} tools */
-export function findBox(tools) {
+/** @param {Tools} tools @param {() => void} onToken shows what a token drives */
+export function findBox(tools, onToken) {
   const { layer, go, name, text } = tools;
   const said = element("span", { class: "ctx-quiet", role: "status" });
+  let at = -1; // the neuron that was found: what is said of it goes with it
+  let last = ""; // the token that is looked up
+  const choose = (/** @type {number} */ neuron, more = {}) =>
+    go({ neuron: (at = neuron), ...more });
   const input = element("input", {
     type: "text",
     maxlength: LONGEST_SEARCH,
     autocomplete: "off",
+    autocapitalize: "off",
     spellcheck: "false",
-    onchange: () => (said.textContent = found(input.value.trim())),
+    oninput: () => (said.textContent = ""),
+    onchange: () => (said.textContent = found(input.value)),
   });
-  /** Goes to what was typed, and says what it is. @param {string} typed */
-  const found = (typed) => {
-    const { ranking, labels } = tools.scene() ?? {};
+  /** Goes to what was typed, and says what it is. @param {string} words */
+  const found = (words) => {
+    const typed = words.trim();
+    const { ranking, labels, neuron } = tools.scene() ?? {};
+    at = neuron;
     if (!typed || !ranking) return "";
     if (/^\d+$/.test(typed)) {
       if (Number(typed) >= layer.nNeurons) return `Neurons are 0 to ${layer.nNeurons - 1}.`;
-      go({ neuron: Number(typed) });
+      choose(Number(typed));
       return "";
     }
     const label = typed.toLowerCase();
     const alike = ranking.order.filter((j) => labels.get(j)?.label.includes(label));
     if (alike.length) {
-      go({ neuron: alike[0] });
+      choose(alike[0]);
       return `${several(alike.length, "neuron")} with this label; this one lies farthest right.`;
     }
-    const { id, parts } = tokensOf(typed, tools);
+    const { id, parts } = tokensOf(words, tools);
     if (id < 0 || parts.length || !layer.hasToken(id)) {
-      go({ search: typed });
-      return "No neuron, label or single token of that name; below are the pieces of it.";
+      go({ search: words });
+      onToken();
+      const pieces = "No neuron, label or single token of that name; below are the pieces of it.";
+      return id < 0 || parts.length ? pieces : "";
     }
     const driven = ranking.circuit.driven(id, ranking.heads);
-    go({ neuron: driven.indexOf(Math.max(...driven)), search: text(id) });
+    choose(driven.indexOf(Math.max(...driven)), { search: text(id) });
     return `${name(id)} pushes this neuron up most, of ${grouped(layer.nNeurons)}.`;
   };
-  return element("div", { class: "ctx-neurons-find" }, field("Neuron, label or word", input), said);
+  const box = field("Neuron, label or word", input);
+  return {
+    root: element("div", { class: "ctx-neurons-find" }, box, said),
+    paint(/** @type {Scene} */ { neuron, search }) {
+      if (neuron !== at) said.textContent = "";
+      // what is being typed is ahead of what is painted
+      if (!focusIn(input) && search !== last) input.value = search;
+      last = search;
+    },
+  };
 }

@@ -5,9 +5,8 @@ import { element, renewed } from "../ui/dom.js";
 import { DOWN, UP } from "../ui/marks.js";
 import { chart, legend, linearTicks, rule } from "../ui/plot.js";
 import { inStep } from "../ui/state.js";
-import { svgButton } from "../ui/svg.js";
 import { figure, grouped, several, UNIT } from "../ui/words.js";
-import { columnOf, headsName } from "./scene.js";
+import { columnOf } from "./scene.js";
 
 /** @import { Scene, Tools } from "./scene.js"
  *  @typedef {{edges: number[], counts: number[], outer: number[][]}} Bins some tokens of each, to name it by */
@@ -16,30 +15,26 @@ const BINS = 56;
 const MEAN = { stroke: "currentColor", "stroke-width": 1.4, "stroke-dasharray": "2 3" };
 const TOP = { stroke: UP, "stroke-width": 2 };
 const THRESHOLD = { stroke: DOWN, "stroke-width": 2, "stroke-dasharray": "6 4" };
-const NAMED_IN_BIN = 4; // tokens of a bin that is read, if it holds no more
+const NAMED_IN_BIN = 4; // tokens of a bin that is read
 
 /** What every token contributes, counted; the threshold moves over it. @param {Tools} tools */
 export function histogramSection(tools) {
   const { layer, name, heading } = tools;
-  const root = element("section", { class: "ctx-neurons-histogram" });
-  const file = svgButton("Histogram as SVG", () => {
-    const scene = tools.scene();
-    const { ranking, neuron } = scene;
-    const title = `Contributions of ${several(layer.counted.length, "token")} to neuron ${neuron}`;
-    const name = [layer.model, `neuron ${neuron}`, headsName(ranking.heads), "histogram"];
-    const marks = histogramMarks(scene, layer);
-    return { name, title, root: root.querySelector("svg"), marks };
-  });
-  /** @type {Bins} */ let held;
+  const picture = element("div");
+  const summary = element("summary", {}, heading(1, "All its contributions, counted"));
+  const ways = { class: "ctx-neurons-histogram", ontoggle: () => draw(tools.scene()) };
+  const root = element("details", ways, summary, picture);
   let last = BINS - 1; // where a reader last looked
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
-    if (changed("ranking", "neuron")) {
-      held = binsOf(columnOf(scene.ranking, scene.neuron), layer.counted);
-      last = BINS - 1;
-    }
-    if (!changed("ranking", "neuron", "theta", "width")) return;
+    if (changed("ranking", "neuron")) last = BINS - 1;
+    if (changed("ranking", "neuron", "theta", "width")) draw(scene);
+  });
+  /** Nothing is drawn while it is shut. @param {Scene} scene */
+  const draw = (scene) => {
+    if (!root.open) return;
+    const held = binsOf(columnOf(scene.ranking, scene.neuron), layer.counted);
     const marks = histogramMarks(scene, layer);
-    const on = histogramAxes(scene, held, layer, root.clientWidth || 420);
+    const on = histogramAxes(scene, held, layer, picture.clientWidth || 420);
     const crossed = marks.filter(({ at }) => at >= held.edges[0] && at <= held.edges[BINS]);
     const reader = readableBars(on, {
       edges: held.edges,
@@ -52,14 +47,15 @@ export function histogramSection(tools) {
       value: last,
       describe: (bin) => {
         const [count, outer] = [held.counts[bin], held.outer[bin]];
-        const tokens = count && count <= NAMED_IN_BIN ? `: ${outer.map(name).join("  ")}` : "";
+        const some = count > NAMED_IN_BIN ? ", such as" : ":";
+        const tokens = count ? `${some} ${outer.map(name).join("  ")}` : "";
         return `: ${several(count, "token")}${tokens}`;
       },
       onMove: (bin) => (last = bin),
     });
-    renewed(root, heading(1, "All its contributions"), reader, legend(marks));
-  });
-  return { root, file, paint };
+    renewed(picture, reader, legend(marks));
+  };
+  return { root, paint };
 }
 
 /** @param {Float64Array} column @param {Int32Array} ids @returns {Bins} */

@@ -6,6 +6,7 @@ import { csvButton } from "../ui/csv.js";
 import { element, quiet } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
+import { FOLLOWED } from "./cards.js";
 import { columnOf, headsName, rankingName } from "./scene.js";
 import { endTables, sameAgain } from "./search.js";
 
@@ -14,11 +15,11 @@ import { endTables, sameAgain } from "./search.js";
 
 const OUTERMOST = 12; // tokens shown of each end of a neuron
 
-/** Name, place, and the outermost tokens. @param {Tools} tools @param {HTMLElement} drawing saves its
- *  histogram */
-export function neuronSection(tools, drawing) {
+/** Name, outermost tokens, place. @param {Tools} tools @param {() => void} onToken shows what it drives */
+export function neuronSection(tools, onToken) {
   const { layer, name, text, go, heading } = tools;
   const title = heading(0);
+  const named = element("p", { class: "ctx-neurons-name" });
   const label = quiet();
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
@@ -30,21 +31,22 @@ export function neuronSection(tools, drawing) {
     const titles = ["token id", "token", "contribution"];
     return { name: rankingName(ranking, `neuron ${neuron}`), titles, rows };
   });
-  const pin = button("Pin for comparison", () => {
-    const { neuron, pinned } = tools.scene();
-    go({ pinned: pinned === neuron ? -1 : neuron });
-  });
   const random = button("One at random", () =>
     go({ neuron: Math.floor(Math.random() * layer.nNeurons) }),
   );
-  const turns = element("p", { class: "ctx-turns" }, random, pin, file, drawing);
+  const turns = element("p", { class: "ctx-turns" }, random, file);
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
-    const { ranking, neuron, pinned } = scene;
-    pin.textContent = pinned === neuron ? "Unpin" : "Pin for comparison";
+    const { ranking, neuron } = scene;
     if (!changed("ranking", "neuron", "labels")) return;
     const found = scene.labels.get(neuron);
-    label.hidden = !found;
-    if (found) label.textContent = labelNote(found);
+    label.hidden = named.hidden = !found;
+    if (found) {
+      const chapter = FOLLOWED[layer.model]?.find((card) => card.neuron === neuron);
+      const worth = found.auc > (found.chance || 0) ? "" : ", no more than random mixtures reach";
+      const more = chapter?.words ?? `AUC ${figure(found.auc, 3)}${worth}`;
+      named.replaceChildren(element("b", {}, chapter?.title ?? found.label), `, ${more}`);
+      label.textContent = labelNote(found);
+    }
     const column = columnOf(ranking, neuron);
     const rank = ranking.places[neuron] + 1;
     title.textContent = `Neuron ${neuron}`;
@@ -61,23 +63,12 @@ export function neuronSection(tools, drawing) {
       label: name(id),
       ariaLabel: `Token ${name(id)}: which neurons does it drive?`,
       value: column[id],
-      onPick: sameAgain(id, tools) ? () => go({ search: text(id) }) : null,
+      onPick: sameAgain(id, tools) ? () => (go({ search: text(id) }), onToken()) : null,
     }));
     held.replaceChildren(...tables);
   });
-  return {
-    // a button that goes when it is pressed hands the keys on to it
-    root: element(
-      "section",
-      { class: "ctx-neurons-one", tabindex: -1 },
-      title,
-      label,
-      place,
-      held,
-      turns,
-    ),
-    paint,
-  };
+  const parts = [title, named, held, label, place, turns];
+  return { root: element("section", { class: "ctx-neurons-one" }, parts), paint };
 }
 
 /** What a neuron's label is worth. @param {Label} label */

@@ -51,7 +51,6 @@ export function turned(model, layer) {
     token: token === -1 ? ids[0] : token,
     threshold: sound(model, "threshold", (v) => Number.isFinite(v) && v >= 0, 0),
     neuron: sound(model, "neuron", belowOrLeft(layer.nNeurons), -1),
-    pinned: sound(model, "pinned", belowOrLeft(layer.nNeurons), -1),
     passage: sound(model, "passage", belowOrLeft(layer.passages.length), -1),
     search: sound(model, "search", (v) => typeof v === "string", "").slice(0, LONGEST_SEARCH),
   };
@@ -95,8 +94,8 @@ export function rankingOf(circuit, heads) {
  *  @returns {Way[]} */
 export function waysFrom({ heads, token, threshold, neuron, read, ...now }, { layer, inText }) {
   const [{ id }] = layer.destinations;
-  const { pinned, passage, search } = now;
-  const turned = { threshold, pinned, passage, search, token: token === id ? -1 : token };
+  const { passage, search } = now;
+  const turned = { threshold, passage, search, token: token === id ? -1 : token };
   const chosen = Object.entries(turned).filter(([, value]) => ![-1, 0, ""].includes(value));
   const text = inText(layer.passages[read].ids.slice(1)).tokens.join("");
   const explorerState = { heads, neuron, ...Object.fromEntries(chosen) };
@@ -123,7 +122,7 @@ function neuronOf({ neuron }, { order }) {
   return neuron === -1 ? order[0] : neuron;
 }
 
-/** A neuron's contributions over the vocabulary, kept while it is looked at or pinned.
+/** A neuron's contributions over the vocabulary, kept while it is looked at.
  *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
 export function columnOf(ranking, neuron) {
   const { circuit, heads, columns } = ranking;

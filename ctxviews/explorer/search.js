@@ -2,13 +2,12 @@
 
 import { largest, outermost } from "../engine/linalg.js";
 import { firstTokens } from "../engine/ranking.js";
-import { field, pick } from "../ui/controls.js";
+import { pick, roving } from "../ui/controls.js";
 import { element, focusIn, numberCell, table } from "../ui/dom.js";
 import { DOWN, UP } from "../ui/marks.js";
 import { inStep } from "../ui/state.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { digitsFor, signed, tokenMark, UNIT } from "../ui/words.js";
-import { LONGEST_SEARCH } from "./scene.js";
 
 /** @import { Ranking, Scene, Section, Tools } from "./scene.js"
  *  @typedef {{id: number, parts: number[], kin: number[]}} Typed what a reader typed: `id` is the
@@ -29,31 +28,20 @@ export function sameAgain(id, { read, text }) {
 /** Which neurons a typed token drives; before one is typed, the chosen neuron's first.
  *  @param {Tools} tools @returns {Section} */
 export function searchSection(tools) {
-  const { go, name, layer, heading } = tools;
+  const { name, layer, heading } = tools;
   const waiting = waitingLine();
   const here = needed(layer, waiting, () => tools.again());
-  const input = element("input", {
-    type: "search",
-    maxlength: LONGEST_SEARCH,
-    autocomplete: "off",
-    autocapitalize: "off",
-    spellcheck: "false",
-    oninput: () => go({ search: input.value }),
-  });
   const note = element("div", { role: "status", tabindex: -1 });
   const result = element("div", { class: "ctx-neurons-ends" });
   const counted = new Set(layer.counted);
   const update = inStep((/** @type {Found & {typed: string, ranking: Ranking}} */ now, changed) => {
-    const { typed, id, ranking } = now;
+    const { id, ranking } = now;
     if (changed("ranking", "id"))
       result.replaceChildren(...(id < 0 ? [] : drivenBy(id, ranking, tools)));
     if (!changed("typed", "id", "missing")) return;
     const pressed = focusIn(note);
     note.replaceChildren(...searchNote(now, tools, counted.has(id)));
     if (pressed) note.focus(); // the button is gone
-    // what is being typed is ahead of what is painted
-    if (!focusIn(input) && input.value !== typed) input.value = typed;
-    input.placeholder = typed ? "" : name(id);
   });
   const paint = (/** @type {Scene} */ { ranking, neuron, search }) => {
     const [first] = firstTokens(ranking, neuron, 1);
@@ -62,9 +50,8 @@ export function searchSection(tools) {
     if (missing >= 0) here([], [missing], `the token ${name(missing)}`);
     update({ ...found, ...(missing >= 0 ? { id: -1 } : {}), missing, typed: search, ranking });
   };
-  const box = field("A word, or any token", input);
   const title = heading(0, "Which neurons does a token drive?");
-  return { root: element("section", {}, title, box, waiting.root, note, result), paint };
+  return { root: element("section", {}, title, waiting.root, note, result), paint };
 }
 
 /** @param {string} typed @param {Tools} tools @returns {Typed} */
@@ -142,6 +129,6 @@ export function endTables(title, kind, ends, most, of) {
       return element("tr", {}, named, numberCell(signed(value, digitsFor(most))));
     });
     const [caption, columns] = [`${title} ${way}`, [kind, "contribution"]];
-    return table({ kind: "ctx-neurons-barred", caption, columns, rows, unseen: true });
+    return roving(table({ kind: "ctx-neurons-barred", caption, columns, rows, unseen: true }));
   });
 }

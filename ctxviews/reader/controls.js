@@ -21,16 +21,22 @@ export function controlsSection(model, el, tools) {
   });
   const size = layer.nNeurons;
   const number = element("input", { type: "number", min: 0, max: size - 1, step: 1 });
+  const said = element("span", { class: "ctx-quiet", role: "status" });
   number.addEventListener("input", () => {
-    if (number.value !== "" && below(size)(Number(number.value))) choose(Number(number.value));
+    const is = below(size)(Number(number.value || NaN));
+    said.textContent = is || !number.value ? "" : ` Neurons are 0 to ${size - 1}.`;
+    if (is) choose(Number(number.value));
   });
-  number.addEventListener("blur", () => tools.again()); // what is no neuron goes away
+  number.addEventListener("blur", () => {
+    said.textContent = "";
+    tools.again(); // what is no neuron goes away
+  });
   const box = checkbox(null, () => go({ shades: box.checked ? "cursor" : "end" }));
   const follows = "Shades follow the cursor: what the text adds up to there";
   return {
     parts: [
       heads,
-      field("Neuron", number),
+      field("Neuron", number, { beside: said }),
       element("label", { class: "ctx-control" }, box, " ", follows),
     ],
     /** @param {Scene} scene */

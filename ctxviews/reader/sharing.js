@@ -35,7 +35,7 @@ function openingText(spelling) {
 export function sharingSection(model, sides, found) {
   let [saving, waiting] = [false, 0];
   const unkept = element("span", { role: "status" });
-  const addressed = "text" in (model.first ?? {}); // beside another view, it is that one's
+  const addressed = "text" in (model.first ?? {});
   const keep = addressed ? checkbox(null, () => save()) : null;
   // lone surrogates fit in neither
   const save = () => {
@@ -43,6 +43,7 @@ export function sharingSection(model, sides, found) {
     const opening = text === openingText(0) && other === openingText(1);
     const shared = !keep || keep.checked;
     saving = true;
+    model.unshared = shared ? [] : OF_TEXTS.map(({ text }) => text);
     turn(model, {
       text: shared ? (opening ? "" : text) : model.first?.text,
       other: shared ? (opening ? "" : other) : model.first?.other,
@@ -54,7 +55,7 @@ export function sharingSection(model, sides, found) {
   };
   const offer = " Put both texts into the address of the page, to keep or to share them";
   const promise =
-    "Nothing you type leaves the page. The address holds the texts only while the box is ticked. ";
+    "What you type stays in this page, and out of its address unless the box is ticked. ";
   const parts = keep && [
     element("p", {}, element("label", {}, keep, offer)),
     quiet(promise, unkept),

@@ -1,6 +1,6 @@
 /** Controls: the browser's own, with their labels. */
 
-import { element, fresh } from "./dom.js";
+import { element, focusIn, fresh } from "./dom.js";
 import { headStyle, lineMark } from "./marks.js";
 import { tokenMark } from "./words.js";
 
@@ -140,8 +140,9 @@ export function fixedDestination({ n, destinations }, name) {
 
 /** A layer's heads to turn on and off, each with the mark of its line or a drawing; one at least stays
  *  on, and a double press leaves one alone.
- *  @param {Layer} layer @param {(heads: number[]) => void} onChange @param {SVGSVGElement[]} [notes] */
-export function headChooser({ families }, onChange, notes) {
+ *  @param {Layer} layer @param {(heads: number[]) => void} onChange @param {SVGSVGElement[]} [notes]
+ *  @param {string} [about] what the drawings show */
+export function headChooser({ families }, onChange, notes, about = "") {
   const boxes = families.map((_, head) => checkbox(head, () => turned(head)));
   const turned = (/** @type {number} */ head) => {
     const now = boxes.flatMap((box, h) => (box.checked ? [h] : []));
@@ -156,7 +157,10 @@ export function headChooser({ families }, onChange, notes) {
     made.addEventListener("dblclick", () => onChange([head]));
     return made;
   });
-  return Object.assign(chipRow("Heads", [...chips, status]), {
+  const legend = element("span", {}, status, element("span", {}, `Heads${about} `));
+  const made = chipRow(legend, chips);
+  made.ariaLabel = "Heads"; // the rest of the legend is about them
+  return Object.assign(made, {
     update(/** @type {number[]} */ heads) {
       boxes.forEach((box, head) => (box.checked = heads.includes(head)));
       if (heads.length > 1) status.textContent = "";
@@ -175,7 +179,7 @@ export function chip(input, label, note) {
   return element("label", { class: "ctx-chip" }, input, element("span", {}, label, note));
 }
 
-/** @param {string} label @param {any[]} chips @param {string} [kind] */
+/** @param {string | HTMLElement} label @param {any[]} chips @param {string} [kind] */
 export function chipRow(label, chips, kind = "ctx-chips") {
   return element("fieldset", { class: `ctx-control ${kind}` }, element("legend", {}, label), chips);
 }
@@ -191,4 +195,25 @@ export function button(label, onClick) {
 export function pick(label, onClick, ariaLabel) {
   const ways = { type: "button", class: "ctx-pick", "aria-label": ariaLabel, onclick: onClick };
   return element("button", ways, label);
+}
+
+/** Makes many buttons one stop of the tab key: the arrow keys lead from one to the next. Call it again where
+ *  there are others. @template {HTMLElement} Place @param {Place} place @returns {Place} */
+export function roving(place) {
+  const items = () => Array.from(place.querySelectorAll("button"));
+  const stop = (/** @type {Element | EventTarget | null} */ to) =>
+    items().forEach((item) => (item.tabIndex = item === to ? 0 : -1));
+  stop(focusIn(place) ?? items()[0]);
+  place.addEventListener("focusin", ({ target }) => stop(target));
+  place.onkeydown = (event) => {
+    const all = items();
+    const at = all.findIndex((item) => item === event.target);
+    const steps = /** @type {Record<string, number>} */ ({
+      ArrowUp: at - 1, ArrowLeft: at - 1, ArrowDown: at + 1, ArrowRight: at + 1, Home: 0, End: all.length - 1,
+    }); // prettier-ignore
+    if (!all[steps[event.key]]) return;
+    event.preventDefault();
+    all[steps[event.key]].focus();
+  };
+  return place;
 }

@@ -11,12 +11,11 @@ function field(value) {
   return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
 }
 
-/** Saves a file. @param {string[]} name in pieces @param {string} ending @param {string} type
- *  @param {string[]} held */
-export function save(name, ending, type, held) {
-  const href = URL.createObjectURL(new Blob(held, { type }));
+/** Saves a file of comma-separated values. @param {string[]} name in pieces @param {string[]} held */
+function save(name, held) {
+  const href = URL.createObjectURL(new Blob(held, { type: "text/csv" }));
   const pieces = name.filter((piece) => piece).map((piece) => piece.replace(/[^\w.]+/g, "-"));
-  element("a", { href, download: `${pieces.join("-")}.${ending}` }).click();
+  element("a", { href, download: `${pieces.join("-")}.csv` }).click();
   setTimeout(() => URL.revokeObjectURL(href), 60_000); // a browser may ask first where to
 }
 
@@ -27,7 +26,7 @@ export function csvButton(label, made) {
     const { name, titles, rows } = made();
     const bytes = "\ufeff"; // by which Excel recognises UTF-8
     const lines = [titles, ...rows].map((row) => `${row.map(field).join(",")}\r\n`);
-    save(name, "csv", "text/csv", [bytes, ...lines]);
+    save(name, [bytes, ...lines]);
   });
 }
 

@@ -1,7 +1,7 @@
 /** Passages by domain: a line each, a dot a passage. */
 
 import { drawn, element, row, table } from "./dom.js";
-import { pick } from "./controls.js";
+import { pick, roving } from "./controls.js";
 import { DOWN, UP } from "./marks.js";
 import { linearTicks, tickFormat } from "./plot.js";
 import { figure, several, signed } from "./words.js";
@@ -67,7 +67,7 @@ export function domainTable(answers, { passages, chosen, width, caption, reach, 
   const made = table({ kind: "ctx-domains", caption, columns, rows, unseen: true });
   made.tHead?.before(element("colgroup", {}, ...columns.map(() => element("col"))));
   made.append(element("tfoot", { "aria-hidden": "true" }, element("tr", {}, foot)));
-  return made;
+  return roving(made);
 }
 
 /** One domain: its passages as dots, its mean as a bar. @param {DomainResponse} answer @param {number} usual

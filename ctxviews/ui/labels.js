@@ -2,8 +2,9 @@
 
 import { csvRows } from "./csv.js";
 
-/** @typedef {{label: string, auc: number, chance: number}} Label in the words of the passages; its AUC
- *    on half B, and what one in twenty random mixtures with this label reaches (NaN: none has it) */
+/** @typedef {{label: string, auc: number, chance: number, top: number, words: string}} Label in the words of the
+ *    passages; its AUC on half B, and what one in twenty random mixtures with this label reaches (NaN: none
+ *    has it); how far tokens push the neuron, and those on which the label rests most */
 
 /** Every neuron's label; none where there is no such file, or where it cannot be had.
  *  @param {URL | undefined} source @returns {Promise<Map<number, Label>>} */
@@ -15,7 +16,8 @@ export async function labelsOf(source) {
     rows.map((row) => {
       const label = row.label === "bible-kjv" ? "scripture" : row.label.replaceAll("-", " ");
       const chance = row.null ? Number(row.null) : NaN;
-      return [Number(row.neuron), { label, auc: Number(row.auc), chance }];
+      const numbers = { auc: Number(row.auc), chance, top: Number(row.top) };
+      return [Number(row.neuron), { label, ...numbers, words: row.by_drive ?? "" }];
     }),
   );
 }

@@ -12,7 +12,7 @@ export function stateButtons(model) {
   const copy = async () => {
     try {
       await navigator.clipboard.writeText((await model.address?.()) ?? location.href);
-      status.textContent = "copied";
+      status.textContent = model.unshared?.length ? "copied, without what you typed" : "copied";
     } catch {
       status.textContent = "the address bar holds it";
     }

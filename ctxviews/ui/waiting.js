@@ -47,9 +47,16 @@ export async function brought(line, layer, parts, what, signal) {
  *  @param {WaitingLine} line @param {string} what it is, in words
  *  @param {(how: Bringing) => Promise<any>} bring @param {AbortSignal} signal
  *  @returns {Promise<boolean>} or the signal's own error */
-export async function fetched(line, what, bring, signal) {
+export function fetched(line, what, bring, signal) {
+  return stoppable(line, `Fetching ${what}`, `Stopped: ${what} did not come.`, bring, signal);
+}
+
+/** The same of any work, with what the line shows meanwhile and after a stop.
+ *  @param {WaitingLine} line @param {string} words @param {string} stopped
+ *  @param {(how: Bringing) => Promise<any>} bring @param {AbortSignal} signal */
+export async function stoppable(line, words, stopped, bring, signal) {
   const byHand = new AbortController();
-  line.show(`Fetching ${what}`, () => byHand.abort());
+  line.show(words, () => byHand.abort());
   try {
     const either = AbortSignal.any([signal, byHand.signal]);
     await bring({ signal: either, onProgress: line.share });
@@ -58,8 +65,7 @@ export async function fetched(line, what, bring, signal) {
   } catch (error) {
     line.end();
     signal.throwIfAborted();
-    const stopped = byHand.signal.aborted;
-    line.end(stopped ? `Stopped: ${what} did not come.` : /** @type {Error} */ (error).message);
+    line.end(byHand.signal.aborted ? stopped : /** @type {Error} */ (error).message);
     return false;
   }
 }

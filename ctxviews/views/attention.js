@@ -9,7 +9,7 @@ import { headStyle, lineMark } from "../ui/marks.js";
 import { placeOn } from "../ui/place.js";
 import { TOKENS_BACK, chart, legend, line, readable } from "../ui/plot.js";
 import { downloaded, layerOf, spelling } from "../ui/source.js";
-import { below, kept, sound, turn } from "../ui/state.js";
+import { below, kept, sound, typed } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
 import { shadeKey, tokenReader } from "../ui/tokens.js";
 import { needed, waitingLine } from "../ui/waiting.js";
@@ -124,8 +124,10 @@ async function render({ model, el }) {
   const { inText, tokenizer } = spelling(layer);
   const place = placeOn(model, layer, { text: "" });
   const controls = controlRow(place.controls);
-  const { box, title } = textBox("Or a text of your own", CHARACTERS * layer.positions, () =>
-    turn(model, { text: box.value.toWellFormed() }),
+  const { box, title } = textBox(
+    "Or a text of your own (it stays in this page)",
+    CHARACTERS * layer.positions,
+    () => typed(model, { text: box.value.toWellFormed() }),
   );
   box.rows = 2;
   const headline = element("p");
@@ -146,9 +148,9 @@ async function render({ model, el }) {
   /** @param {Place & {text: string, width: number}} now */
   const update = ({ width, text, ...now }) => {
     const passage = { ...layer.passages[now.passage] };
-    const typed = text && tokenizer ? Array.from(tokenizer.encode(text)) : [];
-    if (typed.length) {
-      const own = Int32Array.of(layer.bos, ...typed.slice(0, layer.positions - 1));
+    const words = text && tokenizer ? Array.from(tokenizer.encode(text)) : [];
+    if (words.length) {
+      const own = Int32Array.of(layer.bos, ...words.slice(0, layer.positions - 1));
       Object.assign(passage, { name: "Your text", domain: "typed here", title: "", ids: own });
     }
     const ids = passage.ids.slice(0, now.n + 1);

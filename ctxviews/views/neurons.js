@@ -5,7 +5,7 @@
  *  later is a matter of milliseconds. */
 
 import { latest } from "../engine/slices.js";
-import { comparedSection } from "../explorer/compared.js";
+import { cardsSection } from "../explorer/cards.js";
 import { controlsSection } from "../explorer/controls.js";
 import { dotsSection } from "../explorer/dots.js";
 import { findBox } from "../explorer/find.js";
@@ -28,7 +28,7 @@ import { labelsOf } from "../ui/labels.js";
 import { ofModels } from "../ui/models.js";
 import { downloaded, layerOf } from "../ui/source.js";
 import { kept, observe } from "../ui/state.js";
-import { brought, waitingLine } from "../ui/waiting.js";
+import { brought, stoppable, waitingLine } from "../ui/waiting.js";
 import { stateButtons, waysOn } from "../ui/links.js";
 import { several } from "../ui/words.js";
 
@@ -37,47 +37,51 @@ import { several } from "../ui/words.js";
 
 const IDLE = 50; // milliseconds after which a browser that does not report it may have nothing to do
 
-/** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, token, neuron, pinned,
- *  passage, search */
+/** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, token, neuron, passage,
+ *  search */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
   const tools = toolsOf(model, layer, el);
   const source = model.get("labels");
-  const controls = controlsSection(tools, findBox(tools));
   const file = source && quiet(element("a", { href: source, download: "" }, "All labels as CSV"));
-  const dots = dotsSection(tools, stateButtons(model));
-  const histogram = histogramSection(tools);
-  const one = neuronSection(tools, histogram.file);
+  const search = searchSection(tools);
+  const seeSearch = () => search.root.scrollIntoView({ block: "nearest" });
+  const find = findBox(tools, seeSearch);
+  const controls = controlsSection(tools, find.root);
   /** @type {Record<string, Section>} */
   const sections = {
-    dots,
+    find,
+    cards: cardsSection(tools),
+    dots: dotsSection(tools, stateButtons(model)),
     list: listSection(tools),
-    search: searchSection(tools),
-    neuron: one,
-    histogram,
-    compared: comparedSection(tools, one.root),
+    search,
+    neuron: neuronSection(tools, seeSearch),
+    histogram: histogramSection(tools),
     domains: domainsSection(tools),
     passage: passageSection(tools),
   };
   const waiting = waitingLine();
   const ways = waysOn(model);
-  // list and search on the left, the neuron on the right, its passages below; where there is no room, one
-  // after the other, the neuron right behind the list
-  const { list, neuron, search, domains, passage } = sections;
+  // dots, list and search on the left, the neuron on the right, its passages below; where there is no room,
+  // one after the other, the neuron right behind the dots
+  const { dots, list, neuron, histogram, domains, passage } = sections;
   const columns = [
-    [[list], [neuron, histogram], [search]],
+    [[dots], [neuron, histogram], [list], [search]],
     [[domains], [passage]],
   ].map((row) => {
     const parts = row.map((held) => element("div", {}, ...held.map(({ root }) => root)));
-    // until there is something in it
-    return element("div", { class: "ctx-neurons-columns", hidden: true }, parts);
+    return element("div", { class: "ctx-neurons-columns" }, parts);
   });
-  const below = [sections.compared.root, file, ways.root];
+  const later = [...columns]
+    .flatMap(({ children }) => /** @type {HTMLElement[]} */ ([...children]))
+    .slice(1);
+  for (const part of later) part.hidden = true; // until there is something in it
+  const below = [file, ways.root];
   const caption =
     "Each dot is a neuron. The further right it lies, the further single tokens in a text can push it. " +
     "Drag the line, turn a head off, or press a dot.";
-  const above = [controls.root, waiting.root, quiet(caption), dots.root];
+  const above = [controls.root, sections.cards.root, waiting.root, quiet(caption)];
   const body = element("div", { class: "ctx-neurons" }, above, columns, below);
   el.replaceChildren(body);
 
@@ -86,6 +90,7 @@ async function render({ model, el }) {
   /** @type {Map<number, Label>} */ let labels = new Map();
   /** @type {Map<string, Ranking>} */ let near = new Map(); // and what a click would make of it
   let ranked = ""; // the heads and the token that the ranking is of, or will be
+  let told = ""; // those that a message is about
   const task = latest();
 
   /** @type {Scene | null} */ let scene = null;
@@ -95,9 +100,9 @@ async function render({ model, el }) {
   };
   // a picture each: what was turned follows the hand at once, what it means a moment later
   const third = eachFrame(body, () => {
-    columns[1].hidden &&= !scene?.responses;
     if (!scene?.responses) return;
-    paintSections("domains", "passage", "compared");
+    for (const part of later) part.hidden = false;
+    paintSections("domains", "passage");
     ways.update(waysFrom(scene, tools));
   });
   const second = eachFrame(body, () => {
@@ -118,8 +123,8 @@ async function render({ model, el }) {
     scene = ranking && sceneOf(now, ranking, responses, labels);
     controls.paint(now);
     if (!scene) return;
-    columns[0].hidden = false;
-    paintSections("dots", "list");
+    for (const part of later.slice(0, 3)) part.hidden = false;
+    paintSections("find", "cards", "dots", "list");
     second();
   };
   // a ranking is mostly there when the picture of the turn is painted, which then is of it
@@ -127,20 +132,33 @@ async function render({ model, el }) {
     if (last && (scene?.ranking !== ranking || scene?.responses !== responses)) paint(last);
   });
 
+  /** To the heads of before. @param {number} token */
+  const back = (token) => {
+    told = keyOf({ heads: ranking?.heads ?? layer.usual, token });
+    tools.go({ heads: ranking?.heads ?? [] });
+  };
   /** The ranking of these heads, then what takes longer. @param {Turned} now
    *  @param {AbortSignal} signal */
   const rank = async (now, signal) => {
     const { heads, token } = now;
+    if (ranked !== told) waiting.end(""); // what was said of an earlier turn goes
+    told = "";
     const circuit = layer.circuit({ token });
     const unread = heads.filter((head) => layer.lacks([head], []).length);
     const what = unread.length ? `the readout of ${headsName(unread)}` : "the vocabulary";
     if (!(await brought(waiting, layer, layer.lacks(unread, layer.available), what, signal))) {
-      tools.go({ heads: ranking?.heads ?? [] });
+      back(token);
       return;
     }
     if (!circuit.prepared(heads)) {
-      waiting.show(`Ranking ${several(layer.nNeurons, "neuron")} by ${headsName(heads)}`);
-      await circuit.prepare(heads, { signal, onProgress: waiting.share });
+      const work = `Ranking ${several(layer.nNeurons, "neuron")} by ${headsName(heads)}`;
+      const done = `Stopped: these are the neurons of ${headsName(ranking?.heads ?? heads)}.`;
+      /** @param {Bringing} how */
+      const prepare = (how) => circuit.prepare(heads, how);
+      if (!(await stoppable(waiting, work, done, prepare, signal))) {
+        back(token);
+        return;
+      }
     }
     signal.throwIfAborted();
     if (!roomy() && !layer.packedRanking(circuit, heads)) await circuit.rank(heads, signal); // a hand is not to wait for it

@@ -18,7 +18,6 @@ import { element, failed, guarded, quiet } from "../ui/dom.js";
 import { ofModels } from "../ui/models.js";
 import { downloaded, layerOf } from "../ui/source.js";
 import { inStep, kept, observe, turn } from "../ui/state.js";
-import { svgButton } from "../ui/svg.js";
 import { brought, waitingLine } from "../ui/waiting.js";
 import { waysOn } from "../ui/links.js";
 
@@ -81,14 +80,6 @@ async function render({ model, el }) {
   const ways = waysOn(model);
   /** @type {Scene | null} */ let scene = null;
   const file = csvButton("Terms as CSV", () => termsTable(/** @type {Scene} */ (scene), layer));
-  const drawings = OF_TEXTS.map(({ label }, i) =>
-    svgButton(`${label}’s lines as SVG`, () => {
-      const { neuron, heads } = /** @type {Scene} */ (scene);
-      const title = `${label}: what it adds to neuron ${neuron}`;
-      const name = [layer.model, `neuron ${neuron}`, `heads ${heads.join(" ")}`, label];
-      return { name, title, root: sides[i].root.querySelector(".ctx-readable svg") };
-    }),
-  );
   const copies = OF_TEXTS.map(({ label }, i) =>
     button(`${label} into the other box`, () => {
       const { box } = sides[1 - i]; // as if it were typed there
@@ -106,7 +97,7 @@ async function render({ model, el }) {
     element("div", { class: "ctx-split ctx-reader" }, roots),
     caption.about,
     between.root,
-    element("p", { class: "ctx-turns" }, copies, file, drawings),
+    element("p", { class: "ctx-turns" }, copies, file),
     ways.root,
     caption.method,
     ...sharing.parts,
@@ -167,10 +158,7 @@ async function render({ model, el }) {
     const width = sides[0].width(); // measured before anything changes
     const apart = compare(first.reading.ids, second.reading.ids);
     scene = sceneOf(now, [first, second], apart, sides, found);
-    for (const [i, text] of scene.texts.entries()) {
-      sides[i].update({ ...text, width });
-      drawings[i].hidden = text.terms === null; // as the lines are
-    }
+    for (const [i, text] of scene.texts.entries()) sides[i].update({ ...text, width });
     file.hidden = scene.texts.every(({ terms }) => terms === null);
     controls.update(scene);
     between.show(found.listed[2], scene.neuron);

@@ -5,7 +5,7 @@
 import { button } from "../ui/controls.js";
 import { element } from "../ui/dom.js";
 import { held } from "../ui/source.js";
-import { observe, turn } from "../ui/state.js";
+import { observe, turn, typed } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
 import { shade, STRONGEST } from "../ui/tokens.js";
 import { signed } from "../ui/words.js";
@@ -98,15 +98,15 @@ async function render({ model, el }) {
   const boxes = texts.map((kept, k) =>
     box(kept, full, (text) => {
       emptied[k] = !text;
-      turn(model, { [TRAITS[k]]: text });
+      typed(model, { [TRAITS[k]]: text });
       if (!text) update(); // no trait may have changed
       load();
     }),
   );
   const update = (note = "loading the weights’ prediction …") => {
     const now = texts.map(({ words }, k) => {
-      const typed = model.get(TRAITS[k]);
-      const turned = typeof typed === "string" ? typed.slice(0, LIMIT) : "";
+      const given = model.get(TRAITS[k]);
+      const turned = typeof given === "string" ? given.slice(0, LIMIT) : "";
       const kept = words.map((word) => word.text).join("");
       const text = turned || (emptied[k] ? "" : kept);
       return { text, words, same: text === kept };
@@ -142,7 +142,12 @@ async function render({ model, el }) {
   el.replaceChildren(
     element("div", { class: "ctx-two" }, roots),
     means,
-    element("p", {}, "Point at a word for its numbers; change any word. ", again),
+    element(
+      "p",
+      {},
+      "Point at a word for its numbers; change any word (it stays in this page). ",
+      again,
+    ),
   );
   const read = () => {
     update();

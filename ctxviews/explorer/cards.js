@@ -1,0 +1,63 @@
+/** Named neurons to begin with. In front are those that chapters follow. The others are chosen by a rule: of
+ *  the neurons that pass the threshold of chapter 6, each label's with the largest AUC on held-out texts,
+ *  where that is more than one in twenty random mixtures with this label reach; the largest come first. */
+
+import { defaultThreshold } from "../engine/ranking.js";
+import { roving } from "../ui/controls.js";
+import { element } from "../ui/dom.js";
+import { inStep } from "../ui/state.js";
+import { figure } from "../ui/words.js";
+
+/** @import { Scene, Tools } from "./scene.js"
+ *  @import { Label } from "../ui/labels.js"
+ *  @typedef {{neuron: number, title: string, words: string}} Card */
+
+const MOST = 12; // cards
+const WORDS = 3; // of a neuron
+/** What chapters follow, by model. @type {Record<string, Card[]>} */
+export const FOLLOWED = {
+  mini: [{ neuron: 496, title: "planets", words: "chapters 1 to 6" }],
+  qwen: [{ neuron: 6419, title: "British spelling", words: "chapter 9" }],
+};
+
+/** @param {Map<number, Label>} labels @param {string} model @returns {Card[]} */
+export function namedNeurons(labels, model) {
+  if (!labels.size) return [];
+  const rule = defaultThreshold(Float64Array.from(labels.values(), ({ top }) => top));
+  /** @type {Map<string, Label & {neuron: number}>} */ const best = new Map();
+  for (const [neuron, found] of labels) {
+    const { label, auc, chance, top } = found;
+    const least = Math.max(best.get(label)?.auc ?? 0, chance || 0);
+    if (top > rule && auc > least) best.set(label, { ...found, neuron });
+  }
+  const order = [...best.values()].sort((a, b) => b.auc - a.auc);
+  const cards = order.map(({ neuron, label, words }) => {
+    const letters = words.replaceAll("␣", "").split(" ");
+    const some = letters.filter((word) => /^\p{L}{3,}$/u.test(word)).slice(0, WORDS);
+    return { neuron, title: label, words: some.join(", ") };
+  });
+  return [...(FOLLOWED[model] ?? []), ...cards].slice(0, MOST);
+}
+
+/** A row of cards, where labels are known. @param {Tools} tools */
+export function cardsSection({ layer, go }) {
+  const ways = { class: "ctx-neurons-cards", role: "group", "aria-label": "Named neurons" };
+  const root = element("div", { ...ways, hidden: true });
+  const paint = inStep((/** @type {Scene} */ { labels, neuron }, changed) => {
+    if (changed("labels")) {
+      const made = namedNeurons(labels, layer.model).map(({ neuron, title, words }) => {
+        const auc = labels.get(neuron)?.auc ?? NaN;
+        const hint = `Neuron ${neuron}: AUC ${figure(auc)} on held-out texts of its label`;
+        const parts = [element("b", {}, title), element("span", {}, `${neuron} · ${words}`)];
+        const press = { type: "button", value: neuron, onclick: () => go({ neuron }) };
+        return element("button", { ...press, title: hint }, parts);
+      });
+      root.replaceChildren(...made);
+      root.hidden = !made.length;
+      if (made.length) roving(root);
+    }
+    for (const card of root.querySelectorAll("button"))
+      card.setAttribute("aria-pressed", String(Number(card.value) === neuron));
+  });
+  return { root, paint };
+}
