@@ -1,5 +1,5 @@
-"""What follows from other files, which `make execute` brings up to date: the links of README.md that
-open each chapter in Colab, as `_toc.yml` lists them, and the sums of kept results, by which an
+"""What follows from other files, which `make execute` brings up to date: the links of README.md
+that open each chapter in Colab, as `_toc.yml` lists them, and the sums of kept results, by which an
 installed package knows those that it fetches.
 """
 
