@@ -188,7 +188,7 @@ for k, baseline in enumerate(shares[PAPER]):
     y = np.arange(len(v)) + 0.2 * (k - 1.5)
     axis.hlines(y, low, high, color=f"C{k}", lw=1.4)
     axis.plot(v, y, "o^sD"[k], color=f"C{k}", ms=6)
-    x, side = (low[0] - 0.06, "right") if high[0] > 0 else (high[0] + 0.06, "left")
+    x, side = (min(low[0], 0) - 0.08, "right") if high[0] > 0 else (high[0] + 0.06, "left")
     axis.text(x, y[0] + 0.06, f"of {baseline}", color=f"C{k}", fontsize=9, ha=side)
 axis.axvline(0, color=cb.figures.INK, lw=1, ls=":")
 axis.axvline(1, color=cb.figures.INK, lw=1, ls="--")
