@@ -112,7 +112,7 @@ means, from_many = ([two_means(run, x, k) for k in range(L)] for run, x in ((run
 few, many = ([left_over(tables, k) for k in range(L)] for tables in (means, from_many))  # left over
 
 # %% tags=["hide-input"]
-LAYERS = [f"{cb.fact(k + 1, 'ordinal').text} layer" for k in range(L)]
+LAYERS = [f"{cb.in_prose(k + 1, 'ordinal')} layer" for k in range(L)]
 figure, axes = cb.figures.panels(1, L, height=2.7, width=8.6, sharey=True)
 of_layer = torch.stack([shares(v).mean(1) for v in many]).numpy()  # layer part
 for left, name, axis in zip(many, LAYERS, axes[0], strict=True):
@@ -209,8 +209,9 @@ Then we follow, from layer to layer, how far this moves the stream at the query.
 
 # %%
 half = slice(0, len(half_B) // 2)  # of the texts of half B
+along = lambda text: cx.lookups.denominators_along(study.fixed, text)  # head pos
 with torch.inference_mode():
-    D_A, D_B = (torch.stack([cx.lookups.denominators_along(study.fixed, text) for text in x]) for x in (x_A, x_B[half]))  # text head pos  # fmt: skip
+    D_A, D_B = (torch.stack([*map(along, x)]) for x in (x_A, x_B[half]))  # text head pos
 factor = D_B / D_A.mean(0)
 
 
@@ -529,10 +530,8 @@ of_stream = lambda d: noise[:, d].mean(1) / signal[:, d].mean(1)
 
 def measured(words, of, texts, there=True):
     """Words and what was drawn, number and interval; no number where the model lacks it."""
-    if not there:
-        return words, np.nan
     found = with_ends(of, texts, 999)
-    return f"{words} (drawn: {found.unit}s)", *found.for_claim
+    return (f"{words} (drawn: {found.unit}s)", *found.for_claim) if there else (words, np.nan)
 
 
 cb.ledger(
