@@ -97,7 +97,7 @@ cb.figures.shaded_text(
 
 # %% [markdown]
 r"""
-It loses the subject: in a page on how the solar system formed, *solar* and *formation* were easy to predict, and now they are not. {{?subject_lost}} [Chapter 11](11_evaluation) compared the circuit with what the heads add. But agreement is not use: the model might live on just the part that the circuit misses. Or later layers might average the errors away, and then, as the earlier post puts it, the circuit is a *good substitute* {cite}`gibson2025contextual`. We can find out by changing what the heads have gathered, and looking at the predictions.
+It loses the subject: in a page on how the solar system formed, *solar* and *formation* were easy to predict, and now they are not. {{?subject_lost}} [Chapter 11](11_evaluation) compared the circuit with what the heads add. But the model might live on just the part that the circuit misses. Or later layers might average the errors away, and then, as the earlier post puts it, the circuit is a *good substitute* {cite}`gibson2025contextual`. To find out, we change what the heads have gathered, and look at the predictions.
 
 ## How much is lost without the heads?
 
@@ -208,7 +208,7 @@ cb.figures.picture(
 r"""
 At every position the paper's circuit is about as bad as another text, though we had expected it to be worse, and its damage is more than twice that of silence (a repair of {{paper_silence}}). {{?paper_fails}} At position {{n}}, where it is at home, it repairs {{home}}, with the circuit at all earlier positions, too. {{?home_little}} Equation 1 alone repairs {{own_silence}} of the damage of silence, and with BOS read exactly {{bos_silence}}. {{?bos_mends}}
 
-What if we put the circuit in at position {{n}} alone, so that nothing is wrong but its own output? Then it does {{alone_times}} times the damage of silence there. But this test cannot condemn the circuit, for the near-copy fails it as well: at position {{last}} alone the near-copy does {{bos_alone}} nats, and silence {{silence_alone}}. Much of either error is the same in every text. When we subtract the mean error on other texts, the circuit repairs {{alone_right}} at its one position, and {{paper_right}} at all of them. And the near-copy's mean error, added to the heads as they are, does as much harm as the near-copy at one position, and hardly any at all of them. {{?cancels}} So later layers cancel a constant that every position carries. The post's hope comes true for this error, and not for the larger one of the paper's circuit.
+What if we put the circuit in at position {{n}} alone, so that nothing is wrong but its own output? Then it does {{alone_times}} times the damage of silence there. But this test cannot condemn the circuit, for the near-copy fails it as well: at position {{last}} alone the near-copy does {{bos_alone}} nats, and silence {{silence_alone}}. Much of either error is the same in every text. When we subtract the mean error on other texts, the circuit repairs {{alone_right}} at its one position, and {{paper_right}} at all of them. And the near-copy's mean error, added to what the heads gather, does as much harm as the near-copy at one position, and hardly any at all of them. {{?cancels}} So later layers cancel a constant that every position carries. The post's hope comes true for this error, and not for the larger one of the paper's circuit.
 
 ## Is a vector for each domain enough?
 
@@ -256,7 +256,7 @@ pd.Series({PUT[put]: f"{v:+.2f}" for put, v in back.items()}).to_frame(
 
 # %% [markdown]
 r"""
-The vector gives back {{vector}} of the loss that silence costs, and {{vector_other}} of what another text costs. {{?vector_works}} It is not its length that helps, since a random vector as long, or another domain's, does harm. Nor is it only that words of law are likelier in law: a fixed correction of each domain's predictions gives back {{constant}} at most. Another whole document of the same domain, put into the heads, does no better than the vector ({{same_document}}).
+The vector gives back {{vector}} of the loss that silence costs, and {{vector_other}} of what another text costs. {{?vector_works}} A random vector as long, or another domain's, does harm. Nor is it only that words of law are likelier in law: a fixed correction of each domain's predictions gives back {{constant}} at most. Another whole document of the same domain, put into the heads, does no better than the vector ({{same_document}}).
 
 How much could any single vector do? The text's own vector, $\text{out}(x)$ less its mean, looks ahead, so nobody could use it. But it gives back {{text_back}} of the {{mini_cost}} nats that silence costs. {{?constant_will_do}} So most of what the model uses of its first layer here is one message for the whole text, and most of this message is the domain. Only {{rest_share}} of the loss depends on the position.
 
@@ -273,7 +273,7 @@ pd.DataFrame(damages).T.map("{:.3f}".format).rename_axis("damage of silence (nat
 
 # %% [markdown]
 r"""
-They do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures ({{= 95% =}} interval: {{special_low}} to {{special_high}}), and on other texts less than they. {{?found_special}} Part of this is that they lean more towards their label than any mixture matched by its spread. Beside mixtures that lean as far, from the neurons that lean farthest, they do {{leaning_ratio}} times the damage. But we had fixed in advance that neurons count as special only if the same holds in SmolLM2, which has not been run, and we thought of the leaning mixtures after the result. So this is one model's answer.
+They do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures ({{= 95% =}} interval: {{special_low}} to {{special_high}}), and on other texts less than they. {{?found_special}} Beside mixtures that lean as far towards the label, they still do {{leaning_ratio}} times the damage. But we had fixed in advance that neurons count as special only if the same holds in SmolLM2, which has not been run, and we thought of the leaning mixtures after the result. So this is one model's answer.
 
 ## What can go wrong
 

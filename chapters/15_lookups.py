@@ -104,7 +104,7 @@ pd.DataFrame(shown).rename_axis("mean P on half B (0.5 or more)")
 
 # %% [markdown]
 r"""
-The output above counts the neurons of `{{model}}` whose $P$ on half B is one half or more; the table adds SmolLM2. We had fixed in advance that the publication's choice works if half of its neurons get there, and {{smol_congruent}} of {{count}} do in SmolLM2, {{mini_congruent}} in `mini`. By the same bar our choice fails, too, with {{smol_predict}} and {{mini_predict}}. {{?both_fail}} It does better, but it was made to, since $P$ is what it chooses by. {{?by_p_better}} The tokens of its neurons are punctuation, new lines, digits and small words, which are easy to predict.
+The output counts the neurons of `{{model}}` whose $P$ on half B is one half or more; the table adds SmolLM2. We had fixed in advance that the publication's choice works if half of its neurons get there, and {{smol_congruent}} of {{count}} do in SmolLM2, {{mini_congruent}} in `mini`. By the same bar our choice fails, too, with {{smol_predict}} and {{mini_predict}}. {{?both_fail}} It does better, but it was made to, since $P$ is what it chooses by. {{?by_p_better}} The tokens of its neurons are punctuation, new lines, digits and small words, which are easy to predict.
 
 ## What brings an activation about?
 

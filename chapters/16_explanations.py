@@ -196,13 +196,13 @@ What is left on new documents is small but no accident. With each neuron counted
 
 ## Would a better reader do better?
 
-A program that counts tokens has no notion of a recipe or an apology. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. No sentence stands between the prompts and the verdict, so what a sentence about meaning could score should lie about here. As a positive control, we *plant* a subject: texts on cooking, texts of law or French texts are called active. The classifier finds these without an error. On our cases it scores {{meaning}}, about as much as the rules ({{score}}; the difference is {{meaning_over_rules}}, p = {{p_meaning}}). {{?ceiling}}
+A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. No sentence stands between the prompts and the verdict, so what a sentence about meaning could score should lie about here. As a positive control, we *plant* a subject: texts on cooking, texts of law or French texts are called active. The classifier finds these without an error. On our cases it scores {{meaning}}, about as much as the rules ({{score}}; the difference is {{meaning_over_rules}}, p = {{p_meaning}}). {{?ceiling}}
 
 A language model small enough for a laptop is no substitute for GPT-4. Asked to write and to apply sentences, Qwen2.5-Coder with {{= 1.5 =}} billion parameters fails the positive control: it scores {{lm_planted}} on the planted subjects, where rules score {{rules_planted}}, because it calls {{lm_inactive}} of all prompts inactive. {{?lm_fails}} A habit of saying *no* would not matter if we judged the model by the odds of its two answers instead. A script for that is ready (`semantic.py --odds`), but it has not been run, so what a language model would add is open.
 
 ## A trap: the length of the prompt
 
-Our cases were chosen by neurons, and the first layer is rare among them. Let us begin with the heads instead. For each head we take the two neurons in which its term makes the largest share of the spread, and call the head active on the fifth of ordinary prompts where the term is largest. Two versions differ in one thing only. In the first, texts are cut off anywhere; in the second, all at one length. Beside the rules we try an explainer that knows nothing of a prompt but which of {{domains}} domains its text is from. Yours could be as short:
+Our cases were chosen by neurons, and the first layer is rare among them. So we begin with the heads. For each head we take the two neurons in which its term makes the largest share of the spread, and call the head active on the fifth of ordinary prompts where the term is largest. Two versions differ in one thing only. In the first, texts are cut off anywhere; in the second, all at one length. Beside the rules we try an explainer that knows nothing of a prompt but which of {{domains}} domains its text is from. Yours could be as short:
 """
 
 
@@ -267,7 +267,7 @@ Heads of the first layer look easy to explain, with a score of {{easy}}, until a
 
 ## What can go wrong
 
-The cut at half of the largest term is crude for a head that answers by degrees. A head may also do several things at once, and sparse autoencoders on what attention layers write find finer units {cite}`kissane2024interpreting`, which we have not tried. Nobody was asked which sentence tells a person more. And a sentence that predicts a head need not name what the head reads: tests by intervention find that explanations by language models are far from faithful {cite}`huang2023rigorously`.
+The cut at half of the largest term is crude for a head that answers by degrees. A head may also do several things at once, and sparse autoencoders on what attention layers write find finer units {cite}`kissane2024interpreting`, which we have not tried. And a sentence that predicts a head need not name what the head reads: tests by intervention find that explanations by language models are far from faithful {cite}`huang2023rigorously`.
 
 ## Where this leaves us
 
