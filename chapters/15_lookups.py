@@ -192,7 +192,7 @@ pd.DataFrame({m: {g: f"{D[m, g]:+.2f}" for g in GROUPS} for m in BOTH}).rename_a
 
 # %% [markdown]
 r"""
-For the neurons chosen by $P$, whether the token needs the head is undecided on both models: the {{= 95% =}} intervals include zero. {{?undecided}} For those chosen by congruence, silence does cost the token something, {{smol_d}} nats in SmolLM2 and {{mini_d}} in `mini`. But it costs no more than in neurons with the same tokens (p = {{smol_d_p}} and {{mini_d_p}}). {{?cost_like_others}} So the heads matter a little to these predictions, but not more than heads do elsewhere.
+For the neurons chosen by $P$, whether the token needs the head is undecided on both models: the {{= 95% =}} intervals include zero. {{?undecided}} In SmolLM2 the tokens of their controls need it more, if anything ({{smol_like_d}} nats; p = {{smol_like_p}} for the difference). {{?controls_more}} For those chosen by congruence, silence does cost the token something, {{smol_d}} nats in SmolLM2 and {{mini_d}} in `mini`. But it costs no more than in neurons with the same tokens (p = {{smol_d_p}} and {{mini_d_p}}). {{?cost_like_others}} So the heads matter a little to these predictions, but not more than heads do elsewhere.
 
 ## Turn it
 
@@ -452,6 +452,9 @@ cb.facts(
     power=np.mean(both["25% or more"]) > cb.NEARLY_ALL and np.mean(both["10% to 25%"]) > cb.MOST,
     weak=np.mean(both["below 5%"]) < 1 - cb.NEARLY_ALL and max(median["SmolLM2"], fifth) < 0.05,
     smol_fifth=cb.fact(fifth, ".0%"),
+    smol_like_d=cb.fact(D["SmolLM2", "like those by P"].value),
+    smol_like_p=cb.fact(p_cost["SmolLM2", "by P"]),
+    controls_more=D["SmolLM2", "like those by P"].low > 0 > D["SmolLM2", "by P"].value,
     undecided=all(D[m, "by P"].low < 0 < D[m, "by P"].high for m in BOTH),
     cost_like_others=all(
         D[m, "by congruence"].low > 0 and p_cost[m, "by congruence"] > 0.05 for m in BOTH
