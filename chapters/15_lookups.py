@@ -14,9 +14,9 @@
 r"""
 # Which head drives this neuron?
 
-**Usually no single head does.** Some neurons near the end of a language model raise one token above all others, and it has been proposed that attention heads look up the context and drive them {cite}`neo2024interpreting`. In SmolLM2, a language model with {{= 135 =}} million parameters, we took the {{count}} neurons whose token is most likely to follow where they are most active. There the most influential head brings {{smol_median}} of the rise in the median neuron, and a tenth or more in {{smol_tenth}} of them. {{?no_single}} Of as many controls, neurons with the same tokens that predict them less well, {{smol_like}} have such a head, a difference that chance can make. {{?no_mark}} And the published way to find these neurons, by their output weights alone, finds {{smol_congruent}} that predicts its token. {{?congruence_fails}}
+**Usually no single head does.** Some neurons near the end of a language model raise one token above all others, and it has been proposed that attention heads look up the context and drive them {cite}`neo2024interpreting`. In SmolLM2, a language model with {{= 135 =}} million parameters, we took the {{count}} neurons whose token is most likely to follow where they are most active. There the most influential head brings {{smol_median}} of the rise in the median neuron, and a tenth or more in {{smol_tenth}} of them. {{?no_single}} Of as many controls, neurons with the same tokens that predict them less well, {{smol_like}} have such a head, a difference that chance can make (p = {{smol_p}}). {{?no_mark}} The published way to choose neurons, by their output weights alone, was to find {{count}} of which half give their token a probability of one half or more on new texts. In fact {{smol_congruent}} does, and by the same bar our own choice fails, too, with {{smol_predict}}. {{?both_fail}}
 
-Here is one of these neurons. Neuron {{comma_neuron}} of layer {{comma_layer}} raises the comma. Where it is most active in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}, so this is one of the {{smol_tenth}}. {{?comma_has_one}} The figure shows this number for all of them.
+Here is one of these neurons, neuron {{comma_neuron}} of layer {{comma_layer}}. (On this page layers, heads and neurons are counted from {{= 0 =}}, as in the code.) It raises the comma. Where it is most active in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}, so this is one of the {{smol_tenth}}. The figure shows this number for all of them.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -85,7 +85,7 @@ $$
 c_j(t) = w_\text{out}^j \cdot W_U[:, t]
 $$ (eq-look-congruence)
 
-to the logit of the token $t$, up to the scale of the last LayerNorm. This is the **congruence** of neuron and token, and we call the token with the largest one *its* token. (A gated neuron multiplies two readings, and the product may have either sign, so it has two sides, each with its own token.)
+to the logit of the token $t$, up to the scale of the last LayerNorm. This is the **congruence** of neuron and token, and we call the token with the largest one *its* token. (A gated neuron multiplies two readings; the product may have either sign, and each side has its own token.)
 
 The publication takes the neurons with the largest congruence. But a neuron that could raise a token strongly may never be active where that token comes next. So we also choose by what happens. In each text of half A we find the neuron's **peak**, the position where it is most active, and $P$ is the mean probability of its token at its {{peaks}} largest peaks. Half B, with other documents, is for judging. For each neuron that is chosen there is a control, the one with the same token whose $P$ is nearest.
 """
@@ -98,37 +98,25 @@ groups = cb.peaks.groups_of(sides, NEURONS)
 
 # %% tags=["hide-input", "nbval-check-output"]
 P_of = {(m, g): np.array(BOTH[m]["groups"][g]["P"]["B"]) for m in BOTH for g in GROUPS}
-pd.DataFrame(
-    {
-        (m, what): {g: form(P_of[m, g]) for g in GROUPS}
-        for m in BOTH
-        for what, form in (
-            ("mean P", lambda P: f"{P.mean():.2f}"),
-            ("0.5 or more", lambda P: f"{(P >= 0.5).sum()} of {len(P)}"),
-        )
-    }
-).rename_axis("on half B")
+reach = {key: int((P >= 0.5).sum()) for key, P in P_of.items()}
+shown = {m: {g: f"{P_of[m, g].mean():.2f} ({reach[m, g]} of {len(P_of[m, g])})" for g in GROUPS} for m in BOTH}  # fmt: skip
+pd.DataFrame(shown).rename_axis("mean P on half B (0.5 or more)")
 
 # %% [markdown]
 r"""
-The output above counts the neurons of `{{model}}` whose $P$ on half B is one half or more; the table adds SmolLM2. Choosing by congruence finds hardly any neuron that predicts its token. On unseen texts {{smol_congruent}} of {{count}} in SmolLM2 reaches a mean probability of one half, and {{mini_congruent}} in `mini`, where the average over the group is {{mini_congruent_p}}. We had fixed in advance that the choice works if half of them do, so it does not. {{?congruence_fails}} Choosing by $P$ does better. Of the {{count}} in SmolLM2, {{smol_predict}} reach one half on half B, and in `mini` {{mini_predict}}. {{?by_p_better}} Their tokens are punctuation, new lines, digits and small words, which are easy to predict.
+The output counts the neurons of `{{model}}` whose $P$ on half B is one half or more; the table adds SmolLM2. We had fixed in advance that the publication's choice works if half of its neurons get there, and {{smol_congruent}} of {{count}} do in SmolLM2, {{mini_congruent}} in `mini`. By the same bar our choice fails, too, with {{smol_predict}} and {{mini_predict}}. {{?both_fail}} It does better, but it was made to, since $P$ is what it chooses by. {{?by_p_better}} The tokens of its neurons are punctuation, new lines, digits and small words, which are easy to predict.
 
 ## What brings an activation about?
 
-The number that a neuron reads is a sum, because the stream is one. Suppose that three parts feed it. Usually, over all positions, MLPs give it {{= 1.0 =}}, head *a* {{= 0.4 =}} and head *b* {{= −0.2 =}}. At a peak it is {{= 3.0 =}}, {{= 0.9 =}} and {{= −0.3 =}}. A part that is always there drives nothing, so what counts is the difference:
-"""
+The number that a neuron reads is a sum, because the stream is one. Suppose that three parts feed it. A part that is always there drives nothing, so what counts is the difference between a peak and the mean over all positions:
 
-# %% tags=["nbval-check-output"]
-worked = pd.DataFrame(
-    {"MLPs": [1.0, 3.0], "head a": [0.4, 0.9], "head b": [-0.2, -0.3]},
-    index=["usually", "at the peak"],
-)
-worked.loc["rise"] = worked.loc["at the peak"] - worked.loc["usually"]
-worked.loc["share"] = worked.loc["rise"] / worked.loc["rise"].sum()
-worked.round(2)
+{{= | | MLPs | head *a* | head *b* | sum |
+|---|---|---|---|---|
+| usually | 1.0 | 0.4 | −0.2 | 1.2 |
+| at the peak | 3.0 | 0.9 | −0.3 | 3.6 |
+| rise | 2.0 | 0.5 | −0.1 | 2.4 |
+| share of the rise | 83% | 21% | −4% | 100% | =}}
 
-# %% [markdown]
-r"""
 Here head *a* brings about a fifth of the rise. In a model with LayerNorm, all parts are divided by one scale $s$. Let $e$ be the neuron's input weights, with LayerNorm's gain folded in. At the last token $n$ of a prompt, head $i$ of layer $k$ then contributes
 
 $$
@@ -160,7 +148,9 @@ share = brought / found.rise["all"].mean(0)
 r"""
 Run here on `{{model}}`, these lines give what Figure 15.1 shows of it. {{?same}} In the neurons chosen by $P$, MLPs bring {{smol_mlps}} of the rise in SmolLM2 and {{mini_mlps}} in `mini`, and all heads together {{smol_heads}} and {{mini_heads}}. {{?mlps_lead}} So most of what drives these neurons comes straight from earlier MLPs. (These in turn read what heads have written, so this is credit for the last step only.)
 
-Where one head does bring a tenth, it looks like a real look-up: in all {{smol_tenth}} such neurons of SmolLM2 it is the same head in both halves. {{?recurs}} But we cannot say that neurons that predict a token have such heads more often than their controls (p = {{smol_p}}). In our small model `mini` they have them less often, {{mini_tenth}} against {{mini_like}}, which may be chance as well (p = {{mini_p}}). For the publication's choice the same is true: two of its neurons in SmolLM2 have one, and so do two of their controls. {{?no_mark_by_congruence}}
+Where one head does bring a tenth, it looks like a real look-up: in all {{smol_tenth}} such neurons of SmolLM2 it is the same head in both halves. {{?recurs}} And one head tends to come back from peak to peak: the head that wins most often wins {{wins}} of a neuron's peaks, and {{wins_random}} in random neurons (p = {{p_wins}}). {{?comes_back}} But we had asked for more than half, so this condition fails, and it was not asked of the controls with the same tokens, which are the better ones.
+
+Beside those, the chosen neurons cannot be told apart. In our small model `mini` they have a strong head less often, {{mini_tenth}} against {{mini_like}}, which may be chance as well (p = {{mini_p}}). {{?no_mark}} Of the publication's choice two neurons in SmolLM2 have one, and so do two of their controls.
 
 ## Would we have seen a look-up?
 
@@ -177,7 +167,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} So a strong look-up would not have escaped us. A weak one would: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}} Nor does a small share mean that the neuron hardly reads the head. A fifth of the input weights, turned to a head, brings only {{smol_fifth}} of the rise in the median plant of SmolLM2. {{?fifth}}
+We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} So a strong look-up would not have escaped us. A weak one would: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}} Nor does a small share mean that the neuron hardly reads the head. A fifth of the input weights, turned to a head, brings only {{smol_fifth}} of the rise in the median plant of SmolLM2.
 
 ## Does the token need the head?
 
@@ -192,8 +182,7 @@ The strongest heads are those of half A, and the peaks are the {{silenced}} larg
 
 
 # %% tags=["hide-input", "nbval-check-output"]
-def nats(name, group, kind):
-    """By how much log P falls: the mean over a group and its interval."""
+def nats(name, group, kind):  # by how much log P falls: the mean over a group and its interval
     of = BOTH[name]["groups"][group]
     return cb.peaks.over_peaks(of["fall"][kind], of["documents"], of["token"])
 
@@ -203,7 +192,7 @@ pd.DataFrame({m: {g: f"{D[m, g]:+.2f}" for g in GROUPS} for m in BOTH}).rename_a
 
 # %% [markdown]
 r"""
-For the neurons chosen by $P$, whether the token needs the head is undecided on both models: the {{= 95% =}} intervals include zero. {{?undecided}} For those chosen by congruence, silence does cost the token something, {{smol_d}} nats in SmolLM2 and {{mini_d}} in `mini`. But it costs no more than in neurons with the same tokens (p = {{smol_d_p}} and {{mini_d_p}}). {{?cost_like_others}} So the heads matter a little to these predictions, but not more than heads do elsewhere.
+For the neurons chosen by $P$, whether the token needs the head is undecided on both models: the {{= 95% =}} intervals include zero. {{?undecided}} In SmolLM2 the tokens of their controls need it more, if anything ({{smol_like_d}} nats; p = {{smol_like_p}} for the difference). {{?controls_more}} For those chosen by congruence, silence does cost the token something, {{smol_d}} nats in SmolLM2 and {{mini_d}} in `mini`. But it costs no more than in neurons with the same tokens (p = {{smol_d_p}} and {{mini_d_p}}). {{?cost_like_others}} So the heads matter a little to these predictions, but not more than heads do elsewhere.
 
 ## Turn it
 
@@ -211,8 +200,8 @@ Choose a neuron, one of its prompts and heads. The text shows from which tokens 
 """
 
 # %% tags=["hide-input"]
-rng = np.random.default_rng(0)
-cuts = zip(halves["B"].tokens[::2], rng.integers(2, READ, len(halves["B"].tokens)), strict=False)
+rng, of_B = np.random.default_rng(0), halves["B"].tokens
+cuts = zip(of_B[::2], rng.integers(2, READ, len(of_B)), strict=False)
 ordinary = cx.lookups.read_prompts(model, [x[:end] for x, end in cuts])
 
 
@@ -221,30 +210,25 @@ def recorded(q, count=4):
     (layer, neuron), shown = found.neurons.places[q], [found.prompt(q, p) for p in range(count)]
     terms, usually = (cx.lookups.attribution(model, layer, neuron, of) for of in (shown, ordinary))
     W_O, _ = cx.lookups.layers.output_weights(model, layer)
-    to = W_O @ cx.lookups.layers.input_weights(model, layer)[0][:, neuron].cpu()
+    e = cx.lookups.layers.input_weights(model, layer)[0][:, neuron].cpu()
     ids, last = cx.lookups.hooks.pad(model, shown)
     hooks = [f"blocks.{k}.attn.hook_{w}" for k in range(len(W_O)) for w in ("pattern", "v")]
     _, cache = model.run_with_cache(ids, names_filter=hooks, stop_at_layer=layer + 1)
     a, v = (cb.peaks.stacked(model, cache, w, len(W_O)) for w in "av")
-    said = einsum(v, to, "p k u i d, k i d -> p k i u") / terms.scale[:, None, None, None]
-    sources = a[range(len(ids)), :, :, last] * said
-    token = int(found.neurons.tokens[q])
+    said = einsum(v, W_O @ e, "p k u i d, k i d -> p k i u") / terms.scale[:, None, None, None]
+    token, chance = int(found.neurons.tokens[q]), found.in_B.log_P[:, q].exp()
     label = f"{layer}.{neuron} {cb.figures.visible(model.tokenizer.decode([token]))}"
     group = "next-token neurons" if q < NEURONS else "random neurons"
-    chance = found.in_B.log_P[:, q].exp()
-    return (
-        cv.looked_up(model, label, group, token, shown, terms, usually, sources, chance),
-        terms,
-        usually,
-    )
+    sources = a[range(len(ids)), :, :, last] * said
+    shown_as = cv.looked_up(model, label, group, token, shown, terms, usually, sources, chance)
+    return shown_as, terms, usually
 
 
-of_last = [q for q in range(NEURONS) if found.neurons.places[q][0] == n_layers - 1]
-example = of_last[0] if of_last else 0
+example = next((q for q in range(NEURONS) if found.neurons.places[q][0] == n_layers - 1), 0)
 listed = [example, *(q for q in range(8) if q != example), *range(NEURONS, NEURONS + 3)]
-records = [recorded(q) for q in listed]
-_, terms, usually = records[0]
-moved = (terms.heads[0] - usually.heads.mean(0)).flatten()
+records, terms_of, usual_of = zip(*map(recorded, listed), strict=True)
+terms = terms_of[0]
+moved = (terms.heads[0] - usual_of[0].heads.mean(0)).flatten()
 best = moved.topk(10).indices.tolist()
 names = ["{}.{}".format(*divmod(h, n_heads)) for h in best]
 figure, ((axis,),) = cb.figures.panels(1, 1, width=6, height=2.8)
@@ -254,10 +238,10 @@ axis.set(xlabel="more than usually, at the largest peak", ylabel="head (layer.nu
 picture = cb.figures.picture(
     figure,
     "15.2",
-    f"Neuron {records[0][0]['label'].replace('<', '&lt;')} of {MODEL} at its largest peak in half B: the ten heads that add most beyond what they usually add.",
+    f"Neuron {records[0]['label'].replace('<', '&lt;')} of {MODEL} at its largest peak in half B: the ten heads that add most beyond what they usually add.",
     "Bar chart. " + ", ".join(f"head {h} {float(v):.2f}" for h, v in zip(names[:3], moved[best[:3]], strict=True)) + ".",
 )  # fmt: skip
-cv.LookUps(cv.look_up_record(model, [record for record, *_ in records]), picture=picture)
+cv.LookUps(cv.look_up_record(model, records), picture=picture)
 
 # %% [markdown]
 r"""
@@ -387,12 +371,11 @@ The last one is nearly forced, because a head that brings half of the rise can h
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger: published claims, judged"}
 tokens, is_next = found.neurons.tokens, np.arange(len(places)) < NEURONS
-usually = torch.stack(
-    [
-        cx.lookups.layers.logits(model, leaves).log_softmax(-1)[:, tokens].exp().mean(0)
-        for leaves in found.in_B.stream[:, 1:]
-    ]
-).mean(0)  # neuron: P over all positions
+usually = [
+    cx.lookups.layers.logits(model, leaves).softmax(-1)[:, tokens].mean(0)
+    for leaves in found.in_B.stream[:, 1:]
+]
+usually = torch.stack(usually).mean(0)  # neuron: P over all positions
 rise_of_log_P = (found.in_B.log_P.mean(0) - usually.log()).numpy()[None]
 all_heads = found.rise["heads"].sum((2, 3))
 from_earlier = all_heads - found.rise["own"] - found.rise["BOS"]
@@ -422,10 +405,9 @@ cb.ledger(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 first = by_P["places"].index([27, 734, -1])  # the comma
-alike = [a == b for a, b in zip(*by_P["strongest"], strict=True)]
-recurs = np.array(alike)[share_of["SmolLM2", "by P"] >= 0.1]
+layer, neuron, _ = by_P["places"][first]
+alike = np.array([a == b for a, b in zip(*by_P["strongest"], strict=True)])
 fifth = np.median(BOTH["SmolLM2"]["plants"]["0.2"]["brings"])
-predict = {key: int((P >= 0.5).sum()) for key, P in P_of.items()}
 median = {m: np.median(share_of[m, "by P"]) for m in BOTH}
 mine = np.array(BOTH["mini"]["groups"]["by P"]["share"])
 both = {band: np.concatenate([hit[band] for hit in hits.values()]) for band in BANDS}  # models
@@ -434,17 +416,11 @@ for short, (m, of) in zip(("smol", "mini"), BOTH.items(), strict=True):
     rise = {k: np.mean(v, 0) for k, v in of["groups"]["by P"]["rise"].items()}
     part = {k: (rise[k] / rise["all"]).mean() for k in ("MLPs", "heads")}
     mlps.append(part["MLPs"])
-    of_each |= {
-        f"{short}_tenth": cb.fact(tenth_of[m, "by P"], "words"),
-        f"{short}_like": cb.fact(tenth_of[m, "like those by P"], "words"),
-        f"{short}_congruent": cb.fact(predict[m, "by congruence"] or "none", "words" if predict[m, "by congruence"] else None),
-        f"{short}_predict": cb.fact(predict[m, "by P"], "words"),
-        f"{short}_mlps": cb.fact(part["MLPs"], ".0%"),
-        f"{short}_heads": cb.fact(part["heads"], ".0%"),
-        f"{short}_p": cb.fact(p_tenth[m, "by P"]),
-        f"{short}_d": cb.fact(D[m, "by congruence"].value),
-        f"{short}_d_p": cb.fact(p_cost[m, "by congruence"]),
-    }  # fmt: skip
+    words = {"tenth": tenth_of[m, "by P"], "like": tenth_of[m, "like those by P"], "congruent": reach[m, "by congruence"], "predict": reach[m, "by P"]}  # fmt: skip
+    of_each |= {f"{short}_{k}": cb.fact(v, "words") if v else "none" for k, v in words.items()}
+    of_each |= {f"{short}_{k.lower()}": cb.fact(v, ".0%") for k, v in part.items()}
+    ps = {"p": p_tenth[m, "by P"], "d": D[m, "by congruence"].value, "d_p": p_cost[m, "by congruence"]}  # fmt: skip
+    of_each |= {f"{short}_{k}": cb.fact(v) for k, v in ps.items()}
 cb.facts(
     "lookups",
     **of_each,
@@ -455,33 +431,35 @@ cb.facts(
     smol_median=cb.fact(median["SmolLM2"], ".0%"),
     no_single=max(median.values()) < 0.1
     and all(tenth_of[m, "by P"] < cb.MOST * NEURONS for m in BOTH),
-    no_mark=min(p_tenth[m, "by P"] for m in BOTH) > 0.05
-    and tenth_of["mini", "by P"] < tenth_of["mini", "like those by P"],
-    comma_layer=by_P["places"][first][0],
-    comma_neuron=by_P["places"][first][1],
+    no_mark=min(p_tenth.values()) > 0.05
+    and tenth_of["mini", "by P"] < tenth_of["mini", "like those by P"]
+    and tenth_of["SmolLM2", "by congruence"] == tenth_of["SmolLM2", "like those by congruence"] == 2,
+    both_fail=max(reach.values()) < cb.MOST * NEURONS,
+    by_p_better=all(reach[m, "by P"] > reach[m, "by congruence"] for m in BOTH),
+    comma_layer=layer,
+    comma_neuron=neuron,
     comma_p=cb.fact(by_P["P"]["B"][first]),
-    comma=by_P["token"][first] == "," and by_P["P"]["B"][first] > cb.MOST,
-    comma_heads=9 * (by_P["places"][first][0] + 1),
+    comma_heads=9 * (layer + 1),
     comma_share=cb.fact(by_P["share"][first], ".0%"),
-    comma_has_one=by_P["share"][first] >= 0.1,
-    mini_congruent_p=cb.fact(P_of["mini", "by congruence"].mean()),
-    congruence_fails=all(predict[m, "by congruence"] < cb.MOST * NEURONS for m in BOTH),
-    by_p_better=all(predict[m, "by P"] > predict[m, "by congruence"] for m in BOTH),
+    comma=by_P["token"][first] == "," and by_P["P"]["B"][first] > cb.MOST and by_P["share"][first] >= 0.1,
     same=MODEL != "mini" or np.abs(share[:NEURONS].numpy() - mine).max() < 1e-3,
     mlps_lead=min(mlps) > cb.MOST,
-    recurs=recurs.all(),
-    no_mark_by_congruence=min(p_tenth.values()) > 0.05
-    and tenth_of["SmolLM2", "by congruence"] == 2
-    and tenth_of["SmolLM2", "like those by congruence"] == 2,
+    recurs=alike[share_of["SmolLM2", "by P"] >= 0.1].all(),
+    wins=cb.fact(wins["by P"].mean(), ".0%"),
+    wins_random=cb.fact(wins["random"].mean(), ".0%"),
+    p_wins=cb.fact(p_wins, ".3f"),
+    comes_back=p_wins < 0.05 and wins["random"].mean() < wins["by P"].mean() < cb.MOST,
     power=np.mean(both["25% or more"]) > cb.NEARLY_ALL and np.mean(both["10% to 25%"]) > cb.MOST,
-    weak=np.mean(both["below 5%"]) < 1 - cb.NEARLY_ALL and median["SmolLM2"] < 0.05,
+    weak=np.mean(both["below 5%"]) < 1 - cb.NEARLY_ALL and max(median["SmolLM2"], fifth) < 0.05,
     smol_fifth=cb.fact(fifth, ".0%"),
-    fifth=fifth < 0.1,
+    smol_like_d=cb.fact(D["SmolLM2", "like those by P"].value),
+    smol_like_p=cb.fact(p_cost["SmolLM2", "by P"]),
+    controls_more=D["SmolLM2", "like those by P"].low > 0 > D["SmolLM2", "by P"].value,
     undecided=all(D[m, "by P"].low < 0 < D[m, "by P"].high for m in BOTH),
     cost_like_others=all(
         D[m, "by congruence"].low > 0 and p_cost[m, "by congruence"] > 0.05 for m in BOTH
     ),
-)
+)  # fmt: skip
 
 # %% [markdown]
 r"""

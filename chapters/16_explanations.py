@@ -14,7 +14,7 @@
 r"""
 # Can a sentence predict a head?
 
-**Only a little better than a coin.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} A classifier of meanings, which needs no sentence at all, does no better: it scores {{meaning}}, although it tells recipes, laws and French apart without an error. {{?ceiling}} Neither a few tokens nor the subject of a text tells us much about when these heads are active.
+**Only a little better than a coin.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} How little this is can be seen from rules that we planted: when a rule is wrong about one prompt in five, sentences for it score {{planted_fifth}}, and when it is wrong about three in ten, {{planted_three}}. {{?between}} A classifier of meanings, which needs no sentence at all, does no better on our pairs: it scores {{meaning}}, although it tells recipes, laws and French apart without an error. {{?ceiling}} Whether a language model would do better is open: the one that we asked fails even where the subject is planted, and judging it by the odds of its answers has not been done. {{?lm_fails}}
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain? On new documents, one half. On the texts that the sentence was written from, the answer is {{shown_shuffled}}. {{?fits_anything}}
 """
@@ -32,7 +32,6 @@ READ = 64  # tokens of each
 PREDICTS = 0.1  # what a next-token neuron's token is given, on average, where the neuron peaks
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Imports, and what is kept of classifiers and other models"}
-import html
 import json
 from collections import Counter
 
@@ -43,7 +42,6 @@ from scipy import stats
 
 import ctxbook as cb
 import ctxlib as cx
-import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 torch.set_grad_enabled(False)
@@ -101,7 +99,7 @@ cases = cb.cases.cases_of(read, said | dict.fromkeys(at_random, ""))  # five hea
 
 # %% [markdown]
 r"""
-Of {{own_token}} neurons with a token of their own, {{said}} predict it. With the random ones, they give {{cases}} cases.
+Of {{own_token}} neurons with a token of their own, {{said}} predict it. With the random ones, they give {{cases}} cases. (Layers, heads and neurons are counted from {{= 0 =}}, as in the code.)
 
 ## A sentence, and its test
 
@@ -116,6 +114,7 @@ Both kinds count alike, however rare one is. Always saying *active* scores a hal
 
 # %%
 rules = cx.lookups.explain.RuleExplainer(model.tokenizer)
+shuffled = cx.lookups.explain.shuffled  # the labels at random, as many of each kind
 
 
 def score_of(sentence, active, inactive, explainer=rules):
@@ -124,69 +123,39 @@ def score_of(sentence, active, inactive, explainer=rules):
     return (tpr + tnr) / 2
 
 
-def scores(cases, mix=lambda seed, prompts: prompts):
-    """Each case's sentence, and its score on the prompts shown and on those held out."""
-    for seed, case in enumerate(cases):
-        p = mix(seed, case.prompts)
-        sentence = rules.explain(p.shown_active, p.shown_inactive)
-        shown = score_of(sentence, p.shown_active, p.shown_inactive)
-        yield sentence, shown, score_of(sentence, p.held_active, p.held_inactive)
+def tested(p, explainer=rules):
+    """The sentence for some prompts, and its score on those shown and on those held out."""
+    sentence = explainer.explain(p.shown_active, p.shown_inactive)
+    parts = (p.shown_active, p.shown_inactive), (p.held_active, p.held_inactive)
+    return sentence, *(score_of(sentence, *part, explainer) for part in parts)
 
 
-def shuffled(seed, prompts):
-    """The labels at random among the same prompts, as many of each kind."""
-    return cx.lookups.explain.shuffled(prompts, seed)
-
-
-columns = "sentence", "shown", "held out"
-true, mixed = (pd.DataFrame(scores(cases, *mix), columns=columns) for mix in ((), (shuffled,)))
+SCORES = ["shown", "held out"]
+columns = ["sentence", *SCORES]
+true = pd.DataFrame([tested(case.prompts) for case in cases], columns=columns)
+mixed = [tested(shuffled(case.prompts, seed)) for seed, case in enumerate(cases)]
+mixed = pd.DataFrame(mixed, columns=columns)
 
 # %% [markdown]
 r"""
-Here is the sentence that fares best, on some of the prompts that it has not seen. In Jupyter or Colab (the rocket above) you can choose another case, and shuffled labels. Try these first: would you have known from the sentence?
+Here is the case whose sentence fares best, and some of the prompts that the sentence has not seen. Would you have known from it?
 """
 
+# %% tags=["hide-input", "nbval-check-output"]
+best = int(true["held out"].argmax())
+example, sentence = cases[best], true["sentence"][best]
 
-# %% tags=["hide-input"]
-def ending(prompt, length=70):
+
+def ending(prompt, length=60):
     """The last characters of a prompt, on one line and in letters that every font has."""
-    line = prompt.replace("\n", "↵")
-    line = "".join(c if c == "↵" or (c.isprintable() and ord(c) < 0x250) else "?" for c in line)
+    line = "".join(c if c == "↵" or (c.isprintable() and ord(c) < 0x250) else "?" for c in prompt.replace("\n", "↵"))  # fmt: skip
     return f"…{line[-length:]}" if len(line) > length else line
 
 
-order = true["held out"].sort_values(ascending=False).index.tolist()
-called = {str(cases[k]): k for k in order}
-
-
-def draw(case, labels):
-    k = called[case]
-    p = cases[k].prompts if labels == "true" else shuffled(k, cases[k].prompts)
-    sentence, _, score = (true if labels == "true" else mixed).iloc[k]
-    lines = []
-    for kind, some in (("active", p.held_active), ("inactive", p.held_inactive)):
-        for prompt, said_on in zip(some[:5], rules.classify(sentence, some[:5]), strict=True):
-            right = "right" if said_on == (kind == "active") else "<b>wrong</b>"
-            cells = (kind, right, f"<code>{html.escape(ending(prompt))}</code>")
-            lines.append(
-                "".join(
-                    f'<td style="text-align:left;padding-right:.7em">{cell}</td>' for cell in cells
-                )
-            )
-    table = "".join(f"<tr>{line}</tr>" for line in lines)
-    caption = f"{html.escape(case[:1].upper() + case[1:])}, {labels} labels. <i>{html.escape(sentence)}</i> On all held-out prompts it scores {score:.2f}."
-    return cv.picture.Picture(
-        f'<figure class="picture" style="margin:0"><div style="overflow-x:auto"><table>{table}</table></div>'
-        f"<figcaption><b>Figure 16.2.</b> {caption}</figcaption></figure>",
-        f"{sentence} It scores {score:.2f}. A list of {len(lines)} held-out prompts.",
-    )
-
-
-cv.Turnable(
-    draw,
-    case=cv.choice("case", list(called), next(iter(called))),
-    labels=cv.choice("labels", ["true", "shuffled"], "true"),
-)
+held = {"active": example.prompts.held_active[:5], "inactive": example.prompts.held_inactive[:5]}
+prompts = [(kind, ending(p), rules.classify(sentence, [p])[0]) for kind, of in held.items() for p in of]  # fmt: skip
+print(f"{example}\n{sentence}\nscore on all held-out prompts: {true['held out'][best]:.2f}")
+pd.DataFrame(prompts, columns=["the head is", "prompt, as it ends", "called active"])
 
 # %% [markdown]
 r"""
@@ -194,27 +163,46 @@ It was picked after looking, as the best of {{cases}}, so it shows how the test 
 
 ## Anything can be explained
 
-How good does a sentence look to its author? We score each on the very prompts that it was written from, and then on those held out. And we do the same with **shuffled labels**, where there is nothing to explain. (For probes, this is called a control task {cite}`hewitt2019control`.)
+How good does a sentence look to its author? We score each on the very prompts that it was written from, and then on those held out. We do the same with **shuffled labels**, where there is nothing to explain. (For probes, this is called a control task {cite}`hewitt2019control`.) And we do it with **planted rules**, where there is something: a prompt counts as active if a common token is among its last eight, and then a share of the labels is turned round, those held out included (five rules for each share).
 """
 
-# %% tags=["nbval-check-output"]
-pd.DataFrame(
-    {name: of[["shown", "held out"]].mean() for name, of in (("true", true), ("shuffled", mixed))}
-).rename_axis("mean score").round(2)
+
+# %% tags=["hide-input", "nbval-check-output"]
+def plant(token, noise, seed):
+    """As many prompts as a case has, active where the token is near the end, some turned round."""
+    strings, rng = read.prompts(read.anywhere), np.random.default_rng(seed)
+    fact = f"the token {json.dumps(token)} near the end"
+    on = np.array([fact in rules.facts(s) for s in strings]) ^ (rng.random(len(strings)) < noise)
+    parts = (rng.permutation(half)[: max(len(half) // 5, 1)] for half in read.halves)
+    return cb.cases.split(strings, on, *parts)
+
+
+COMMON, rows = (" the", " of", ",", " and", " to"), []
+for noise in (0.0, 0.1, 0.2, 0.3):
+    for seed, token in enumerate(COMMON):
+        p = plant(token, noise, seed)
+        rows.append((noise, *tested(p)[1:], tested(shuffled(p, seed))[2]))
+plants = pd.DataFrame(rows, columns=["noise", "shown", "held out", "shuffled"])
+curve = plants.groupby("noise").mean()
+both = pd.DataFrame({"true labels": true[SCORES].mean(), "shuffled labels": mixed[SCORES].mean()}).T  # fmt: skip
+words = [f"planted rules, {noise:.0%} turned round" for noise in curve.index]
+pd.concat([both, curve[SCORES].set_axis(words)]).rename_axis("mean score").round(2)
 
 # %% [markdown]
 r"""
-On the prompts shown, sentences for meaningless labels score {{shown_shuffled}}, nearly as much as real ones ({{shown}}). {{?fits_anything}} So a good fit to the examples is hardly evidence: a program, a person or a language model will find a theme in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`. What is left on new documents is small but no accident. With each neuron counted once, real labels score {{over}} more than shuffled ones (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?no_accident}}
+On the prompts shown, sentences for meaningless labels score {{shown_shuffled}}, nearly as much as real ones ({{shown}}). {{?fits_anything}} So a good fit to the examples is hardly evidence: a program, a person or a language model will find a theme in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`.
+
+What is left on new documents is small but no accident. With each neuron counted once, real labels score {{over}} more than shuffled ones (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} The planted rules say how small. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels; both were asked in advance. {{?planted_found}} Our {{score}} lies between rules that are wrong about one prompt in five, which could score {{= 0.80 =}} and reach {{planted_fifth}}, and rules that are wrong about three in ten, which reach {{planted_three}}. {{?between}} With so much noise a single planted rule can no longer be told from none, so a faint rule in one of our cases would escape us, too. {{?faint}}
 
 ## Would a better reader do better?
 
-A program that counts tokens has no notion of a recipe or an apology. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. No sentence stands between the prompts and the verdict, so what a sentence about meaning could score should lie about here. As a positive control, we *plant* a subject: texts on cooking, texts of law or French texts are called active. The classifier finds these without an error. On our cases it scores {{meaning}}, about as much as the rules ({{score}}; the difference is {{meaning_over_rules}}, p = {{p_meaning}}). {{?ceiling}}
+A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. No sentence stands between the prompts and the verdict, so what a sentence about meaning could score should lie about here. As a positive control, we *plant* a subject: texts on cooking, texts of law or French texts are called active. The classifier finds these without an error. On our cases it scores {{meaning}}, about as much as the rules ({{score}}; the difference is {{meaning_over_rules}}, p = {{p_meaning}}). {{?ceiling}}
 
-A language model small enough for a laptop is no substitute for GPT-4. Asked to write and to apply sentences, Qwen2.5-Coder with {{= 1.5 =}} billion parameters fails the positive control: it scores {{lm_planted}} on the planted subjects, where rules score {{rules_planted}}, because it calls {{lm_inactive}} of all prompts inactive. {{?lm_fails}} A habit of saying *no* would not matter if we judged the model by the odds of its two answers instead, and a script for that is ready (`semantic.py --odds`). It has not been run, so what a language model would add is open.
+A language model small enough for a laptop is no substitute for GPT-4. Asked to write and to apply sentences, Qwen2.5-Coder with {{= 1.5 =}} billion parameters fails the positive control: it scores {{lm_planted}} on the planted subjects, where rules score {{rules_planted}}, because it calls {{lm_inactive}} of all prompts inactive. {{?lm_fails}} A habit of saying *no* would not matter if we judged the model by the odds of its two answers instead. A script for that is ready (`semantic.py --odds`), but it has not been run, so what a language model would add is open.
 
 ## A trap: the length of the prompt
 
-Our cases were chosen by neurons, and the first layer is rare among them. Let us begin with the heads instead. For each head we take the two neurons in which its term makes the largest share of the spread, and call the head active on the fifth of ordinary prompts where the term is largest. Two versions differ in one thing only. In the first, texts are cut off anywhere; in the second, all at one length. Beside the rules we try an explainer that knows nothing of a prompt but which of {{domains}} domains its text is from. Yours could be as short:
+Our cases were chosen by neurons, and the first layer is rare among them. So we begin with the heads. For each head we take the two neurons in which its term makes the largest share of the spread, and call the head active on the fifth of ordinary prompts where the term is largest. Two versions differ in one thing only. In the first, texts are cut off anywhere; in the second, all at one length. Beside the rules we try an explainer that knows nothing of a prompt but which of {{domains}} domains its text is from. Yours could be as short:
 """
 
 
@@ -242,9 +230,8 @@ of_text = dict(zip(read.prompts(read.alike), (text.domain for text in read.texts
 
 def by_head(tests, explainer):
     """The explainer's sentence and score for every test."""
-    found = [cx.lookups.explain.score(explainer, test.prompts) for test in tests]
-    rows = [(t.layer, t.head, s.score, s.explanation) for t, s in zip(tests, found, strict=True)]
-    return pd.DataFrame(rows, columns=["layer", "head", "score", "sentence"])
+    found = [(t.layer, t.head, *tested(t.prompts, explainer)) for t in tests]
+    return pd.DataFrame(found, columns=["layer", "head", "sentence", "shown", "score"])
 
 
 trap = {
@@ -257,20 +244,17 @@ trap = {
 figure, ((axis,),) = cb.figures.panels(height=3.2)
 for k, (name, some) in enumerate(trap.items()):
     of_heads = some.groupby(["layer", "head"])["score"].mean()
+    middle, color = of_heads.groupby("layer").mean(), f"C{k}"
     x = of_heads.index.get_level_values("layer") + 0.25 * (k - 1)
-    axis.plot(x, of_heads, "osD"[k], ms=5, alpha=0.6, color=cb.figures.COLORS[k])
-    middle = of_heads.groupby("layer").mean()
-    axis.plot(
-        middle.index + 0.25 * (k - 1), middle, "_", ms=20, mew=2.5, color=cb.figures.COLORS[k]
-    )
-    place = (0.14, 0.97 - 0.055 * k)
-    axis.annotate(name, place, xycoords="axes fraction", color=cb.figures.COLORS[k], va="top")
+    axis.plot(x, of_heads, "osD"[k], ms=5, alpha=0.6, color=color)
+    axis.plot(middle.index + 0.25 * (k - 1), middle, "_", ms=20, mew=2.5, color=color)
+    axis.annotate(name, (0.14, 0.97 - 0.055 * k), xycoords="axes fraction", color=color, va="top")
 axis.axhline(0.5, color=cb.figures.INK, lw=0.8, ls="--")
-axis.set(xlabel="layer of the head", ylabel="score on half B")
-axis.set(xticks=range(n_layers), ylim=(0.4, 1.05))
+axis.set(xlabel="layer of the head", ylabel="score on half B", ylim=(0.4, 1.05))
+axis.set_xticks(range(n_layers), [cb.in_prose(k + 1, "ordinal") for k in range(n_layers)])
 cb.figures.picture(
     figure,
-    "16.3",
+    "16.2",
     "Every head, a mean over two neurons. Bars: the mean over the heads of a layer.",
     "Three columns of dots for each layer. Means by layer: "
     + "; ".join(f"{name}: " + ", ".join(f"{v:.2f}" for v in some.groupby("layer")["score"].mean()) for name, some in trap.items())
@@ -279,11 +263,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Heads of the first layer look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. {{?trap}} On prompts of any length, {{named}} of the sentences about the first layer name the length. {{?name_length}} Held-out texts do not reveal this trap, because they are short and long alike. *No more than {{= 16 =}} tokens* is true of these heads, probably because they average over the text, and in a short one BOS and the last token weigh more. But it says nothing about what the text is about. Only prompts that are equal in what we do not ask about show what is left, and of that the domain alone says about as much as a rule that may choose among all tokens ({{by_domain}}). {{?as_much}}
+Heads of the first layer look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, {{named}} of the sentences about the first layer name the length. Held-out texts do not reveal this trap, because they are short and long alike. *No more than {{= 16 =}} tokens* is true of these heads, but it says nothing about what the text is about. Only prompts that are equal in what we do not ask about show what is left, and of that the domain alone says about as much as a rule that may choose among all tokens ({{by_domain}}). {{?trap}}
 
 ## What can go wrong
 
-Scores near one half mean little unless a rule that is there scores high. It does: labels that follow a rule in the explainer's language score {{planted}}. {{?planted_found}} But with three labels in ten turned round, a planted rule can no longer be told from none, so a faint rule would escape us. {{?faint}} The cut at half of the largest term is crude for a head that answers by degrees. A head may also do several things at once, and sparse autoencoders on what attention layers write find finer units {cite}`kissane2024interpreting`, which we have not tried. Nobody was asked which sentence tells a person more. And a sentence that predicts a head need not name what the head reads: tests by intervention find that explanations by language models are far from faithful {cite}`huang2023rigorously`.
+The cut at half of the largest term is crude for a head that answers by degrees. A head may also do several things at once, and sparse autoencoders on what attention layers write find finer units {cite}`kissane2024interpreting`, which we have not tried. And a sentence that predicts a head need not name what the head reads: tests by intervention find that explanations by language models are far from faithful {cite}`huang2023rigorously`.
 
 ## Where this leaves us
 
@@ -294,31 +278,31 @@ This is the last page of the main text. The first layer came apart into tables, 
 1. *Predict, then run.* Show the rules only a quarter of the prompts. Does the score on those shown rise or fall, and that on half B?
 """
 
+
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "A quarter of the prompts"}
-quarter = {"shown": [], "held out": []}
-for case in cases:
-    p = case.prompts
-    few = [part[: max(3, len(part) // 4)] for part in (p.shown_active, p.shown_inactive)]
-    sentence = rules.explain(*few)
-    quarter["shown"].append(score_of(sentence, *few))
-    quarter["held out"].append(score_of(sentence, p.held_active, p.held_inactive))
-pd.DataFrame({"a quarter": {k: np.mean(v) for k, v in quarter.items()}, "all": true[["shown", "held out"]].mean()}).round(2)  # fmt: skip
+def few(p):
+    """A quarter of the prompts shown, three at least, and all those held out."""
+    parts = (part[: max(3, len(part) // 4)] for part in (p.shown_active, p.shown_inactive))
+    return cx.lookups.explain.Prompts(*parts, p.held_active, p.held_inactive)
+
+
+quarter = pd.DataFrame([tested(few(case.prompts)) for case in cases], columns=columns)
+pd.DataFrame({"a quarter": quarter[SCORES].mean(), "all": true[SCORES].mean()}).round(2)
 
 # %% [markdown]
 r"""
-2. *Fill in* a sentence of your own for the case of Figure 16.2, in the words of the rules. Look at the prompts of half A only: `example.prompts.shown_active` and `shown_inactive`.
+2. *Fill in* a sentence of your own for the case shown above, in the words of the rules. Look at the prompts of half A only: `example.prompts.shown_active` and `shown_inactive`.
 """
 
 # %%
 mine = ...  # such as 'The head is active on prompts with the token " war" near the end.'
 
 # %% tags=["hide-input", "nbval-check-output"]
-example = cases[order[0]]
 if mine is ...:
     print("not yet")
 else:
     yours = score_of(mine, example.prompts.held_active, example.prompts.held_inactive)
-    print(f"yours {yours:.2f}, the program's {true['held out'][order[0]]:.2f}")
+    print(f"yours {yours:.2f}, the program's {true['held out'][best]:.2f}")
 
 # %% [markdown]
 r"""
@@ -341,24 +325,20 @@ r"""
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The other way round, and on SmolLM2"}
 def apart(one, other, kind="independent"):
     """A difference of means, and how often chance makes one as large."""
+    gap = lambda a, b, axis: a.mean(axis) - b.mean(axis)
     test = stats.permutation_test(
-        (one, other),
-        lambda a, b, axis: a.mean(axis) - b.mean(axis),
-        permutation_type=kind,
-        n_resamples=99_999,
-        batch=9_999,
-        rng=0,
+        (one, other), gap, permutation_type=kind, n_resamples=99_999, batch=9_999, rng=0
     )
     return float(test.statistic), float(test.pvalue)
 
 
-turned = [(p.held_active, p.held_inactive, p.shown_active, p.shown_inactive) for p in (case.prompts for case in cases)]  # fmt: skip
-back = [cx.lookups.explain.score(rules, cx.lookups.explain.Prompts(*p)).score for p in turned]
+turned = [cx.lookups.explain.Prompts(p.held_active, p.held_inactive, p.shown_active, p.shown_inactive) for p in (case.prompts for case in cases)]  # fmt: skip
+back = [tested(p)[2] for p in turned]
 table = pd.DataFrame({"true": true["held out"], "shuffled": mixed["held out"], "B to A": back, "neuron": [str(case.neuron) for case in cases], "next": [bool(case.token) for case in cases]})  # fmt: skip
 held = json.loads(cb.evidence("cases.json").read_text())["table"]  # of SmolLM2
 smol = pd.DataFrame({"true": held["true, held out"], "shuffled": held["shuffled, held out"], "B to A": held["B to A"], "neuron": list(map(str, held["neuron"]))})  # fmt: skip
-owners = [cx.texts.Text(n, n, "", "", "", torch.empty(0), n) for n in table["neuron"]]
-of_r = cb.by_document(lambda d: np.corrcoef(table["B to A"][d], table["true"][d])[0, 1], owners, 299)  # fmt: skip
+of_neuron = [*table.assign(document=table["neuron"]).itertuples()]  # as documents are drawn
+of_r = cb.by_document(lambda d: np.corrcoef(table["B to A"][d], table["true"][d])[0, 1], of_neuron, 299)  # fmt: skip
 found = {}
 for name, of in ((MODEL, table), ("SmolLM2", smol)):
     neurons = of.groupby("neuron")[["true", "shuffled", "B to A"]].mean()
@@ -386,14 +366,12 @@ of_B = [read.texts[i] for i in B]
 
 def score_on(among, of_cases):
     """The mean score over cases on some of half B's texts, for texts drawn with repeats."""
-    among, active, right = among[of_cases], on[of_cases], (on == says)[of_cases]
+    right, kinds = (on == says)[of_cases], [(among & kind)[of_cases] for kind in (on, ~on)]
 
     def of(drawn):
-        weights = [
-            np.bincount(drawn, minlength=len(B)) * (among & kind) for kind in (active, ~active)
-        ]
+        often = np.bincount(drawn, minlength=len(B))
         with np.errstate(invalid="ignore"):
-            rates = [(weight * right).sum(1) / weight.sum(1) for weight in weights]
+            rates = [(often * kind * right).sum(1) / (often * kind).sum(1) for kind in kinds]
         return float(np.nanmean(np.mean(rates, axis=0)))
 
     return of
@@ -406,33 +384,7 @@ pd.Series({"at the maximum": at_top(every), "below": below(every), "change": bey
 
 # %% [markdown]
 r"""
-**Planted rules.** A prompt counts as active if a common token is among its last eight, and then a share of the labels is turned round, those held out included. So even the rule itself could score at most one less that share. It was fixed in advance that the rules must score {{= 0.9 =}} without noise, and stay clear of their shuffled labels with a tenth turned round; both were met. {{?plants_met}}
-"""
-
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Planted rules, with labels turned round"}
-def plant(token, noise, seed):
-    """Prompts of a case's number, active where the token is near the end, some turned round."""
-    strings, rng = read.prompts(read.anywhere), np.random.default_rng(seed)
-    fact = f"the token {json.dumps(token)} near the end"
-    on = np.array([fact in rules.facts(s) for s in strings]) ^ (rng.random(len(strings)) < noise)
-    parts = (rng.permutation(half)[: max(len(half) // 5, 1)] for half in read.halves)
-    return cb.cases.split(strings, on, *parts)
-
-
-found_again = {}
-for noise in (0.0, 0.1, 0.2, 0.3):
-    for seed, token in enumerate((" the", " of", ",", " and", " to")):
-        p = plant(token, noise, seed)
-        scored = [cx.lookups.explain.score(rules, v).score for v in (p, shuffled(seed, p))]
-        found_again[noise, token] = scored
-again_of = pd.DataFrame(found_again, ["planted", "shuffled"]).T
-curve = again_of.groupby(level=0).mean().rename_axis("labels turned round")
-curve.round(2)
-
-# %% [markdown]
-r"""
-**How the language model was asked.** `cx.lookups.chat.ChatExplainer` has the same two methods as the rules, behind any endpoint that speaks OpenAI's chat completions, a server of your own included. Here it was a server of `llama.cpp` with {{= 4 =}}-bit weights, on {{lm_cases}} cases drawn and the planted subjects: eight prompts of either kind shown and at most eight held out, the last {{= 100 =}} characters of each, temperature zero. *Zero-shot*, as in the publication, the classifier sees the sentence alone; *few-shot*, it also sees four prompts of either kind. It was fixed in advance that the model explains if its sentences score more for true labels than for shuffled ones, and that few-shot adds if it scores more than zero-shot, with intervals above zero. Neither was met. {{?lm_nothing}} The answers are kept with the book, and `tools/evidence/semantic.py --chat` asks again.
+**How the language model was asked.** `cx.lookups.chat.ChatExplainer` has the same two methods as the rules, behind any endpoint that speaks OpenAI's chat completions, a server of your own included. Here it was a server of `llama.cpp` with {{= 4 =}}-bit weights, on {{lm_cases}} cases drawn and the planted subjects: eight prompts of either kind shown and at most eight held out, the last {{= 100 =}} characters of each, temperature zero. *Zero-shot*, as in the publication, the classifier sees the sentence alone; *few-shot*, it also sees four prompts of either kind. It was fixed in advance that the model explains if its sentences score more for true labels than for shuffled ones, and that few-shot adds if it scores more than zero-shot, with intervals above zero. Neither was met. {{?lm_fails}} The answers are kept with the book, and `tools/evidence/semantic.py --chat` asks again.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The language model's scores"}
@@ -444,7 +396,7 @@ gains = {
     "true over shuffled": marks["zero-shot"] - marks["zero-shot, shuffled"],
     "few-shot over zero-shot": marks["few-shot"] - marks["zero-shot"],
 }
-by_case = [cx.texts.Text(n, "", "", "", "", torch.empty(0), n) for n in marks.index]
+by_case = [*marks.assign(document=marks.index).itertuples()]
 lm = {k: cb.with_interval(lambda d, v=v: v.iloc[d].mean(), by_case) for k, v in gains.items()}
 zero = [c["zero-shot"] for c in answers.values() if "tpr" in c["zero-shot"]]
 inactive = 1 - np.mean([(v["tpr"] + 1 - v["tnr"]) / 2 for v in zero])
@@ -458,19 +410,18 @@ r"""
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger: published claims, judged"}
 is_next = table["next"].to_numpy()
-next_owners = [owner for owner, own in zip(owners, is_next, strict=True) if own]
 own_scores = table["true"][is_next].to_numpy()
 two = (
     cb.by_document(score_on(strong, is_next), of_B),
-    cb.by_document(lambda d: own_scores[d].mean(), next_owners),
+    cb.by_document(lambda d: own_scores[d].mean(), [of for of in of_neuron if of.next]),
 )
-repeated = max(2, min(24, (read.ids.shape[1] - 1) // 2))
-noise = torch.from_numpy(np.random.default_rng(0).integers(model.cfg.d_vocab, size=(8, repeated)))
+half = max(2, min(24, (read.ids.shape[1] - 1) // 2))
+drawn = torch.from_numpy(np.random.default_rng(0).integers(model.cfg.d_vocab, size=(8, half)))
 patterns = [f"blocks.{layer}.attn.hook_pattern" for layer in range(n_layers)]
-twice = torch.cat([read.ids[:8, :1].expand(8, 1), noise, noise], 1)
+twice = torch.cat([read.ids[:8, :1].expand(8, 1), drawn, drawn], 1)
 _, ran = model.run_with_cache(twice, names_filter=patterns)
-again_at = torch.arange(repeated + 1, 2 * repeated + 1)
-behind = [ran[name][:, :, again_at, again_at - repeated + 1].mean((0, 2)) for name in patterns]
+second = torch.arange(half + 1, 2 * half + 1)  # positions
+behind = [ran[name][:, :, second, second - half + 1].mean((0, 2)) for name in patterns]
 head_scores = trap["rules, one length"].groupby(["layer", "head"])["score"].mean()
 induction = np.array([float(behind[layer][head]) >= 0.3 for layer, head in head_scores.index])
 less, excluded = np.nan, (np.nan, np.nan)
@@ -490,73 +441,74 @@ cb.ledger(
 result, here, there = semantic["result"], found[MODEL], found["SmolLM2"]
 of_layer = {name: some.groupby("layer")["score"].mean()[0] for name, some in trap.items()}
 easy, hard, by_domain = of_layer.values()
-first = trap["rules, any length"].query("layer == 0")["sentence"]
+named = trap["rules, any length"].query("layer == 0")["sentence"].str.contains(" tokens").mean()
 by_neuron = table.groupby("neuron")[["true", "next"]].mean()
 of_next, of_others = (by_neuron.query(f"next == {own}")["true"].to_numpy() for own in (1, 0))
 next_over, p_next = apart(of_next, of_others)
-faint = again_of.loc[0.3]
-differs = result["meaning over rules"]
+at_noise = dict([*plants.groupby("noise")])  # noise: a planted rule a row
+fifth, three = (curve["held out"][noise] for noise in (0.2, 0.3))
+differs, subjects = result["meaning over rules"], kinds["planted subjects"]
+numbers = {
+    "score": here["true"],
+    "shuffled": here["shuffled"],
+    "meaning": result["true, mean"],
+    "shown": true["shown"].mean(),
+    "shown_shuffled": mixed["shown"].mean(),
+    "planted": curve["held out"][0.0],
+    "planted_fifth": fifth,
+    "planted_three": three,
+    "over": here["over, by neuron"],
+    "p_meaning": differs["p"],
+    "lm_planted": subjects["zero-shot"],
+    "rules_planted": subjects["rules"],
+    "easy": easy,
+    "hard": hard,
+    "by_domain": by_domain,
+    "again": here["r of the halves"],
+    "again_low": of_r[0],
+    "again_high": of_r[1],
+    "again_shuffled": here["r, shuffled"],
+    "smol_over": there["over, by neuron"],
+    "smol_again": there["r of the halves"],
+    "p_next": p_next,
+}
+signed = {"meaning_over_rules": differs["by"], "beyond": beyond.value, "beyond_low": beyond.low, "beyond_high": beyond.high}  # fmt: skip
 cb.facts(
     "explanations",
+    **{name: cb.fact(v) for name, v in numbers.items()},
+    **{name: cb.fact(v, "+.3f") for name, v in signed.items()},
     model=MODEL.rpartition("/")[2],
     cases=len(cases),
-    score=cb.fact(here["true"]),
-    shuffled=cb.fact(here["shuffled"]),
-    better=here["over, by neuron"] > 0 and here["p"] < 0.01 and here["true"] < 0.65,
-    meaning=cb.fact(result["true, mean"]),
+    own_token=own_token,
+    said=len(said),
+    neurons=int(here["neurons"]),
+    domains=len({text.domain for text in read.texts}),
+    lm_cases=int((~is_planted).sum()),
+    smol_cases=int(there["cases"]),
+    smol_neurons=int(there["neurons"]),
+    smol_p=cb.fact(there["p"], ".3f"),
+    of_next=cb.fact(next_over, "+.2f"),
+    lm_inactive=cb.fact(inactive, ".0%"),
+    named=cb.fact(named, ".0%"),
+    better=here["over, by neuron"] > 0 and here["p"] < 0.001 and here["true"] < 0.65,
+    between=three < here["true"] < fifth,
     ceiling=differs["p"] > 0.05
     and abs(differs["by"]) < cb.ABOUT * (result["true, mean"] - 0.5)
     and min(planted) == 1
     and len(meaning) == len(cases),
-    shown=cb.fact(true["shown"].mean()),
-    shown_shuffled=cb.fact(mixed["shown"].mean()),
     fits_anything=mixed["shown"].mean() - 0.5 > 0.75 * (true["shown"].mean() - 0.5),
-    own_token=own_token,
-    said=len(said),
-    over=cb.fact(here["over, by neuron"]),
-    neurons=int(here["neurons"]),
-    no_accident=here["over, by neuron"] > 0 and here["p"] < 0.001,
-    meaning_over_rules=cb.fact(differs["by"], "+.3f"),
-    p_meaning=cb.fact(differs["p"]),
-    lm_planted=cb.fact(kinds["planted subjects"]["zero-shot"]),
-    rules_planted=cb.fact(kinds["planted subjects"]["rules"]),
-    lm_inactive=cb.fact(inactive, ".0%"),
-    lm_fails=kinds["planted subjects"]["zero-shot"] < 0.55
-    and kinds["planted subjects"]["rules"] > 0.7
-    and inactive > cb.NEARLY_ALL,
-    domains=len({text.domain for text in read.texts}),
-    easy=cb.fact(easy),
-    hard=cb.fact(hard),
-    trap=easy - hard > 0.1,
-    named=cb.fact(first.str.contains(" tokens").mean(), ".0%"),
-    name_length=first.str.contains(" tokens").mean() > cb.MOST,
-    by_domain=cb.fact(by_domain),
-    as_much=abs(by_domain - hard) < cb.ABOUT * hard,
-    planted=cb.fact(curve["planted"][0.0]),
-    planted_found=curve["planted"][0.0] >= 0.9,
-    faint=faint["planted"].min() < faint["shuffled"].max(),
-    again=cb.fact(here["r of the halves"]),
-    again_low=cb.fact(of_r[0]),
-    again_high=cb.fact(of_r[1]),
-    again_shuffled=cb.fact(here["r, shuffled"]),
+    planted_found=curve["held out"][0.0] >= 0.9
+    and at_noise[0.1]["held out"].min() > at_noise[0.1]["shuffled"].max(),
+    faint=at_noise[0.3]["held out"].min() < at_noise[0.3]["shuffled"].max(),
+    lm_fails=subjects["zero-shot"] < 0.55
+    and subjects["rules"] > 0.7
+    and inactive > cb.NEARLY_ALL
+    and all(not of.low > 0 for of in lm.values()),
+    trap=easy - hard > 0.1 and named > cb.MOST and abs(by_domain - hard) < cb.ABOUT * hard,
     comes_again=of_r[0] > 0.2 > abs(here["r, shuffled"]),
-    smol_cases=int(there["cases"]),
-    smol_neurons=int(there["neurons"]),
-    smol_over=cb.fact(there["over, by neuron"]),
-    smol_p=cb.fact(there["p"], ".3f"),
-    smol_again=cb.fact(there["r of the halves"]),
     smol_too=there["over, by neuron"] > 0 and there["p"] < 0.05 and there["r of the halves"] > 0.4,
-    of_next=cb.fact(next_over, "+.2f"),
-    p_next=cb.fact(p_next),
     next_undecided=p_next > 0.05,
-    beyond=cb.fact(beyond[0], "+.3f"),
-    beyond_low=cb.fact(beyond[1], "+.3f"),
-    beyond_high=cb.fact(beyond[2], "+.3f"),
     no_loss=beyond.low < 0 < beyond.high and -beyond.low < 0.05,
-    plants_met=curve["planted"][0.0] >= 0.9
-    and again_of.loc[0.1]["planted"].min() > again_of.loc[0.1]["shuffled"].max(),
-    lm_cases=int((~is_planted).sum()),
-    lm_nothing=all(not of.low > 0 for of in lm.values()),
 )
 
 # %% [markdown]
