@@ -22,7 +22,6 @@ export const FOLLOWED = {
 
 /** @param {Map<number, Label>} labels @param {string} model @returns {Card[]} */
 export function namedNeurons(labels, model) {
-  if (!labels.size) return [];
   const rule = defaultThreshold(Float64Array.from(labels.values(), ({ top }) => top));
   /** @type {Map<string, Label & {neuron: number}>} */ const best = new Map();
   for (const [neuron, found] of labels) {
@@ -39,12 +38,13 @@ export function namedNeurons(labels, model) {
   return [...(FOLLOWED[model] ?? []), ...cards].slice(0, MOST);
 }
 
-/** A row of cards, where labels are known. @param {Tools} tools */
-export function cardsSection({ layer, go }) {
+/** A row of cards, where labels are known. @param {Tools} tools @param {boolean} comes whether labels are on
+ *  their way: the row keeps its place for them */
+export function cardsSection({ layer, go }, comes) {
   const ways = { class: "ctx-neurons-cards", role: "group", "aria-label": "Named neurons" };
-  const root = element("div", { ...ways, hidden: true });
+  const root = element("div", { ...ways, hidden: !comes });
   const paint = inStep((/** @type {Scene} */ { labels, neuron }, changed) => {
-    if (changed("labels")) {
+    if (changed("labels") && labels.size) {
       const made = namedNeurons(labels, layer.model).map(({ neuron, title, words }) => {
         const auc = labels.get(neuron)?.auc ?? NaN;
         const hint = `Neuron ${neuron}: AUC ${figure(auc)} on held-out texts of its label`;
@@ -53,8 +53,7 @@ export function cardsSection({ layer, go }) {
         return element("button", { ...press, title: hint }, parts);
       });
       root.replaceChildren(...made);
-      root.hidden = !made.length;
-      if (made.length) roving(root);
+      roving(root);
     }
     for (const card of root.querySelectorAll("button"))
       card.setAttribute("aria-pressed", String(Number(card.value) === neuron));

@@ -52,7 +52,7 @@ async function render({ model, el }) {
   /** @type {Record<string, Section>} */
   const sections = {
     find,
-    cards: cardsSection(tools),
+    cards: cardsSection(tools, Boolean(source)),
     dots: dotsSection(tools, stateButtons(model)),
     list: listSection(tools),
     search,
@@ -73,7 +73,7 @@ async function render({ model, el }) {
     const parts = row.map((held) => element("div", {}, ...held.map(({ root }) => root)));
     return element("div", { class: "ctx-neurons-columns" }, parts);
   });
-  const later = [...columns]
+  const later = columns
     .flatMap(({ children }) => /** @type {HTMLElement[]} */ ([...children]))
     .slice(1);
   for (const part of later) part.hidden = true; // until there is something in it
