@@ -26,6 +26,7 @@ from ctxlib.denominators import (
 )
 from ctxlib.fix import fix_query
 from ctxlib.query import FixedQuery
+from ctxlib.texts.batching import check_texts
 from ctxlib.texts.sources import collection, passages
 from ctxlib.texts.text import Text
 from ctxlib.texts.vocabulary import decode_tokens
@@ -193,6 +194,8 @@ def study(
     given = isinstance(of, FixedQuery)
     if given and (token, n) != (" the", None):
         raise TypeError("a fixed query has its token and its n: give none beside it")
+    for several in (texts, labeled):
+        check_texts([] if isinstance(several, int | None) else several)
     measured = collection(of, texts) if isinstance(texts, int | None) else list(texts)
     labeled = passages(of) if labeled is None else list(labeled)
     fixed = of if given else fix_query(of, [*measured, *labeled], n=n, token=token)

@@ -387,8 +387,8 @@ class LayerWeights:
         return C
 
     def embeddings(
-        self, tokens: Int[Tensor, "*text token"] | None = None
-    ) -> Float[Tensor, "*text_or_vocab d_model"]:
+        self, tokens: Int[Tensor, "*any"] | None = None
+    ) -> Float[Tensor, "*any_or_vocab d_model"]:
         """Return W_E, or its rows of these tokens; raise ValueError if these weights came without
         it, and for ids outside the vocabulary.
 

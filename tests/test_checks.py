@@ -161,3 +161,10 @@ def test_ids_and_lengths_are_whole_numbers(tiny, tiny_weights, circuit):
             next(cx.texts.prepare_batches(tiny, X, 9, 5, length))
     with pytest.raises(ValueError, match="token id 'x': give a whole number"):
         cx.texts.decode_tokens(tiny, "x")
+
+
+@pytest.mark.parametrize("given", [1.5, "a", X[0], object()])
+def test_a_study_is_of_several_texts(circuit, given):
+    for name in ("texts", "labeled"):
+        with pytest.raises(ValueError, match="where a list of texts is expected"):
+            cx.study(circuit.fixed, **{"texts": [], name: given})
