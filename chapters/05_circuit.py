@@ -65,7 +65,7 @@ figure, ((axis,),) = cb.figures.panels(width=5.6, height=3.2)
 axis.plot(guessed, given, ".", ms=6, alpha=0.6)
 axis.axline((0, 0), slope=1, color=cb.figures.INK, lw=1, ls="--")
 axis.plot(said, added, "o", ms=7, color="C1")
-axis.annotate(f"neuron {j}", (said, added), (0, -18), textcoords="offset points", color="C1", ha="center")  # fmt: skip
+axis.annotate(f"neuron {j}", (said, added), (-14, 2), textcoords="offset points", color="C1", ha="right")  # fmt: skip
 axis.set(xlabel="predicted from the tables", ylabel="added by the model's heads")
 on_page = np.corrcoef(guessed, given)[0, 1]
 cb.figures.picture(

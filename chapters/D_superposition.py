@@ -167,7 +167,7 @@ for row, value in enumerate(bars.values()):
     axis.text(value + 0.5, row, f"{value:.0f}", va="center", fontsize=9)
 axis.invert_yaxis()
 axis.grid(visible=False)
-axis.set_xlabel(f"how many of {weights.n_neurons:,} have {one} and {other} at their end")
+axis.set_xlabel(f"how many of {weights.n_neurons:,}")
 cb.figures.picture(
     figure,
     "D.2",
