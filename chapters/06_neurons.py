@@ -381,7 +381,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Of the {{both_of}} neurons that pass both tests, {{both_share}} stand out, many more than by chance. {{?both_by_chance}} With one of the two properties it is {{one}} of {{one_of}}, about a tenth, and with neither of them no more than chance gives. {{?one_tenth}} Nor do mixtures that texts move about as far. {{?mixtures_no_more}} Over all neurons {{own}} stand out, where as many mixtures give {{own_least}} to {{own_most}}; without the {{both}} in the first row, neurons would be within that range. {{?surplus}} So {{own_found}} of the {{found}} found neurons stand out, although their median AUC is no better than that of mixtures (Evidence): a few lie far out, and most do not.
+Of the {{both_of}} neurons that are pushed and moved far, {{both_share}} stand out, many more than by chance. {{?both_by_chance}} With one of the two properties it is {{one}} of {{one_of}}, about a tenth, and with neither of them no more than chance gives. {{?one_tenth}} Nor do mixtures that texts move about as far. {{?mixtures_no_more}} Over all neurons {{own}} stand out, where as many mixtures give {{own_least}} to {{own_most}}; without the {{both}} in the first row, neurons would be within that range. {{?surplus}} So {{own_found}} of the {{found}} found neurons stand out, although their median AUC is no better than that of mixtures (Evidence): a few lie far out, and most do not.
 
 ## What can go wrong
 
