@@ -26,7 +26,6 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # The model that the chapters run on: to see GPT-2 in its place, set MODEL = "gpt2".
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 TEXTS = 250  # how many texts of the collection are read for heads, frequencies and cards
-MODELS = None  # real models that are run for what is kept: make evidence CHAPTER=00_welcome
 
 # %% tags=["remove-input"]
 import json
@@ -43,17 +42,12 @@ import ctxbook as cb
 import ctxlib as cx
 import ctxviews as cv
 
-KEPT = cb.evidence("welcome.json")
-# Written for this page before the neuron was asked about it, with words of the table of spellings.
-PARAGRAPH = (
-    "The grey harbour was quiet. A neighbour who had travelled all night described its colours, the "
-    "smell of mould, the theatre with its catalogue of plays. He apologised for his humour, and we "
-    "realised that the centre of the town had not been organised for visitors."
-)
 NEURON = 6419  # found in chapter 9
 FULL = 0.5  # has the full shade
 
-kept = json.loads(KEPT.read_text())  # what Qwen's own heads add, token by token
+kept = json.loads(
+    cb.evidence("welcome.json").read_text()
+)  # what Qwen's own heads add, token by token
 fixed = cx.fix_query("qwen")
 qwen = cx.study(
     fixed, cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), TEXTS), or_all=True
@@ -64,21 +58,19 @@ values = fixed.decomposition.values(heads)
 adds = torch.einsum("vhd,hd->hv", values, circuit.readout[:, :, NEURON])  # head vocab
 
 
-def so_far(x):
-    """The denominators at each token of a text, had it ended there: head source."""
-    until = range(1, len(x) + 1)
-    return torch.stack([(kernels[:, -m:] * content[:, x[:m]]).sum(1) for m in until], 1)
+def so_far(amounts):
+    """Amounts of tokens, summed up to each token of a text as if it ended there, each times the
+    weight of its position: head source."""
+    until = range(1, amounts.shape[1] + 1)
+    return torch.stack([(kernels[:, -m:] * amounts[:, :m]).sum(1) for m in until], 1)
 
 
-denominators = so_far(circuit.calibration)
+denominators = so_far(content[:, circuit.calibration])
 
 
 def predicted(x, divided_by=denominators):
-    """What the heads add to the neuron at each token of a text: a sum over the tokens so far, which
-    stand right before the query, each with its position's weight times its own fixed amount."""
-    amounts = content[:, x] * adds[:, x]  # head source
-    sums = [(kernels[:, -m:] * amounts[:, :m]).sum(1) for m in range(1, len(x) + 1)]
-    return (torch.stack(sums, 1) / divided_by[:, : len(x)]).sum(0)
+    """What the heads add to the neuron at each token of a text: fixed amounts, summed so far."""
+    return (so_far(content[:, x] * adds[:, x]) / divided_by[:, : len(x)]).sum(0)
 
 
 both = []
@@ -249,7 +241,7 @@ Each number in the text is computed by the chapter that states it, or read from 
 
 ## Evidence
 
-This is how the demonstration is computed. Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of prose, the most typical of {{pages}} ([chapter 5](05_circuit)), which is British; for a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. On the texts of [chapter 8](08_real_model) a third head counts as stable; here its denominator varies by {{third}}, a little over our limit of {{limit}}. {{?third_head}} The model's own numbers are kept from one run of Qwen's first layer (`make evidence`). The cell below writes the prediction for the last token of the British text out in loops.
+This is how the demonstration is computed. Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of prose, the most typical of {{pages}} ([chapter 5](05_circuit)), which is British; for a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. On the texts of [chapter 8](08_real_model) a third head counts as stable; here its denominator varies by {{third}}, a little over our limit of {{limit}}. {{?third_head}} The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph; it was written before we looked at the neuron). The cell below writes the prediction for the last token of the British text out in loops.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "One prediction, term by term"}
@@ -275,13 +267,15 @@ two = [torch.tensor(text["ids"]) for text in kept["texts"]]
 versions = {
     "two heads, model": [side[2] for side in both],
     "two heads, prediction": [side[3] for side in both],
-    "two heads, the text's own denominators": [predicted(x, so_far(x))[1:] for x in two],
+    "two heads, the text's own denominators": [
+        predicted(x, so_far(content[:, x]))[1:] for x in two
+    ],
     "all heads, model: the whole neuron before its activation": [side[4] for side in both],
 }
 plain = [page for page in qwen.passages if page.domain in qwen.plain]
 for page in plain:  # in place of the one that calibrates
     of = cx.ContextualCircuit.calibrate(fixed, fixed.prepare([page])[0], heads)
-    by_page = so_far(of.calibration) * of.scale / circuit.scale
+    by_page = so_far(content[:, of.calibration]) * of.scale / circuit.scale
     versions[page.name] = [predicted(x, by_page)[1:] for x in two]
 rows = {}
 for name, (one, other) in versions.items():
@@ -303,47 +297,6 @@ ends = torch.stack([predicted(x)[-1] for x in fixed.prepare(english)]).numpy()
 at_end = pd.Series(ends).groupby([text.dialect for text in english])
 at_end.agg(["count", "mean", "std"]).round(2)
 
-
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "How the kept run was made"}
-def spelled(side):
-    """The paragraph in British (0) or American (1) spelling."""
-    pair_of = cb.spelling.pair_of()
-    parts = cb.spelling.respelled(PARAGRAPH, lambda word: pair_of[word.group()][side])
-    return "".join(part for part, _ in parts)
-
-
-def run_on(file, sum_of):
-    """What the model itself makes of both: what its stable heads add to the neuron's gate at each
-    token, and the gate."""
-    model = cx.load("qwen", layers=1).original_model.model
-    layer = model.layers[0]
-    texts, seen = [], {}
-    layer.self_attn.o_proj.register_forward_pre_hook(lambda m, a: seen.update(z=a[0][0]))
-    layer.post_attention_layernorm.register_forward_hook(
-        lambda m, a, o: seen.update(mid=a[0][0], read=o[0])
-    )
-    begin = [int(qwen.passages[0].tokens[0])]
-    gain = layer.post_attention_layernorm.weight
-    into = (
-        layer.self_attn.o_proj.weight.T @ (gain * layer.mlp.gate_proj.weight[NEURON])
-    ).unflatten(0, (fixed.n_heads, -1))
-    for side in (0, 1):
-        ids = begin + fixed.tokenizer.encode(spelled(side), add_special_tokens=False)
-        with torch.no_grad():
-            model(torch.tensor([ids]))
-        scale = (seen["mid"].square().mean(-1) + fixed.readout.eps).sqrt()
-        by_head = torch.einsum("thd,hd->th", seen["z"].unflatten(-1, (fixed.n_heads, -1)), into)
-        gate = seen["read"] @ layer.mlp.gate_proj.weight[NEURON]
-        added = by_head[:, heads].sum(1) / scale
-        texts.append({"ids": ids, "model": added.tolist(), "gate": gate.tolist()})
-    of = {"file": file, "sha256": sum_of, "neuron": NEURON, "heads": heads}
-    return of | {"scale": circuit.scale, "texts": texts}
-
-
-if MODELS and "qwen" in MODELS:
-    file, sum_of = next(iter(cx.models.real_models()["qwen"]["files"].items()))
-    KEPT.write_text(json.dumps(run_on(file, sum_of)) + "\n")
-
 # %% [markdown]
 """
 These are the numbers in the text. Those of whole documents are computed from what is kept for [chapter 9](09_british), over the documents of its judging half.
@@ -356,7 +309,7 @@ gates = pd.DataFrame([[of[0][k][0] for k in (0, -1)] for of in documents["told"]
 american, british = (gates[k].groupby(documents["document"].tolist()).mean() for k in gates)
 document_gate, documents_sd = float((british - american).mean()), float(american.std())
 document_words, document_tokens = (float(documents[k].mean()) for k in ("words", "places"))
-differ = [a != b for a, b in zip(*(spelled(k).split() for k in (0, 1)), strict=True)]
+differ = [a != b for a, b in zip(*("".join(side[1]).split() for side in both), strict=True)]
 rarer = (sum(differ) / len(both[0][1])) / (document_words / document_tokens)
 more, higher = apart["more"].tolist(), apart["higher at"].tolist()
 pages = apart.loc[[page.name for page in plain], "more"]

@@ -14,9 +14,9 @@
 r"""
 # What does the first layer see?
 
-**The first layer of a language model sees only tokens and their positions. Its heads average over them, and that average already gives away what a text is about.** {{?gives_away}} Take a text of natural science and a text about anything else. In {{auc}} of such pairs, the average pushes one neuron, number {{neuron}}, higher on the text of science. When we shuffle the words of every text, it still does so in {{auc_shuffled}}. {{?order}}
+**The first layer of a language model sees only single tokens and their positions. Its heads average over them, and that average already gives away what a text is about.** {{?gives_away}} Take a text of natural science and a text about anything else: in {{auc}} of such pairs, the average pushes one neuron, number {{neuron}}, higher on the text of science. Shuffle the tokens of every text, and it still does so in {{auc_shuffled}}. {{?order}} Only the exact amount depends on where the heads look. {{?half}}
 
-How can an average know that? Here are three texts that our model has never seen: a textbook of astronomy, a statute and a piece of Python. We cut each of them after the same number of tokens and put the same word at the end, *the*. The table shows what attention adds to neuron {{neuron}} at that word:
+How can an average know that? Here are three texts that our model has never seen: a textbook of astronomy, a statute and a piece of Python. Each is cut after the same number of tokens and ends with the same word, *the*. The table shows what attention adds to neuron {{neuron}} at that word, and what it adds when the tokens before are shuffled:
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -33,10 +33,6 @@ NEURON = 496  # the neuron that the first six chapters follow
 DOMAINS = ("astronomy", "law", "python")  # the three texts
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Imports, the model and the texts"}
-import json
-import re
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import torch
@@ -50,40 +46,47 @@ import ctxviews as cv
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
-study = cx.study(weights, TEXTS, TOKEN)
-fixed, n, heads = study.fixed, study.n, range(weights.n_heads)
+heads = range(weights.n_heads)
+study = cx.study(weights, TEXTS, TOKEN, heads)
+fixed, n = study.fixed, study.n
 neuron = min(NEURON, weights.n_neurons - 1)
 seen, unseen = cb.halves(study.texts)  # to choose on, and to judge on
 
-# %% tags=["hide-input"]
-three = [next((t for t in unseen if t.domain == d), unseen[0]) for d in DOMAINS]
-pages = fixed.prepare(three)  # text source
+
+def shuffled(texts):
+    """The same texts, what stands between BOS and the last token in a random order."""
+    order = torch.from_numpy(cb.nulls.permuted(np.arange(1, n), len(texts)))
+    return torch.cat([texts[:, :1], texts.gather(1, order), texts[:, n:]], 1)
 
 
 def decoded(ids):
     return list(map(str, cx.texts.decode_tokens(weights, ids.tolist())))
 
 
-on_three = fixed.exact_summary(pages, heads)[:, neuron]
+# %% tags=["hide-input"]
+three = [next((t for t in unseen if t.domain == d), unseen[0]) for d in DOMAINS]
+pages = fixed.prepare(three)  # text source
+both = torch.stack([pages, shuffled(pages)], 1).flatten(0, 1)  # each text, and then shuffled
+on_three = fixed.exact_summary(both, heads)[:, neuron]
 pd.DataFrame(
     {
-        "ends": ["".join(decoded(text[-9:])) for text in pages],
+        "ends": ["".join(decoded(text[-9:])) for text in both],
         f"added to neuron {neuron}": [cb.in_prose(float(v), "+.1f") for v in on_three],
     },
-    index=pd.Index([text.domain for text in three], name="text"),
+    index=[name for t in three for name in (t.domain, "the same, shuffled")],
 )
 
 # %% [markdown]
 r"""
-The last word is the same, so what tells the texts apart must come from the words before it, and in a transformer only attention can bring that along. {{?differ}} What must the heads have read to do this: the grammar, the order of the words, the subject? Make a guess before you read on.
+The last word is the same, so what tells the texts apart must come from the words before it, and in a transformer only attention can bring that along. {{?differ}} Nobody could read the shuffled pages, and yet the neuron can still tell them apart. What do the heads need, then: the last few words, the choice of words, a head that looks at the right places? Make a guess before you read on.
 
-We begin with the first layer because it has nothing but tokens and their positions: everything that its heads can know can be written down. Neuron {{neuron}} will stay with us ([chapter 6](06_neurons) tells how it was found).
+We begin with the first layer because everything that its heads can know can be written down. Neuron {{neuron}} will stay with us until [chapter 6](06_neurons), which tells how it was found.
 
-Our model, mini, is a small GPT-2 {cite}`radford2019language`, trained for this book on textbooks, statutes, novels, recipes and code. Its training was chosen by its loss alone, not to suit the book.
+Our model, mini, is a GPT-2 {cite}`radford2019language` in pocket size: {{= 4 =}} layers of {{= 8 =}} heads and a residual stream of {{= 256 =}} numbers, where GPT-2 small has {{= 12 =}} layers of {{= 12 =}} heads and {{= 768 =}} numbers. We trained it for this book on textbooks, statutes, novels, recipes and code. Of four recipes we took the one with the lowest loss, and looked at nothing else.
 
 ## An average by hand
 
-Suppose a head can look at three tokens: BOS, which marks the beginning of every text, *moon*, and *the*, from which it looks. This last token is called the **query token**. The head shares out its attention as in the first line below. Each token also has a *value*, the number that it would pass on to our neuron.
+Suppose, with made-up numbers, that a head can look at three tokens: BOS, which marks the beginning of every text, *moon*, and *the*, from which it looks. This last token is called the **query token**. The head shares out its attention as in the first line below. Each token also has a *value*, the number that it would pass on to our neuron.
 """
 
 # %%
@@ -96,7 +99,7 @@ hand
 
 # %% [markdown]
 r"""
-The head adds $1.2 - 0.35 = 0.85$ to the neuron, an average of the values, weighted by attention. That is all a head ever does. One half of the head, *query and key*, makes the first line. The other half, *output and value*, makes the second. Neither depends on the other: *moon* has the value {{= 2 =}} however much attention it gets. We made up these numbers.
+The head adds $1.2 - 0.35 = 0.85$ to the neuron, an average of the values, weighted by attention. That is all a head ever does. One half of the head, *query and key*, makes the first line. The other half, *output and value*, makes the second. Neither depends on the other: *moon* has the value {{= 2 =}} however much attention it gets.
 
 ## What stands at a position
 
@@ -154,49 +157,36 @@ row = scores.softmax(-1)  # head source
 
 # %% [markdown]
 r"""
-How far back do these rows reach?
+How far back do these rows reach? Below, a curve that is steep on the right is a head that looks at its neighbours, and a straight one looks everywhere alike. Choose another passage or position.
 """
 
 # %% tags=["hide-input"]
-texts = fixed.prepare(study.texts)  # text source
-rows = torch.stack([cx.attention_rows(weights, text, n) for text in texts])  # text head source
-back = n - torch.arange(n + 1)
-bands = {
-    "BOS": back == n,
-    "100 or more tokens back": (back >= 100) & (back < n),
-    "10 to 99": (back >= 10) & (back < 100),
-    "last ten": back < 10,
-}
-share = torch.stack([rows[..., band].sum(-1) for band in bands.values()])  # band text head
-mean = pd.DataFrame(share.mean(1).T.double().numpy(), columns=list(bands))  # a row a head
-bars = mean.rename("head {}".format)
-bars.loc["uniform"] = [float(band.float().mean()) for band in bands.values()]
-left = bars.cumsum(axis=1) - bars
-figure, ((axis,),) = cb.figures.panels(height=2.9, width=7.5)
-for name, place in zip(bands, (7, 0, 5, 3), strict=True):
-    axis.barh(bars.index, bars[name], left=left[name], color=cb.figures.COLORS[place])
-    middle = (left[name] + bars[name] / 2).mean()
-    at, side = (0, "left") if name == "BOS" else (middle, "center")
-    axis.annotate(name, (at, -0.55), ha=side, fontsize=9)
-axis.invert_yaxis()
-axis.set(xlim=(0, 1), xlabel="share of the attention: far tokens left, near ones right")
-axis.grid(visible=False)
-cb.figures.picture(
+influential = sorted(study.head_variance_share.nlargest(2).index)
+passage = next((k for k, p in enumerate(study.passages) if p.domain == DOMAINS[0]), 0)
+attention = cx.attention_rows(weights, study.passages[passage].tokens, n)
+within = pd.DataFrame(attention.flip(-1).cumsum(-1).T.numpy()).add_prefix("head ")
+figure, ((axis,),) = cb.figures.panels(height=2.8, width=7.5)
+within.plot(ax=axis, lw=0.8, xlabel="tokens back, n − i", ylabel="attention within")
+for h in influential:
+    axis.lines[h].set_linewidth(2)
+axis.plot([0, n], [1 / (n + 1), 1], ":", color=cb.figures.INK, lw=1)
+axis.set(xlim=(n, 0), ylim=(0, 1))
+axis.legend(fontsize=8, ncols=2)
+picture = cb.figures.picture(
     figure,
     "1.1",
-    f"How each head of <code>{MODEL}</code> shares out its attention from position {n}, by distance, on average over {len(texts)} texts: far tokens on the left, near ones on the right. Compare each bar with the one at the bottom, a head that gives every token the same.",
-    "Stacked bars, one a head. "
-    + "; ".join(f"{band}: {v.min():.2f} to {v.max():.2f} by head, {bars.loc['uniform', band]:.2f} if uniform" for band, v in mean.items())
-    + ".",
-)  # fmt: skip
+    f"How much of its attention each head gives to the nearest tokens, in {study.passages[passage].name} from position {n}; the query token is at the right. Broad lines: the two heads that contribute most. Dotted: uniform attention.",
+    f"Curves that rise to the left. Half of the attention lies within so many tokens: {cb.figures.by_head((within < 0.5).sum(), 'd')}.",
+)
+cv.Attention(weights, passage=passage, n=n, neuron=neuron, picture=picture)
 
 # %% [markdown]
 r"""
-Averaged over texts, no head gives the last ten tokens more than {{near}} of its attention, where uniform attention would give them {{near_uniform}}. {{?broad}}
+On average over {{unseen}} texts, no head gives the last ten tokens more than {{near}} of its attention, where uniform attention would give them {{near_uniform}}. {{?broad}}
 
 ## What it passes on: the OV circuit
 
-The values are as simple as the keys. Each is a linear function of what stands at its position, and the head averages them:
+The values are as simple as the keys. Each is a linear function of what is at its position, and the head averages them:
 
 $$
 \begin{gathered}
@@ -205,7 +195,7 @@ v_i = \text{LN}(r_i)\, W_V + b_V, \\
 \end{gathered}
 $$ (eq-ov)
 
-$W_V W_O$ is the OV circuit. The layer adds up its heads, and adds the sum to the stream. The neurons of the MLP read the stream through a LayerNorm of their own, folded like the first, so it divides the stream by one number $s$. If $w$ are the input weights of our neuron, the token at position $i$ therefore adds $a_{n,i}\, v_i\, W_O\, w / s$ to it, summed over heads:
+$W_V W_O$ is the OV circuit. The layer adds up its heads, and adds the sum to the stream. The neurons of the MLP read the stream through a LayerNorm of their own, folded like the first, so it divides the stream by one number $s$. If $w$ are the input weights of our neuron, the token at position $i$ therefore adds $a_{n,i}\, v_i\, W_O\, w / s$ to it, summed over heads. (Press a token in the view above to see both in every head.)
 """
 
 # %%
@@ -226,40 +216,33 @@ cb.figures.shaded_text(
 
 # %% [markdown]
 r"""
-None of this needs grammar. *Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} In this text a few near words supply most of the sum: of the {{total}} that all tokens add together, the last *planets* and the last *solar*, both among the last ten tokens, add {{two_words}}. {{?two_words_lead}} The same *planets*, {{earlier}} tokens earlier, adds only {{earlier_adds}}. {{?fades}} Is it always the last few words that count?
+*Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} In this text a few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar*, both among the last ten tokens, add {{two_words}}. {{?two_words_lead}} The same *planets*, {{earlier}} tokens earlier, adds only {{earlier_adds}}. {{?fades}} Is it always the last few words that count?
 
-Since heads add, we can also ask how much each of them matters: how much of the variance between texts, summed over all neurons, comes from it. Heads {{influential}} account for {{influential_share}} of it, nearly all. {{?two_heads}} From here on, averages over heads are weighted by this **variance share**, so the other heads of Figure 1.1 hardly count.
+Since heads add, each has a share of the variance between texts, summed over all neurons. Heads {{influential}} have nearly all of it, {{influential_share}}. {{?two_heads}} From here on, averages over heads are weighted by this **variance share**.
 
 ## How much does the average give away?
 
-We split our texts into two halves that share no document. On one half the neuron itself chooses: of {{all_domains}} domains it is highest, on average, in astronomy, in physics and chemistry, and in biology and medicine, the natural sciences. {{?sciences}} We judge on the other half. For each of its {{unseen}} texts, we note what the heads add to the neuron at *the*.
+We split our texts into two halves that share no document. On one half the neuron itself chooses: of {{all_domains}} domains it is highest, on average, in astronomy, in physics and chemistry, and in biology and medicine, the natural sciences. {{?sciences}} We judge on the {{unseen}} texts of the other half.
 """
 
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "The texts to judge on, and the same with their words shuffled"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "What the heads add, to these texts and to the same shuffled"}
+judged = fixed.prepare(unseen)  # text source
+rows = fixed.exact.rows(judged)  # text head source: `row`, of every text
 domain_seen, domain = (np.array([text.domain for text in half]) for half in (seen, unseen))
 chosen_on = fixed.exact_summary(fixed.prepare(seen), heads)[:, neuron].numpy()
 highest = pd.Series(chosen_on).groupby(domain_seen).mean().nlargest(3).index.tolist()
-
-judged = fixed.prepare(unseen)  # text source
-judged_rows = rows[cb.half_masks(study.texts)[1]]  # text head source: `row`, of these texts
-judged_on_sphere = fixed.exact.normalized_resid(judged)  # text source d_model: `on_sphere`
 science = np.isin(domain, highest)
-order = cb.nulls.permuted(np.arange(1, n), len(judged))
-shuffled = judged.clone()  # BOS and the last token stay where they are
-shuffled[:, 1:n] = judged.gather(1, torch.from_numpy(order))
-as_is, as_shuffled = (
-    fixed.exact_summary(texts, heads)[:, neuron].numpy() for texts in (judged, shuffled)
-)
+
+summaries = [fixed.exact_summary(texts, heads).numpy() for texts in (judged, shuffled(judged))]
+as_is, as_shuffled = (of[:, neuron] for of in summaries)
 
 # %% tags=["hide-input"]
 by_domain = pd.Series(as_is).groupby(domain).mean().sort_values()
-colors = cb.figures.COLORS
+at = by_domain.index.get_indexer(domain)  # the line of a text
 figure, ((axis,),) = cb.figures.panels(height=4.6, width=7.5)
-for k, name in enumerate(by_domain.index):
-    own = domain == name
-    color = colors[0] if science[own].any() else colors[7]
-    axis.plot(as_is[own], np.full(own.sum(), k), ".", ms=5, alpha=0.6, color=color)
-    axis.plot(by_domain[name], k, "|", ms=13, mew=2, color=color)
+for some, color in ((science, cb.figures.COLORS[0]), (~science, cb.figures.COLORS[7])):
+    axis.plot(as_is[some], at[some], ".", ms=5, alpha=0.6, color=color)
+axis.plot(by_domain, range(len(by_domain)), "|", ms=13, mew=2, color=cb.figures.INK)
 axis.set_yticks(range(len(by_domain)), by_domain.index)
 axis.set(xlabel=f"what the heads add to neuron {neuron} at the last word")
 cb.figures.picture(
@@ -271,20 +254,23 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The three natural sciences stand apart from the other domains: a text of theirs is above a text of another in {{auc}} of all pairs. {{?gives_away}} What is it that the average needs? We take things away from it: the order of the words, the last ten tokens, attention, and in the end the positions too.
+The three natural sciences stand apart from the other domains: a text of theirs is above a text of another in {{auc}} of all pairs. {{?gives_away}} What does the average need? We take away the order of the words, the last ten tokens, attention, and in the end the positions.
 """
 
 # %%
 # what the OV circuits make of a vector, for the neuron
 ov = einsum(weights.W_V, weights.W_O, w, "head d k, head k e, e -> head d") / s
 bias = einsum(weights.b_V, weights.W_O, w, "head k, head k e, e -> head") / s
-values = einsum(judged_on_sphere, ov, "text i d, head d -> text head i") + bias[:, None]
+values = (
+    einsum(fixed.exact.normalized_resid(judged), ov, "text i d, head d -> text head i")
+    + bias[:, None]
+)
 embedding = weights.W_E[judged]  # text source d
 words = (embedding / embedding.norm(dim=-1, keepdim=True)).mean(1)
 added = {
     "the heads as they are": as_is,
-    "every text's words shuffled": as_shuffled,
-    "without the last ten tokens": (judged_rows * values)[..., :-10].sum((1, 2)),
+    "every text shuffled": as_shuffled,
+    "without the last ten tokens": (rows * values)[..., :-10].sum((1, 2)),
     "values averaged uniformly": values.mean(-1).sum(1),
     "words alone, through the OV circuits": einsum(words, ov, "text d, head d -> text"),
     "words alone, without the heads": words @ w,
@@ -297,15 +283,15 @@ The table shows how many pairs are still in order, how much of the variance betw
 | what reaches the neuron | pairs in order | variance explained | size |
 | --- | --- | --- | --- |
 | what the heads add | {{auc}} | {{= 100% =}} | {{= 1 =}} |
-| the same, every text's words shuffled | {{auc_shuffled}} | {{fit_shuffled}} | {{size_shuffled}} |
+| the same, every text shuffled | {{auc_shuffled}} | {{fit_shuffled}} | {{size_shuffled}} |
 | the same, without what the last ten tokens add | {{auc_far}} | {{fit_far}} | {{size_far}} |
 | the values, averaged uniformly | {{auc_uniform}} | {{fit_uniform}} | {{size_uniform}} |
 | words alone: the mean of their embeddings, through the OV circuits | {{auc_words}} | {{fit_words}} | |
 | the same mean without the heads | {{auc_embedding}} | {{fit_embedding}} | |
 
-This answers the question. The heads need neither grammar nor order to tell science from the rest. {{?order}} They need the subject, and only as far as single words give it away: a plain mean of embeddings, without attention or positions, ranks the texts just as well once it has gone through the OV circuits. {{?words_suffice}} These turn words of science into the direction that the neuron reads; without them, the same mean puts far fewer pairs in order. {{?values}} Nor do the last few words decide, as one text suggested: without them, no order is lost. {{?far_suffices}}
+The table answers the question of the beginning. To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last few words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads: without them, it puts far fewer pairs in order. {{?values}} To these heads, then, a text is a bag of words: each word has a value of its own, and attention decides how heavily it counts.
 
-If words alone do so well, why should we care where a head looks? Because attention decides the amounts. Uniform attention loses {{missed}} of the variance even when it is rescaled; as it stands, it moves the neuron only half as much as the model does and misses {{left}}. {{?half}}
+Why then should we care where a head looks? Because attention decides the amounts. Uniform attention loses {{missed}} of the variance even when it is rescaled; as it stands, it moves the neuron only half as much as the model does and misses {{left}}. {{?half}}
 
 ## What can go wrong
 
@@ -315,36 +301,9 @@ If words alone do so well, why should we care where a head looks? Because attent
 
 **The equations are those of one kind of model.** They hold where a learned position is added to each token. Rotary positions never enter the stream ([chapter 13](13_families)), and in later layers the stream also holds what earlier layers wrote ([chapter 14](14_depth)).
 
-## Turn it
-
-Choose a passage and the position of the query token. A curve that is steep on the right is a head that looks at its neighbours; a straight one looks everywhere alike. Then press a token to see its attention and its value in every head.
-"""
-
-# %% tags=["hide-input"]
-influential = sorted(study.head_variance_share.nlargest(2).index)
-passage = next((k for k, p in enumerate(study.passages) if p.domain == DOMAINS[0]), 0)
-attention = cx.attention_rows(weights, study.passages[passage].tokens, n)
-within = attention.flip(-1).cumsum(-1)  # head, tokens back
-figure, ((axis,),) = cb.figures.panels(height=2.8, width=7.5)
-for h, shares in enumerate(within):
-    axis.plot(shares, lw=2 if h in influential else 0.8, label=f"head {h}")
-axis.plot([0, n], [1 / (n + 1), 1], ":", color=cb.figures.INK, lw=1)
-axis.set(xlabel="tokens back, n − i", ylabel="attention within", xlim=(n, 0), ylim=(0, 1))
-axis.legend(fontsize=8, ncols=2)
-half = ", ".join(f"head {h}: {int((shares < 0.5).sum())}" for h, shares in enumerate(within))
-picture = cb.figures.picture(
-    figure,
-    "1.4",
-    f"How much of its attention each head gives to the nearest tokens, in {study.passages[passage].name} from position {n}; the query token is at the right. Broad lines: the two heads that contribute most. Dotted: uniform attention.",
-    f"Curves that rise to the left. Half of the attention lies within so many tokens, {half}.",
-)
-cv.Attention(weights, passage=passage, n=n, neuron=neuron, picture=picture)
-
-# %% [markdown]
-r"""
 ## Where this leaves us
 
-A first-layer head averages what single tokens pass on, and such an average is enough to tell what a text is about. To predict its amounts we have to predict attention. A score depends on a token *and* on its position, and if the two could be pulled apart, we could put each into a table. They are added, so this should be easy. Why isn't it? That is the question of [chapter 2](02_keys).
+To predict the amounts, we have to predict attention. A score depends on a token *and* on its position, and if the two could be pulled apart, we could put each into a table. They are added, so this should be easy. Why isn't it? That is the question of [chapter 2](02_keys).
 """
 
 # %% tags=["hide-input"]
@@ -407,36 +366,63 @@ r"""
 
 ## Evidence
 
-**The numbers in the text**, as they were computed, with the conditions that its words rest on.
+The card of `mini`, `ctxlib/data/mini/README.md`, has its recipe and the sources of its text.
+
+**The numbers in the text**, as they were computed, with the conditions that its words rest on. Drawing the unseen documents again gives the {{auc}} of pairs in order a {{= 95% =}} interval from {{auc_low}} to {{auc_high}}.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-nearest = np.ceil(100 * mean["last ten"].max()) / 100  # "no more than" bears no rounding down
 spelled, total = decoded(x), float(adds.sum())
 leading = adds.abs().topk(2).indices.tolist()
 copies = (x == x[leading[0]]).nonzero()[:, 0].tolist()  # of the strongest token
-signs = {name: float(adds[spelled.index(name)]) if name in spelled else np.nan
-         for name in (" science", " chemical", " market", " ideas")}  # fmt: skip
+words = (
+    " science",
+    " chemical",
+    " market",
+    " ideas",
+)  # two that raise the neuron, two that lower it
+raises = [adds[spelled.index(word)] > 0 if word in spelled else None for word in words]
 names = ("heads", "shuffled", "far", "uniform", "words", "embedding")
-of = dict(zip(names, map(np.asarray, added.values()), strict=True))
-auc = {k: float(cx.neurons.auc(v[:, None], science)[0]) for k, v in of.items()}
-fit = {k: np.corrcoef(v, as_is)[0, 1] ** 2 for k, v in of.items()}
-size = {k: v.std() / as_is.std() for k, v in of.items()}
-others = names[1:]
-left = float(np.square(of["uniform"] - as_is).mean() / as_is.var())
+of = pd.DataFrame(dict(zip(names, map(np.asarray, added.values()), strict=True)))
+auc = pd.Series(cx.neurons.auc(of.to_numpy(), science), of.columns)
+fit, size = of.corr()["heads"] ** 2, of.std() / of["heads"].std()
+left = ((of["uniform"] - as_is) ** 2).mean() / as_is.var()
 english = np.array([text.dialect.startswith("en") for text in unseen])
 auc_english = float(cx.neurons.auc(as_is[english, None], science[english])[0])
+sure = cb.with_interval(lambda i: cx.neurons.auc(as_is[i, None], science[i])[0], unseen)
 astronomy = float(cx.neurons.auc(as_is[:, None], domain == "astronomy")[0])
-who = study.head_variance_share
+nearest = rows[..., -10:].sum(-1).mean(0)  # head: attention to the last ten tokens
+near = np.ceil(100 * float(nearest.max())) / 100  # "no more than" bears no rounding down
+share = study.head_variance_share[influential].sum()
 real = cb.on_real("heads stable", "their share")["Qwen"]
+percents = {
+    "auc": auc["heads"],
+    **{f"auc_{k}": auc[k] for k in names[1:]},
+    **{f"fit_{k}": fit[k] for k in names[1:]},
+    "auc_low": sure.low,
+    "auc_high": sure.high,
+    "auc_astronomy": astronomy,
+    "auc_english": auc_english,
+    "missed": 1 - fit["uniform"],
+    "left": left,
+    "near": near,
+    "near_uniform": 10 / (n + 1),
+    "influential_share": share,
+}
 cb.facts(
     "first_layer",
     neuron=neuron,
-    auc=cb.fact(auc["heads"], ".0%"),
-    **{f"auc_{k}": cb.fact(auc[k], ".0%") for k in others},
-    **{f"fit_{k}": cb.fact(fit[k], ".0%") for k in others},
-    **{f"size_{k}": cb.fact(size[k], ".2f") for k in others[:3]},
-    auc_astronomy=cb.fact(astronomy, ".0%"),
+    unseen=len(unseen),
+    all_domains=len(set(domain)),
+    earlier=copies[-1] - copies[0],
+    influential=cb.listed(influential),
+    **{name: cb.fact(v, ".0%") for name, v in percents.items()},
+    **{f"size_{k}": cb.fact(size[k], ".2f") for k in names[1:4]},
+    total=cb.fact(total, ".2f"),
+    two_words=cb.fact(adds[leading].sum(), ".2f"),
+    earlier_adds=cb.fact(adds[copies[0]], ".2f"),
+    qwen_heads=cb.fact(int(real["heads stable"].split()[0]), "words"),
+    qwen_share=real["their share"],
     gives_away=auc["heads"] > cb.NEARLY_ALL,
     sciences=set(highest) == {"astronomy", "physics-chemistry", "biology-medicine"},
     order=abs(auc["heads"] - auc["shuffled"]) < 0.05,
@@ -444,69 +430,16 @@ cb.facts(
     far_suffices=abs(auc["heads"] - auc["far"]) < 0.01,
     values=auc["embedding"] < (auc["heads"] + 0.5) / 2,
     not_alone=astronomy < auc["heads"],
-    missed=cb.fact(1 - fit["uniform"], ".0%"),
-    left=cb.fact(left, ".0%"),
     half=abs(2 * size["uniform"] - 1) < cb.ABOUT and left > 2 * (1 - fit["uniform"]),
-    auc_english=cb.fact(auc_english, ".0%"),
     in_english=auc_english > cb.NEARLY_ALL,
-    all_domains=len(set(domain)),
-    differ=on_three[0] > 0 > on_three[1:].max(),
-    near=cb.fact(nearest, ".0%"),
-    near_uniform=cb.fact(bars.loc["uniform", "last ten"], ".0%"),
-    broad=nearest < 0.5,
-    total=cb.fact(total, ".2f"),
-    two_words=cb.fact(adds[leading].sum(), ".2f"),
+    differ=on_three[:2].min() > 0 > on_three[2:].max(),
+    broad=near < 0.5,
     two_words_lead=[spelled[i] for i in leading] == [" planets", " solar"]
     and min(leading) > n - 10
     and float(adds[leading].sum()) > cb.MOST * total,
-    helpers=[value > 0 for value in signs.values()] == [True, True, False, False],
-    earlier=copies[-1] - copies[0],
-    earlier_adds=cb.fact(adds[copies[0]], ".2f"),
+    helpers=raises == [True, True, False, False],
     fades=copies[-1] == leading[0] and adds[copies[0]] < adds[copies[-1]] / 4,
-    influential=cb.listed(influential),
-    influential_share=cb.fact(who[influential].sum(), ".0%"),
-    two_heads=who[influential].sum() > cb.NEARLY_ALL,
-    unseen=len(unseen),
-    qwen_heads=cb.fact(int(real["heads stable"].split()[0]), "words"),
-    qwen_share=real["their share"],
-)
-
-# %% [markdown]
-r"""
-**The model of these chapters.** `mini` beside GPT-2 small. Its card, `ctxlib/data/mini/README.md`, has the recipe, the losses and the sources of its text. It read {{trained_on}} million tokens and predicts held-out text at {{bits}} bits per byte; of the {{tried}} recipes that were tried, its own is the best by that number. {{?best_recipe}}
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How large is the model?"}
-card = Path(cx.models.locate(MODEL)) / "README.md"
-card = card.read_text("utf-8") if card.exists() else ""
-of_run = re.findall(r"^\| (\S+) \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|", card, re.M)
-runs = pd.DataFrame(of_run, columns=["run", "tokens", "bits per byte", "nats per token"])
-runs = runs.set_index("run").replace(",", "", regex=True).astype(float)
-read, bits, _ = runs.reindex(["mini"]).iloc[0]
-recipe = json.loads((re.findall(r"```json\n(.*?)```", card, re.S) or ["{}"])[0])
-# the recipes that were tried are named by optimizer and rate; other runs are of mini and its twins
-tried = runs.filter(regex=r"^[a-z]+-\de-\d$", axis=0)["bits per byte"]
-size = sum(p.numel() for p in model.original_model.parameters()) / 1e6
-sizes = {
-    "layers": (model.cfg.n_layers, 12),
-    "d_model, the width of the residual stream": (weights.d_model, 768),
-    "heads in a layer": (weights.n_heads, 12),
-    "d_head, the width of a head": (weights.d_head, 64),
-    "neurons in a layer's MLP": (weights.n_neurons, 3072),
-    "n_ctx, the longest text": (weights.n_ctx, 1024),
-    "vocabulary": (weights.d_vocab, 50257),
-    "parameters": (f"{size:.0f} million", "124 million"),
-}
-pd.DataFrame.from_dict(sizes, orient="index", columns=[MODEL, "GPT-2 small"])
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Its training in numbers"}
-own = f"{recipe.get('optimizer')}-{recipe.get('rate', 0):.0e}".replace("e-0", "e-")
-cb.facts(
-    "first_layer",
-    trained_on=cb.fact(read / 1e6, ".0f"),
-    bits=cb.fact(bits, ".2f"),
-    tried=cb.fact(len(tried), "words"),
-    best_recipe=len(tried) > 0 and tried.idxmin() == own,
+    two_heads=share > cb.NEARLY_ALL,
 )
 
 # %% [markdown]
@@ -523,104 +456,37 @@ errors = {
     "output of the layer": (layer - cache["blocks.0.hook_attn_out"][0, n]).abs().max(),
     "what tokens add to the neuron": (adds.sum() - fixed.exact_summary(x, heads)[neuron]).abs(),
 }
+cb.facts("first_layer", agrees=max(map(float, errors.values())) < 1e-4)
+
+# %% [markdown]
+r"""
+**Not only one neuron.** Of all that the heads add to a neuron, how much of the variance from text to text lies between domains? In the median neuron it is {{between}}, and {{between_shuffled}} once every text is shuffled. {{?order_in_all}} If we permute the domains at random over the documents, it is {{between_random}}. {{?by_domain}} Nor is it a matter of language: among English texts alone, it is {{between_english}}. {{?in_english_too}}
+"""
+
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much lies between domains?"}
+def between(added, domain):
+    """The share of the variance over texts that lies between domains, in the median neuron."""
+    added = pd.DataFrame(added)
+    return (added.groupby(domain).transform("mean").var() / added.var()).median()
+
+
+documents = pd.Series(domain, [text.document for text in unseen])
+of_document = documents.groupby(level=0).first()
+by_chance = dict(zip(of_document.index, cb.nulls.permuted(of_document, 1)[0], strict=True))
+as_written, as_mixed = (between(of, domain) for of in summaries)
+in_english = between(summaries[0][english], domain[english])
+at_random = between(summaries[0], documents.index.map(by_chance).to_numpy())
 cb.facts(
     "first_layer",
-    agrees=max(map(float, errors.values())) < 1e-4,
+    between=cb.fact(as_written, ".0%"),
+    between_shuffled=cb.fact(as_mixed, ".0%"),
+    between_english=cb.fact(in_english, ".0%"),
+    between_random=cb.fact(at_random, ".0%"),
+    order_in_all=abs(as_written - as_mixed) < 0.05,
+    by_domain=as_written > 2 * at_random,
+    in_english_too=in_english > cb.MOST,
 )
-
-# %% [markdown]
-r"""
-**How sure are the pairs?** The {{= 95% =}} intervals draw the unseen documents again. The last row leaves out every text that is not in English: the sciences are, and a neuron could tell them from the rest by language alone.
-"""
-
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Intervals of the pairs in order"}
-def in_order(values, among=slice(None)):
-    """The pairs in order with its interval, as text."""
-    some = [unseen[i] for i in np.arange(len(unseen))[among]]
-    v, inside = values[among, None], science[among]
-    of_drawn = lambda drawn: cx.neurons.auc(v[drawn], inside[drawn])[0]
-    return f"{cb.with_interval(of_drawn, some):.1%}"
-
-
-shown = {name: in_order(np.asarray(v)) for name, v in added.items()}
-pd.Series(
-    shown | {"English texts alone": in_order(as_is, english)}, name="pairs in order"
-).to_frame()
-
-# %% [markdown]
-r"""
-**Not only one neuron.** Take the book's {{passages}} passages, of {{domains}} domains, and compare what a head writes on two of them: the cosine between its outputs, once the mean over all passages is taken out. The **gap** of a head is its mean cosine within a domain less that between domains. In all heads it is wider than {{= 99% =}} of random labellings give, by {{gap_least}} to {{gap_most}} in cosine. {{?all_gap}} With the words of every passage shuffled, heads {{influential}} keep {{kept_1}} and {{kept_2}} of it. {{?kept_most}} A plain mean of the embeddings has a gap of {{gap_of_bag}}; heads {{beyond}} have a wider one, and the others a narrower, so most of the gap is in the words themselves, as the table above found for neuron {{neuron}}. {{?in_the_words}} About half of it is language: among English passages alone the gap of the median head is {{gap_english}}, among all {{gap_all}}. {{?half_language}}
-"""
-
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much more alike are two texts of one domain?"}
-def gap(vectors, labels):
-    """Mean cosine of `text head d` within a label, less that between labels, for each head."""
-    unit = torch.nn.functional.normalize(vectors - vectors.mean(0), dim=-1)
-    cosine = torch.einsum("shd,thd->hst", unit, unit)
-    same = torch.from_numpy(labels[..., :, None] == labels[..., None, :])  # draw text text
-    other = ~torch.eye(len(vectors), dtype=torch.bool)
-    within, between = (
-        torch.einsum("hst,...st->...h", cosine, m.float()) / m.sum((-2, -1))[..., None]
-        for m in (same & other, ~same)
-    )
-    return (within - between).numpy()
-
-
-passages = fixed.prepare(study.passages)
-rng = np.random.default_rng(0)
-labels = cb.nulls.permuted(study.domains, 200, rng)  # draw text
-
-
-def in_another_order():
-    order = cb.nulls.permuted(np.arange(1, n), len(passages), rng)
-    mixed = passages.clone()
-    mixed[:, 1:n] = passages.gather(1, torch.from_numpy(order))
-    return mixed
-
-
-of_heads, ten = fixed.head_outputs(passages), [in_another_order() for _ in range(10)]
-gaps = pd.DataFrame(
-    {
-        "as written": gap(of_heads, study.domains),
-        "words shuffled": np.mean([gap(fixed.head_outputs(m), study.domains) for m in ten], axis=0),
-        "99% of random labels": np.quantile(gap(of_heads, labels), 0.99, axis=0),
-    }
-)  # a row a head
-measured, mixed, ceiling = (gaps[name] for name in gaps)
-of_bag = float(gap(weights.W_E[passages].mean(1)[:, None], study.domains)[0])
-gaps.round(2).rename_axis("head")
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The gaps in numbers"}
-english = np.array([p.dialect.startswith("en") for p in study.passages])
-within_english = np.median(gap(of_heads[torch.from_numpy(english)], study.domains[english]))
-kept, beyond = mixed / measured, [h for h in gaps.index if measured[h] > of_bag]
-cb.facts(
-    "first_layer",
-    passages=len(passages),
-    domains=len(study.names),
-    gap_least=cb.fact(measured.min()),
-    gap_most=cb.fact(measured.max()),
-    all_gap=bool((measured > ceiling).all()),
-    kept_1=cb.fact(kept[influential[0]], ".0%"),
-    kept_2=cb.fact(kept[influential[1]], ".0%"),
-    kept_most=kept[influential].min() > cb.NEARLY_ALL,
-    gap_of_bag=cb.fact(of_bag),
-    beyond=cb.fact(cb.listed(beyond), holds=0 < len(beyond) < weights.n_heads),
-    in_the_words=of_bag > cb.MOST * measured.max(),
-    gap_english=cb.fact(within_english),
-    gap_all=cb.fact(measured.median()),
-    half_language=abs(within_english / measured.median() - 0.5) < cb.ABOUT / 2,
-)
-
-# %% [markdown]
-r"""
-**On real models**, kept from [chapter 8](08_real_model): how many heads read a text as a whole and have a denominator that varies little (they are called *stable* in [chapter 4](04_denominators)), and the variance share of these heads together. Of Qwen's three, one is borderline, which is why [the title page](00_welcome) counts two.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Heads that average in real models"}
-cb.on_real("heads stable", "their share")
 
 # %% [markdown]
 r"""

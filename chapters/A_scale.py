@@ -187,26 +187,11 @@ origins = {
 }
 moved = {name: replace(weights, W_E=W_E + v, W_pos=W_pos - v) for name, v in origins.items()}
 
-# %% tags=["hide-input"]
-cosines = {k: (normalize(m.W_E, dim=-1)[::5] @ normalize(m.W_pos, dim=-1)[::5].T).flatten() for k, m in moved.items()}  # fmt: skip
-figure, ((axis,),) = cb.figures.panels(height=2.5, width=6.4)
-for k, (name, of) in enumerate(list(cosines.items())[:2]):
-    share, edges = np.histogram(of, bins=80, range=(-0.7, 0.7), density=True)
-    axis.stairs(share, edges, fill=True, alpha=0.4, color=f"C{k}")
-    at = edges[share.argmax()] + (-0.04 if k == 0 else 0.06)
-    axis.text(at, share.max() * 0.92, name, color=f"C{k}", ha=("right", "left")[k])
-axis.set(xlabel="cosine of a token with a position", ylabel="density")
-cb.figures.picture(
-    figure,
-    "A.3",
-    "The cosines of tokens with positions in the same model, before and after the mean position has been moved into the tokens. No row of attention changes.",
-    "Two histograms. " + "; ".join(f"{k}: mean absolute cosine {of.abs().mean():.2f}" for k, of in list(cosines.items())[:2]) + ".",
-)  # fmt: skip
-
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Equation 1 at each origin, with both constants"}
 at_origin = {}
 for name, m in moved.items():
-    of = {"|cosine| x sqrt(d_model)": float(cosines[name].abs().mean()) * weights.d_model**0.5}
+    cosines = normalize(m.W_E, dim=-1) @ normalize(m.W_pos, dim=-1).T
+    of = {"|cosine| x sqrt(d_model)": float(cosines.abs().mean()) * weights.d_model**0.5}
     for k, c in {"vocabulary": m.W_E, "texts": m.W_E[used]}.items():
         scores = cx.decompose.approx_scores(m, X, n, C=float(c.norm(dim=-1).median()))
         of[f"wrong place, C of {k}"] = by_share(in_wrong_place(scores))
@@ -224,7 +209,7 @@ Equation 1 is as good as the length that it assumes. In the middle of a text, it
 
 ## Exercises
 
-1. *Predict, then run.* Which of the three figures can change if you set `TOKEN = "."`, and which cannot?
+1. *Predict, then run.* Which of the two figures can change if you set `TOKEN = "."`, and which cannot?
 2. *Fill in.* In the example by hand, what does Equation 1 divide by if $C$ is {{= 0.8 =}} but token and position point in the same direction? And what should it divide by?
 """
 
@@ -241,7 +226,7 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. The first and the third are about embeddings, which do not depend on the query. The second is about rows of attention, and a row has a query.
+1. The first is about embeddings, which do not depend on the query. The second is about rows of attention, and a row has a query.
 2. `assumed, due = 1, 1.4`. It still divides by $\sqrt{0.6^2 + 0.8^2} = 1$, and should divide by $0.6 + 0.8$. No constant would help if the angle differed from token to token.
 3. Any long $v$ will do. $W_\text{pos}[i] - W_\text{pos}[n]$ stays, but $\lvert W_\text{pos}[i] \rvert^2 + C^2$ grows with $2 \lvert v \rvert^2$. So the position's part goes to zero, and every kernel becomes uniform, while the model's own rows stay as they are.
 ```
@@ -261,35 +246,19 @@ pd.DataFrame(rows, pd.Index(heads, name="head")).round(2).T
 
 # %% [markdown]
 r"""
-**A series for the length.** A post refines the constant by a Taylor expansion {cite}`gibson2025contextual`. Let $\ell_{\cdot i}^2$ be the mean of $\ell_i^2$ over texts at position $i$, and $\varepsilon_i = \ell_i^2 / \ell_{\cdot i}^2 - 1$. Then
-
-$$
-\frac{1}{\ell_i} \;=\; \frac{1}{\ell_{\cdot i}} \Bigl( 1 - \tfrac12\,\varepsilon_i + \tfrac38\,\varepsilon_i^2 - \tfrac5{16}\,\varepsilon_i^3 + \dots \Bigr) .
-$$ (eq-scale-series)
-
-The error of its first three orders falls fast: {{order_zero}}, {{order_one}} and {{order_two}}. {{?series_falls}} But from its second term on this is not a split, because the series multiplies a token's part by a position's. The post also argues that the exact denominator is that of Equation 1 times a correction which hardly varies, since it is another average over tokens. It does hardly vary: the wrong lengths make denominators {{excess_least}} to {{excess_most}} too large, with a standard deviation over texts of {{excess_sd}} at most. {{?steady}} The post assumes to begin with that the length is one constant. This is the first line of the table.
+**One constant, and what becomes of denominators.** The post that first made the split puts one constant in place of all lengths {cite}`gibson2025contextual`. This is the last number of the lead. It then corrects the constant by a series, which is no split, because its terms multiply a token's part by a position's. And it argues that wrong lengths hardly change how a denominator varies over texts, since it is an average over many tokens. This holds: Equation 1 makes denominators {{excess_least}} to {{excess_most}} too large, by head, with a standard deviation over texts of {{excess_sd}} at most. {{?hardly_varies}}
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "One constant, and the series order by order"}
-mean_square = length_of[..., 0].square().mean(0)  # source
-deviation = length_of[..., 0].square() / mean_square - 1  # text source
-terms = [k * deviation**p for p, k in enumerate((1, -1 / 2, 3 / 8, -5 / 16))]
-orders = [(a + b) * (sum(terms[: k + 1]) / mean_square.sqrt())[:, None] for k in range(4)]
-constant = (a + b) / length_of[:, 1:].mean()
-rows = {"one constant": in_wrong_place(constant, own_bos=False), "and BOS by its own key": in_wrong_place(constant)}  # fmt: skip
-rows |= {f"order {k}": in_wrong_place(scores, own_bos=False) for k, scores in enumerate(orders)}
-series = pd.DataFrame({k: v.median(0).values.numpy() for k, v in rows.items()}, heads)
-series.loc["weighted"] = who @ series.to_numpy()
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much too large are the denominators?"}
+one_length = in_wrong_place((a + b) / length_of[:, 1:].mean(), own_bos=False)  # text head
 partition = [(s - s[..., n:]).logsumexp(-1) for s in (exact, published)]  # each: text head
 correction = (partition[0] - partition[1]).exp()
 excess, excess_sd = 1 / correction.mean(0) - 1, correction.std(0) / correction.mean(0)  # head
-series.round(3).T
+pd.DataFrame({"too large by": excess, "standard deviation": excess_sd}, heads).round(3).T
 
 # %% [markdown]
 r"""
 **What the zero is for.** Equation 1 adds and subtracts $W_\text{pos}[n]$ ({eq}`eq-zero`), and the paper's reason is that most attention is near $n$. Within {{= 16 =}} tokens of $n$ it does make scores {{near_ratio}} times as exact. But rows gain by more than a fifth only in heads {{zero_helps}}, and these have {{zero_near}} of their attention there. Weighted by variance share, rows are slightly worse with the zero, by {{zero_loss}}. {{?zero_is_no_gain}}
-
-The same post finds that LayerNorm distorts least at the centre of GPT-2's context. In this model, with the text's own token as the query and BOS left out, the error grows and then levels off: it is {{along}} at positions {{stops}}. {{?grows_along}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Rows with the zero and without it"}
@@ -299,32 +268,8 @@ near = [((s - s[..., n:]) - (exact - exact[..., n:]))[..., -17:-1].abs().mean() 
 zeroed, bare = in_wrong_place(published), in_wrong_place(without)  # each: text head
 tokens = true[..., 1:] / true[..., 1:].sum(-1, keepdim=True)  # BOS left out
 close = tokens[..., -17:].sum(-1).median(0).values  # head
-stops, along = [n // 8, n, n + 3 * (study.length - n) // 4, study.length - 1], []
-for m in stops:
-    z = torch.stack([text.tokens[: m + 1] for text in study.texts[::2]])
-    rows = [r[..., 1:] for r in (cx.attention_rows(weights, z, m), cx.approx_rows(weights, z, m))]
-    along.append(by_share(cx.total_variation(*(r / r.sum(-1, keepdim=True) for r in rows))))
 rows = {"with the zero": zeroed.median(0).values, "without": bare.median(0).values, "attention within 16": close}  # fmt: skip
 pd.DataFrame({k: v.numpy() for k, v in rows.items()}, pd.Index(heads, name="head")).round(3).T
-
-# %% [markdown]
-r"""
-**One distance, several numbers.** The book gives the error of `{{model}}`'s rows more than once, and not always with the same number. It depends on the query, on the split, and most of all on how heads are averaged. The first column is what the book uses, since it weighs a head by what the neurons receive from it; published figures are plain averages. In chapter 2, the ledger takes all positions of the book's passages, as the paper's first figure does.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The same error, averaged in other ways"}
-own = torch.stack([text.tokens[: n + 1] for text in study.texts])  # with their own tokens at n
-two_means = cx.fit_additive(model, study.texts, n, TOKEN)  # chapter 13's split, of any decoder
-of_rows = {
-    f"Equation 1, query {TOKEN!r}": steps["Equation 1\nas published"],
-    "Equation 1, the text's own query": cx.total_variation(cx.attention_rows(weights, own, n), cx.approx_rows(weights, own, n)),
-    f"additive split, query {TOKEN!r}": cx.total_variation(two_means.exact.rows(X), two_means.decomposition.rows(X)),
-}  # fmt: skip
-medians = {name: tv.median(0).values.double().numpy() for name, tv in of_rows.items()}
-averages = {"by variance share": lambda v: v @ who, "median head": np.median, "mean": np.mean, "worst head": np.max}  # fmt: skip
-pd.DataFrame({k: {name: f(v) for name, f in averages.items()} for k, v in medians.items()}).round(
-    3
-).T
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 
@@ -347,7 +292,7 @@ cb.facts(
     model=MODEL.rpartition("/")[2],
     published=cb.fact(weighted[0], ".1%"),
     repaired=cb.fact(weighted[2], ".1%"),
-    one_length=cb.fact(series["one constant"]["weighted"], ".1%"),
+    one_length=cb.fact(by_share(one_length), ".1%"),
     a_third=abs((weighted[0] - weighted[2]) / weighted[0] * 3 - 1) < cb.ABOUT,
     a_quarter=(weighted[1] - weighted[2]) / weighted[0] > 0.25,
     true_over_assumed=cb.fact(assumed_too, ".0%"),
@@ -382,28 +327,20 @@ cb.facts(
     large=cb.listed(large),
     large_least=cb.fact(best[large].min()),
     large_in_some=set(large) == set(calm),
-    order_zero=cb.fact(series["order 0"]["weighted"], ".1%"),
-    order_one=cb.fact(series["order 1"]["weighted"], ".1%"),
-    order_two=cb.fact(series["order 2"]["weighted"], ".1%"),
-    series_falls=(series.loc["weighted", "order 1":].to_numpy() < series.loc["weighted", "order 0":"order 2"] / 1.5).all(),
     excess_least=cb.fact(excess.min(), ".0%"),
     excess_most=cb.fact(excess.max(), ".0%"),
     excess_sd=cb.fact(excess_sd.max(), ".1%"),
-    steady=excess.min() > 0 and (excess_sd < excess / 2).all(),
+    hardly_varies=excess.min() > 0 and (excess_sd < excess / 2).all(),
     near_ratio=cb.fact(near[1] / near[0], ".1f"),
     zero_helps=cb.listed(helps),
     zero_near=cb.fact(close[helps].max(), ".0%"),
     zero_loss=cb.fact(loss.value, ".2%"),
     zero_is_no_gain=near[1] > 1.5 * near[0] and loss.low > 0 and close[helps].max() < 0.2,
-    along=cb.listed(f"{v:.1%}" for v in along),
-    stops=cb.listed(stops),
-    grows_along=along[0] < along[1] < along[2]
-    and abs(along[3] - along[2]) < (along[2] - along[1]) / 2,
 )  # fmt: skip
 
 # %% [markdown]
 r"""
 ## Where this comes from
 
-The expansion around a mean over tokens, and the argument that its corrections concentrate, are from the appendix of {cite:t}`gibson2025contextual`; Equation 1 is from {cite:t}`gibson2025decomposing`. BOS by its own key, the constant from texts and the other origins are this book's. That BOS makes most of the error in some heads and little in the influential ones, and that the zero is no gain, were looked at after the first results; the order of the steps was chosen later, too.
+The series for the length, and the argument that denominators hardly vary with it, are from the appendix of {cite:t}`gibson2025contextual`; Equation 1 is from {cite:t}`gibson2025decomposing`. BOS by its own key, the constant from texts and the other origins are this book's. That BOS makes most of the error in some heads and little in the influential ones, and that the zero is no gain, were looked at after the first results; the order of the steps was chosen later, too.
 """

@@ -1,11 +1,12 @@
 """What `tools/evidence` keeps of first layers: the law for one page, the controls, the null of
-Naive Bayes, training runs, local heads and the open rows, on few texts.
+Naive Bayes, training runs, local heads, the open rows and the first pages, on few texts.
 """
 
 import json
 
 import bayes_rows
 import controls
+import first_pages
 import local
 import numpy as np
 import one_page
@@ -229,3 +230,24 @@ def test_what_position_explains_is_all_or_nothing_and_by_hand():
         assert found.item() == pytest.approx(share, abs=0.02)
         torch.testing.assert_close(found, by_hand)
         assert of.of_drawn(np.arange(len(pre))) == (share > 0.5)
+
+
+# ---------------------------------------------------------------- the first pages
+
+
+def test_the_paragraph_of_the_title_page_is_the_one_that_is_kept():
+    tokenizer = cx.fix_query("qwen").tokenizer
+    for side, text in enumerate(json.loads(cb.evidence("welcome.json").read_text())["texts"]):
+        ids = tokenizer.encode(first_pages.spelled(side), add_special_tokens=False)
+        assert ids == text["ids"][1:]
+
+
+def test_the_last_guess_of_rows_is_equation_1():
+    kept = first_pages.guesses("mini", n=40, many=8)
+    weights = cx.LayerWeights.of(cx.load("mini"))
+    fixed = cx.fix_query(weights, n=40)
+    x = fixed.prepare(cx.texts.collection(cx.texts.Reader.of(weights, 80), 8))
+    rows = (read(weights, x, 40) for read in (cx.attention_rows, cx.approx_rows))
+    expected = cx.total_variation(*rows).quantile(0.5, dim=0)
+    assert kept["TV"][3] == pytest.approx(expected.tolist(), abs=1e-3)
+    assert sum(kept["share"]) == pytest.approx(1, abs=1e-3)
