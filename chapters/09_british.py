@@ -14,9 +14,9 @@
 r"""
 # Is there a British neuron?
 
-**There is one for British spelling: a neuron in the first layer of the language model Qwen rises when a document is spelled the British way. But we found no use that the model makes of it.** When we respelled {{documents}} documents, its input rose in {{rises}} of them. {{?rises}} Of ten conditions that were fixed in advance it met {{met}}. The one it missed asks for more than spelling: British words such as *lorry* had to outrank American ones such as *truck* with an AUC of {{= 0.75 =}}, and they reach {{vocabulary}}. {{?missed}} And when we give the neuron the values that it has under American spelling, Qwen's preference for British forms does not shrink. {{?not_used}}
+**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way. But we found no use that the model makes of it.** When we respelled {{documents}} documents, its input rose in {{rises}} of them, by {{gate_sd}} of its standard deviation over documents. What it writes hardly changes: by how reliably spelling moves their output, it comes {{product_place_1}} of {{all}} neurons. {{?writes_little}} Of eleven conditions that were fixed in advance, the neuron met {{met}}. It missed one about words: British ones such as *lorry* had to outrank American ones such as *truck* with an AUC of {{= 0.75 =}}, and they reach {{vocabulary}}. And it missed the one about use: when we give the neuron the values that it has under American spelling, Qwen's preference for British forms does not shrink. Nor does it respond to spelling alone: it tells words such as *Parliament* and *Congress*, which differ in subject only, apart with an AUC of {{matters}}.
 
-Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. Now look only at the words that are the same in both versions. Whatever differs at them, an attention head must have carried there from the words that we changed. In a document of {{places}} tokens we changed {{words}} words on average. In how many documents would you expect a single neuron to notice?
+Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. Now look only at the words that are the same in both versions. Whatever differs at them, an attention head must have carried there. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -32,7 +32,6 @@ MODELS = None  # real models of which lines are kept: make evidence CHAPTER=09_b
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Imports, the models and what is kept of them"}
 import json
-from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -64,9 +63,9 @@ NEURON, SECOND = probe.found
 
 def over_documents(values, documents):
     """The mean over documents with its 95% interval, and the means."""
-    means = pd.Series(np.asarray(values)).groupby(np.asarray(documents)).mean().to_numpy()
-    half_width = 1.96 * means.std(ddof=1) / len(means) ** 0.5
-    return cb.Estimate(means.mean(), means.mean() - half_width, means.mean() + half_width), means
+    means = pd.Series(values, np.asarray(documents)).groupby(level=0).mean()
+    middle, half_width = means.mean(), 1.96 * means.sem()
+    return cb.Estimate(middle, middle - half_width, middle + half_width), means
 
 
 def respelled(name):
@@ -108,11 +107,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In {{rises}} of {{documents}} documents the British version pushes the gate of neuron {{neuron}} higher. {{?rises}} (The *gate* is the input that the neuron's activation function reads; Qwen's neurons have a second one, to which we shall come.) This is the neuron of [page 0](00_welcome), and these are the numbers of Qwen's own first layer; nothing in them is approximated. We had seen the neuron in a first look at Qwen. So we wrote down what the halves, the controls and the bars would be, and then ran everything on documents and words that the first look had not used.
+In {{rises}} of {{documents}} documents the British version pushes the gate of neuron {{neuron}} higher. (The *gate* is the input that the neuron's activation function reads.) These are the numbers of Qwen's own first layer; nothing in them is approximated. But the neuron, which is that of [page 0](00_welcome), was not new to us: we had seen it in a first look at Qwen. So we wrote down what the halves, the controls and the bars would be, and then ran everything on documents and words that the first look had not used.
 
-Three controls say that it is the spelling. It does not matter what a document is about: the gate rises in documents that were American as we found them (by {{american}}) and in those that were British (by {{british}}). {{?both_sides}} It grows with every quarter of the words that we respell. {{?doses}} And random words in the same places move the gate by {{random}} at most in {{draws_random}} draws, where spelling moves it by {{in_those}} in the same texts. {{?random}}
+Three controls say that it is the spelling. The gate rises in documents that were American as we found them (by {{american}}) and in those that were British (by {{british}}). It grows with every quarter of the words that we respell. {{?doses}} And random words in the same places move the gate by {{random}} at most in {{draws_random}} draws, where spelling moves it by {{in_those}} in the same texts.
 
-The effect is small. On page 0 we respelled {{welcome.differ}} words of one paragraph, and the gate moved by {{welcome.gate}}. Here it is one token in {{one_in}}, and the gate rises by {{gate}}, which is {{gate_sd}} of its standard deviation over documents.
+The effect is small. On page 0 we respelled {{welcome.differ}} words of one paragraph, and the gate moved by {{welcome.gate}}. Here it is one token in {{one_in}}, and the gate rises by {{gate}}.
 
 ## Words: is it only letters?
 
@@ -140,17 +139,15 @@ $$ (eq-bri-columns)
 
 # %% tags=["hide-input"]
 figure, (panels,) = cb.figures.panels(1, 2, height=3.2, width=7.4)
+said = []
 for axis, name in zip(panels, kept, strict=True):
     first, again = (probes[name].columns[group] for group in ("discovery", "judging"))
-    limit = np.quantile(np.abs(first.null).max(1), 1 - BAR["columns"])
     axis.plot(first.z, again.z, ".", ms=2, color="C0", rasterized=True)
     for j in probes[name].found:
         axis.plot(first.z[j], again.z[j], "o", color="C1")
-        right = first.z[j] > 0
-        beside, ha = (-6 if right else 6, -3), "right" if right else "left"
-        axis.annotate(
-            str(j), (first.z[j], again.z[j]), beside, textcoords="offset points", ha=ha, color="C1"
-        )
+        axis.annotate(str(j), (first.z[j], again.z[j]), (0, -14), textcoords="offset points", ha="center", color="C1")  # fmt: skip
+        said.append(f"{NAMES[name]} {j} at {first.z[j]:.1f} and {again.z[j]:.1f}")
+    limit = np.quantile(np.abs(first.null).max(1), 1 - BAR["columns"])
     for side in (-limit, limit):
         axis.axvline(side, color=cb.figures.INK, lw=0.7, ls=":")
     axis.set(xlabel="z, families that discover", ylabel="z, families that judge", title=NAMES[name])
@@ -158,47 +155,49 @@ cb.figures.picture(
     figure,
     "9.2",
     "What British spelling adds to each neuron, as the weights and one page have it: by the families that discover (across) and by those that judge (up), words of one piece each. The two neurons with the farthest z are named. Between the dotted lines lies what the largest of all neurons reaches in 99% of the draws of random words.",
-    "Two clouds of dots. "
-    + "; ".join(
-        f"{NAMES[name]}: the farthest is neuron {probes[name].found[0]} at {probes[name].columns['discovery'].z[probes[name].found[0]]:.1f} and {probes[name].columns['judging'].z[probes[name].found[0]]:.1f}"
-        for name in kept
-    )
-    + ".",
+    "Two clouds of dots, with two neurons far out in each: " + "; ".join(said) + ".",
 )
 
 # %% [markdown]
 r"""
-British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in its place, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. {{?discovered}} On the families that had no part in finding it, it is {{z_again}}, and on words of several pieces, where nobody had looked, {{z_more}}, with {{agree}} of these families pointing the same way. {{?judged}} One more neuron stands apart, {{second}}; keep it in mind. SmolLM2 has no such neuron: its best comes out of both halves, but among words of several pieces only {{agree_smol}} of the families agree. {{?smol}}
+British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. There are two nulls for this. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. And the most extreme of as many random mixtures of neurons reaches {{mixture}}, so the layer as a whole carries some of the spelling, and this neuron more than a mixture does. On the families that had no part in finding it, its $z$ is {{z_again}}, and on words of several pieces, held out until then, {{z_more}}, with {{agree}} of these families pointing the same way. One more neuron is far from the rest, {{second}}; keep it in mind. SmolLM2 has no such neuron: its best comes out of both halves, but among words of several pieces only {{agree_smol}} of the families agree.
 
-Is it spelling, then, or Britain? One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. On this the neuron misses: its AUC is {{vocabulary}}, and we had required {{= 0.75 =}}. {{?missed}} If we shuffle which words are British, fewer than one in a hundred shuffles get that far, so the words do have an effect; it is weaker than we asked for. {{?luck}} Another list has places and offices in the same spelling, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well. {{?matters}}
+Is it spelling, then, or Britain? One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. On this the neuron misses: its AUC is {{vocabulary}}, and we had required {{= 0.75 =}}. (Its interval over pairs of words is {{vocabulary_low}} to {{vocabulary_high}}.) If we shuffle which words are British, fewer than one in a hundred shuffles get that far, so the words do have an effect; it is weaker than we asked for. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
+
+And is Britain special? We made five more lists, of words typical of Australian and Canadian English, law, scripture and newspapers. One half of each list finds a neuron, and the other half judges it. In Qwen all five hold, though none has a $z$ like that of {{neuron}}; in SmolLM2 {{registers_smol}} does. So a neuron for a way of writing is nothing rare in Qwen.
 
 ## What does it write?
 
 A neuron of Qwen is a product: an activated *gate* times a second number, *up*. The circuit predicts the gate. The model, however, sees only the product, so does a British document change that?
+"""
 
-| British spelling moves … | {{neuron}} | {{second}} |
-|---|---|---|
-| the gate, in sd over documents | {{gate_1}} | {{gate_2}} |
-| … rank among {{all}} | {{gate_rank_1}} | {{gate_rank_2}} |
-| up | {{up_1}} | {{up_2}} |
-| … rank | {{up_rank_1}} | {{up_rank_2}} |
-| **the product** | {{product_1}} | {{product_2}} |
-| … rank | {{product_rank_1}} | {{product_rank_2}} |
+# %% tags=["hide-input", "nbval-check-output"]
+parts = facts["qwen"]["neurons"]
+moves = {
+    name: {
+        "by, in sd": f"{of['in spreads over documents']:+.2f}",
+        "falls in": f"{of['falls in']:.0%}",
+        "rank": f"{of['rank of |t|']['B']:,}",
+    }
+    for name, of in parts.items()
+}
+pd.DataFrame(moves).T.rename_axis("spelling moves")
 
-(The rank is by how consistently documents move it, $|t|$ over the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. By its gate it is {{gate_place_1}} of all neurons, by its product {{product_place_1}}. {{?writes_little}} If we had looked at outputs, we would not have found it. Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that it writes less under British spelling: its product falls in {{falls_2}} of the documents. {{?second_writes}} So it would be wrong to say that spelling is lost at the output; it comes out of another neuron, upside down.
+# %% [markdown]
+r"""
+(The unit is the standard deviation over documents. The rank, of {{all}}, is by how consistently documents of the judging half move it, $|t|$.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. By its gate it is {{gate_place_1}} of all neurons, by its product {{product_place_1}}. {{?writes_little}} (Which four gates are ahead of it our run did not keep.) Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that it writes less under British spelling: its product falls in {{falls_2}} of the documents. So it would be wrong to say that spelling is lost at the output; it comes out of another neuron, upside down.
 
 ## Does the model use it?
 
-*The sky that morning was a dull* … *grey* or *gray*? After a British context Qwen's log odds for the British form are higher than after the same context in American spelling. We call the difference the *shift*. It is {{shift}} nats on average over {{sentences}} such sentences, and has this sign in {{all_up}} of {{contexts}} contexts. {{?shift}} Who carries it? We run the model on the British context, with one part of it set to what it was in the American one, and see how much of the shift is lost. (We count sentences whose word does not occur in the context, since copying it would do.)
+*The sky that morning was a dull* … *grey* or *gray*? After a British context Qwen's log odds for the British form are higher than after the same context in American spelling. We call the difference the *shift*. It is {{shift}} nats on average over {{sentences}} such sentences, and has this sign in {{all_up}} of {{contexts}} contexts. Which part of the model carries it? We run the model on the British context, with one part of it set to what it was in the American one, and see how much of the shift is lost. (We count sentences whose word does not occur in the context, since copying it would do.)
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "The log odds that are kept"}
 use = kept["qwen"]["use"]
-odds = pd.DataFrame(
-    {"context": c["text"], "copied": f in c["families"], **{k: v[i] for k, v in c["odds"].items()}}
-    for c, (i, f) in product(use["contexts"], enumerate(use["families"]))
+odds = pd.concat(
+    pd.DataFrame(of["odds"]).assign(context=of["text"])[~np.isin(use["families"], of["families"])]
+    for of in use["contexts"]
 )
-copied, odds = odds[odds["copied"]], odds[~odds["copied"]]
 
 
 # %%
@@ -211,7 +210,8 @@ def lost(part, odds=odds):
 # %% tags=["hide-input"]
 by_context = odds.groupby("context").mean(numeric_only=True)
 rng = np.random.default_rng(0)
-draws = [by_context.iloc[k] for k in rng.integers(len(by_context), size=(2000, len(by_context)))]
+draws = by_context.to_numpy()[rng.integers(len(by_context), size=(2000, len(by_context)))].sum(1)
+draws = pd.DataFrame(draws, columns=by_context.columns)
 PARTS = {
     "neuron": f"neuron {NEURON}",
     "neurons": f"neurons {NEURON} and {SECOND}",
@@ -222,10 +222,10 @@ PARTS = {
     "words after layer 1": "the words themselves, after layer 1",
     "words after layer 25": "the words themselves, after layer 25",
 }
-shares = {
-    part: cb.Estimate(lost(part, by_context), *np.quantile([lost(part, of) for of in draws], [0.025, 0.975]))
-    for part in PARTS
-}  # fmt: skip
+shares = {}
+for part in PARTS:
+    drawn = (draws["British"] - draws[part]) / (draws["British"] - draws["American"])
+    shares[part] = cb.Estimate(lost(part, by_context), *drawn.quantile([0.025, 0.975]))
 figure, ((axis,),) = cb.figures.panels(height=2.8, width=6.4)
 for k, share in enumerate(shares.values()):
     axis.plot(share.ends, [k, k], color="C0")
@@ -244,21 +244,21 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Neuron {{neuron}} does not carry it. With its American values, the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. {{?not_used}} That is little, but the interval, from {{grows_low}} to {{grows_high}}, excludes zero: the neuron works slightly against the preference. With {{second}} as well the shift grows by {{grows_2}}. {{?against}}
+Neuron {{neuron}} does not carry it. With its American values, the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. That is little, but the interval, from {{grows_low}} to {{grows_high}}, excludes zero: the neuron works slightly against the preference. With {{second}} as well the shift grows by {{grows_2}}.
 
-The words themselves carry it. With their residual stream after the first layer as in the American context, {{words_1}} of the shift is lost, and with that after layer {{= 25 =}} of {{= 28 =}} still {{words_25}}; so late heads must read the spelling off the words. {{?words}} The first MLP matters, but only there: replaced at every token it costs {{mlp}}, replaced everywhere except at the words nothing ({{mlp_elsewhere}}). {{?mlp}} The stable heads have a part in it, with {{heads}}. {{?heads}} But what the first MLP writes at all the *other* tokens, which is where our neuron told the spellings apart, the model does not need when it has to spell.
+The words themselves carry it. With their residual stream after the first layer as in the American context, {{words_1}} of the shift is lost, and with that after layer {{= 25 =}} of {{= 28 =}} still {{words_25}}; so late heads must read the spelling off the words. The first MLP matters, but only there: replaced at every token it costs {{mlp}}, replaced everywhere except at the words nothing ({{mlp_elsewhere}}). The stable heads have a part in it, with {{heads}}. But what the first MLP writes at the *other* tokens, where our neuron told the spellings apart, the model does not need.
 
 ## What can go wrong
 
-**Spelling is not dialect.** We respelled documents and did not rewrite them. The lists of words speak for the rest, and in those, subject and dialect are one.
+**Spelling is not dialect.** We respelled documents and did not rewrite them. In the lists of words, subject and dialect are one.
 
-**The families are not independent.** Words of several pieces share pieces, such as *ise*, so that {{agree}} of the families agreeing is a few facts rather than a hundred. And $z$ grows with the number of families: a larger one is surer, not stronger.
+**The families are not independent.** Words of several pieces share pieces, such as *ise*, so that {{agree}} of the families agreeing is a few facts rather than a hundred. And $z$ grows with the number of families.
 
 **We looked for use in one place.** Another neuron, a task other than spelling, or weights that are not rounded to {{= 4 =}} bits might show what we did not see.
 
 ## Where this leaves us
 
-A column that was read off weights can be asked a question that was fixed in advance, and it can answer no. Neuron {{neuron}} of Qwen responds to British spelling in words and documents that had no part in finding it; it hardly writes what it responds to, and when Qwen has to spell it looks at the words.
+We put questions that were fixed in advance to numbers that were read off the weights, and two of the answers were no. Neuron {{neuron}} of Qwen responds to British spelling in words and documents that had no part in finding it, but it hardly writes what it responds to, and when Qwen has to spell it looks at the words.
 
 That gap between gate and output is the limit of the method so far: the circuit predicts what a few heads add to one half of a neuron. Can tables predict the whole of it, gate, *up* and product? That is [chapter 10](10_whole_neuron).
 
@@ -299,14 +299,14 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. It falls to {{swapped}}. The families no longer share a direction, and what is left is what chance gives the largest of {{all}} neurons. {{?swapped}}
+1. It falls to {{swapped}}. The families no longer share a direction, and what is left is what chance gives the largest of {{all}} neurons.
 2. `mine = added(["grey"], [NEURON]) - added(["gray"], [NEURON])`
 3. At a respelled word, the token itself differs, and the neuron might just read that. Ahead of the first one nothing can differ, because attention looks back only. What is left is what heads have carried from one word to another.
 ```
 
 ## Evidence
 
-The runs of Qwen and SmolLM2 are kept (`tools/evidence/british.py`); columns are computed here from stored layers. The conditions stand in `ctxbook/data/dialect.toml`, which was committed first.
+The runs of Qwen and SmolLM2 are kept (`tools/evidence/british.py`); columns are computed here from stored layers. The conditions are in `ctxbook/data/dialect.toml`, which was committed first.
 
 (sec-bri-verdict)=
 **What was fixed in advance, and what came of it.**
@@ -362,8 +362,8 @@ def conditions(name):
         yield "random_words", f"{of.random:.3f}", of.random < of.in_those
 
 
-verdicts = {name: {k: (v, bool(ok)) for k, v, ok in conditions(name)} for name in NAMES}
 of_use = shares["neuron"]
+verdicts = {name: {k: (v, bool(ok)) for k, v, ok in conditions(name)} for name in NAMES}
 verdicts["qwen"]["used"] = f"{of_use.value:.1%}", of_use.low > BAR["used"]
 ROWS = {
     "columns": f"luck reaches the largest z of the discovery half in at most {BAR['columns']:.0%}",
@@ -386,44 +386,7 @@ table.rename_axis("condition")
 
 # %% [markdown]
 r"""
-**Both neurons, part by part**, over the documents of the judging half: how far British spelling moves each, in its own unit with a {{= 95% =}} interval, and the share of documents in which it falls.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Gate, up and product"}
-parts = facts["qwen"]["neurons"]
-pd.DataFrame(
-    {
-        name: {
-            "moved": f"{cb.Estimate(*of['moved']):+.3f}",
-            "falls in": f"{of['falls in']:.0%}",
-            "in sd over documents": f"{of['in spreads over documents']:+.2f}",
-            "rank, half A and B": f"{of['rank of |t|']['A']}, {of['rank of |t|']['B']}",
-        }
-        for name, of in parts.items()
-    }
-).T
-
-# %% [markdown]
-r"""
-**The two neurons of each model, and their tokens.** The best of as many random mixtures of Qwen's neurons reaches a $z$ of {{mixture}}, so the layer as a whole carries some of the spelling, and this neuron more than a mixture does. {{?beyond_mixtures}} Of `{{model}}`'s vocabulary too few of these words are one token to discover anything. {{?too_few}}
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What discovery found"}
-rows = {}
-for name, one in probes.items():
-    for j in one.found:
-        sign = np.sign(one.columns["discovery"].z[j])
-        column = one.values @ one.readout[:, j]
-        top = (sign * column).topk(8).indices.tolist()
-        rows[NAMES[name], j] = {
-            f"z, {g}": round(float(of.z[j]), 1) for g, of in one.columns.items()
-        }
-        rows[NAMES[name], j]["tokens"] = ", ".join(cx.texts.decode_tokens(one.circuit.fixed, top))
-pd.DataFrame(rows).T.rename_axis(["model", "neuron"])
-
-# %% [markdown]
-r"""
-**Other registers.** Each list of words finds a neuron by one half of its words and judges it by the other: Qwen has one for {{registers}} of five, SmolLM2 for {{registers_smol}}. {{?registers}} In the last column is how often random words reach the judging $z$.
+**Other registers.** Each list of words finds a neuron by one half of its words and judges it by the other. In the last column is how often random words reach the judging $z$. (Of `{{model}}`'s vocabulary too few words of the table of spellings are one token to discover anything. {{?too_few}})
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Australian, Canadian, law, scripture, newspapers"}
@@ -443,19 +406,16 @@ registers.round(2).round({"z, discovery": 1, "z, judging": 1}).astype({"neuron":
 
 # %% [markdown]
 r"""
-**All parts that were replaced**: the share of the shift that is lost. The AUC of the word list has an interval that was asked for afterwards, over pairs of words: {{vocabulary_low}} to {{vocabulary_high}}. Where the context holds a word of the asked family, the shift is {{copied}} nats ({{copied_cases}} cases).
+**What other pages quote.**
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Every part"}
-every = {k: lost(k, by_context) for k in by_context.columns.difference(["American", "British", "copied"], sort=False)}  # fmt: skip
-pd.Series(every).map("{:.1%}".format).to_frame("lost")
-
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What other pages quote"}
-words_after = {"words after layer 1": "the words themselves, layer 1", "words after layer 25": "the words themselves, layer 25"}  # fmt: skip
-carried = {
-    f"spelling of the next word: {what}": f"{lost(part, by_context):.0%}"
-    for part, what in {"stable heads": "the stable heads", **words_after}.items()
+QUOTED = {
+    "stable heads": "the stable heads",
+    "words after layer 1": "the words themselves, layer 1",
+    "words after layer 25": "the words themselves, layer 25",
 }
+carried = {f"spelling of the next word: {what}": f"{shares[k].value:.0%}" for k, what in QUOTED.items()}  # fmt: skip
 lines = pd.DataFrame({NAMES["qwen"]: carried})
 lines.loc["a British neuron meets", [NAMES[name] for name in kept]] = [
     f"{sum(hears[name])} of {len(hears[name])} conditions" for name in kept
@@ -515,7 +475,10 @@ spread = torch.linalg.cholesky(probe.readout.double() @ probe.readout.double().T
 mixture = float(np.abs(probe.z_scores(first.families.values(), spread @ mixed.T)[1]).max())
 rises = float((of_qwen.all[1] > 0).mean())
 most = float(np.abs(first.null).max())
-gate_of, up_of, product_of = ([parts[f"{j} {k}"] for j in (NEURON, SECOND)] for k in ("gate", "up", "product"))  # fmt: skip
+gate, product, second_gate, second_product = (
+    parts[f"{j} {part}"] for j in (NEURON, SECOND) for part in ("gate", "product")
+)
+of_gate, of_product, of_second = (of["rank of |t|"]["B"] for of in (gate, product, second_product))
 shift = odds["British"] - odds["American"]
 up = (by_context["British"] > by_context["American"]).sum()
 lists = {n: (registers.xs(n, level="model")["by luck"] <= BAR["again"]).sum() for n in ("Qwen", "SmolLM2")}  # fmt: skip
@@ -528,74 +491,52 @@ cb.facts(
     all=len(first.z),
     documents=len(of_qwen.all[1]),
     rises=cb.fact(rises, ".0%", holds=rises > cb.NEARLY_ALL),
-    met=cb.fact(sum(hears["qwen"]), "words"),
-    vocabulary=cb.fact(vocabulary, ".3f"),
-    missed=[k for k, (_, ok) in verdicts["qwen"].items() if not ok] == ["vocabulary", "used"]
-    and len(hears["qwen"]) == 10,
+    met=cb.fact(sum(ok for _, ok in verdicts["qwen"].values()), "words"),
+    vocabulary=cb.fact(vocabulary, ".3f", holds=[k for k, (_, ok) in verdicts["qwen"].items() if not ok] == ["vocabulary", "used"]
+    and len(verdicts["qwen"]) == 11),
     places=cb.fact(of_qwen.rows["places"].mean(), ".0f"),
     words=cb.fact(round(respelled), "words", holds=abs(respelled / round(respelled) - 1) < 0.2),
     american=cb.fact(of_qwen.side["American"][0].value, ".3f"),
-    british=cb.fact(of_qwen.side["British"][0].value, ".3f"),
-    both_sides=verdicts["qwen"]["sides"][1],
+    british=cb.fact(of_qwen.side["British"][0].value, ".3f", holds=verdicts["qwen"]["sides"][1]),
     doses=verdicts["qwen"]["doses"][1],
     random=cb.fact(of_qwen.random, ".3f", holds=verdicts["qwen"]["random_words"][1]),
     draws_random=BAR["random_words"],
     in_those=cb.fact(of_qwen.in_those, ".3f"),
     one_in=cb.fact(of_qwen.rows["places"].mean() / of_qwen.rows["words"].mean(), ".0f"),
     gate=cb.fact(of_qwen.all[0].value, ".3f"),
-    gate_sd=cb.fact(gate_of[0]["in spreads over documents"], ".0%"),
+    gate_sd=cb.fact(gate["in spreads over documents"], ".0%"),
     draws=BAR["draws"],
     z=cb.fact(first.z[NEURON], ".0f"),
-    most=cb.fact(most, ".1f"),
-    discovered=verdicts["qwen"]["columns"][1],
+    most=cb.fact(most, ".1f", holds=verdicts["qwen"]["columns"][1]),
     z_again=cb.fact(again.z[NEURON], ".0f"),
-    z_more=cb.fact(more.z[NEURON], ".0f"),
+    z_more=cb.fact(more.z[NEURON], ".0f", holds=verdicts["qwen"]["again"][1] and verdicts["qwen"]["families"][1]),
     agree=cb.fact(more.agree(NEURON), ".0%"),
-    judged=verdicts["qwen"]["again"][1] and verdicts["qwen"]["families"][1],
-    agree_smol=cb.fact(smol.columns["judging, more pieces"].agree(smol.found[0], sign_of("smollm2")), ".0%"),
-    smol=verdicts["smollm2"]["columns"][1] and not verdicts["smollm2"]["families"][1],
+    agree_smol=cb.fact(smol.columns["judging, more pieces"].agree(smol.found[0], sign_of("smollm2")), ".0%", holds=verdicts["smollm2"]["columns"][1] and not verdicts["smollm2"]["families"][1]),
     luck=by_luck <= BAR["by_luck"],
     matters=cb.fact(matters, ".2f", holds=matters > 0.9 and matters_luck <= 0.01),
-    **{
-        f"{part}_{k}": cb.fact(of[k - 1]["in spreads over documents"], "+.2f")
-        for part, of in (("gate", gate_of), ("up", up_of), ("product", product_of))
-        for k in (1, 2)
-    },
-    **{
-        f"{part}_rank_{k}": of[k - 1]["rank of |t|"]["B"]
-        for part, of in (("gate", gate_of), ("up", up_of), ("product", product_of))
-        for k in (1, 2)
-    },
-    gate_place_1=cb.fact(gate_of[0]["rank of |t|"]["B"], "ordinal"),
-    product_place_1=cb.fact(product_of[0]["rank of |t|"]["B"], "ordinal"),
-    falls_2=cb.fact(product_of[1]["falls in"], ".0%"),
-    writes_little=abs(product_of[0]["in spreads over documents"]) < 0.1 and product_of[0]["rank of |t|"]["B"] > 1000,
-    second_writes=product_of[1]["falls in"] > cb.NEARLY_ALL and product_of[1]["rank of |t|"]["B"] < 20 and gate_of[1]["falls in"] < 0.1,
+    gate_place_1=cb.fact(of_gate, "ordinal", holds=of_gate == 5),
+    product_place_1=cb.fact(of_product, "ordinal"),
+    falls_2=cb.fact(second_product["falls in"], ".0%", holds=second_product["falls in"] > cb.NEARLY_ALL and of_second < 20 and second_gate["falls in"] < 0.1),
+    writes_little=abs(product["in spreads over documents"]) < 0.1 and of_product > 1000,
     shift=cb.fact(shift.mean(), ".1f", holds=up == len(by_context)),
     sentences=len(use["families"]),
     all_up=int(up),
     contexts=len(by_context),
-    grows=cb.fact(-of_use.value, ".1%"),
+    grows=cb.fact(-of_use.value, ".1%", holds=of_use.high < BAR["used"]),
     grows_low=cb.fact(-of_use.high, ".1%"),
     grows_high=cb.fact(-of_use.low, ".1%"),
-    not_used=of_use.high < BAR["used"],
-    grows_2=cb.fact(-shares["neurons"].value, ".1%"),
-    against=max(of_use.high, shares["neurons"].high) < 0,
+    grows_2=cb.fact(-shares["neurons"].value, ".1%", holds=max(of_use.high, shares["neurons"].high) < 0),
     words_1=cb.fact(shares["words after layer 1"].value, ".0%"),
     words_25=cb.fact(shares["words after layer 25"].value, ".0%", holds=shares["words after layer 25"].low > cb.MOST),
     mlp=cb.fact(shares["MLP"].value, ".0%", holds=shares["MLP elsewhere"].high < 0.01),
     heads=cb.fact(shares["stable heads"].value, ".0%", holds=shares["stable heads"].low > BAR["used"]),
     mlp_elsewhere=cb.fact(shares["MLP elsewhere"].value, ".1%"),
     swapped=cb.fact(z_swapped, ".0f", holds=z_swapped < 1.5 * most),
-    mixture=cb.fact(mixture, ".0f"),
-    beyond_mixtures=mixture < first.z[NEURON] / 1.5,
+    mixture=cb.fact(mixture, ".0f", holds=mixture < first.z[NEURON] / 1.5),
     too_few=few,
-    registers=cb.fact(int(lists["Qwen"]), "words", holds=lists["Qwen"] > lists["SmolLM2"]),
-    registers_smol=cb.fact(int(lists["SmolLM2"]), "words"),
+    registers_smol=cb.fact(int(lists["SmolLM2"]), "words", holds=lists["Qwen"] == len(ASKED["registers"]) == 5 and registers["z, judging"].max() < first.z[NEURON] / 2),
     vocabulary_low=cb.fact(over_pairs.low, ".2f"),
     vocabulary_high=cb.fact(over_pairs.high, ".2f"),
-    copied=cb.fact((copied["British"] - copied["American"]).mean(), ".1f"),
-    copied_cases=len(copied),
 )  # fmt: skip
 
 # %% [markdown]

@@ -14,9 +14,9 @@
 r"""
 # How accurate is it, and what limits it?
 
-**In three of four models the circuit ranks unseen texts well. It gets the amounts wrong, because it takes the denominators of one page and leaves out what positions add to values.** {{?limits}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone ({{domain_fvu}}). {{?loses_to_domain}} With everything but Equation 1 exact, {{own_fvu}} is left. In SmolLM2, one of three real models here, even the ranking fails: the circuit's correlation with the truth is {{smol_r}}, and that of the guess from the domain {{smol_domain_r}}. {{?smol_fails}}
+**The circuit ranks unseen texts well and gets the amounts wrong, because it takes the denominators of one page and leaves out what positions add to values; Equation 1 is hardly to blame.** {{?limits}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone ({{domain_fvu}}). {{?loses_to_domain}} With the mean denominators of many texts {{mean_left}} is left, with what positions add to values as well {{both_left}}, and with everything but Equation 1 exact {{own_fvu}}. The {{fvu}} is one page's: with nineteen pages in twenty it would be between {{least_fvu}} and {{most_fvu}}. And in SmolLM2, one of three real models here, even the ranking fails ([chapter 8](08_real_model), with a correlation of {{real_model.r_smol}}).
 
-Here is what the circuit of [chapter 5](05_circuit) gets in four models. Qwen and SmolLM2 are language models that people use, and MiniLM is an encoder for sentences. In each we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Two simple guesses are beside it: a uniform average of the tokens' values, and the mean of other texts of the same domain. Which of the two would you expect to be the harder one to beat?
+Here are these steps in four models. Qwen and SmolLM2 are language models that people use, and MiniLM is an encoder for sentences. In each we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Beside it is a guess that knows only whether a text is law or cooking. Which step would you expect to matter most?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -33,8 +33,8 @@ TEXTS = 1000  # how many texts of the collection are read: held-out documents of
 TOKEN = " the"  # the query token
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 NEURONS = 100  # how many are judged: those that single tokens can move farthest
-OTHER = "mini-base"  # another training of the same model
 RUNS = None  # a folder of training runs: what they give is then computed and kept
+NEURON = 496  # the neuron that the first six chapters follow
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, texts and the model"}
 import json
@@ -63,75 +63,72 @@ true_A, true_B = (study.fixed.exact_summary(x, heads)[:, J] for x in (x_A, x_B))
 summary_B = circuit.summary(x_B)[:, J]
 own = torch.stack([text.tokens[: n + 1] for text in half_B[::2]])  # with their own tokens at n
 kind_A, kind = (np.array([text.domain for text in half]) for half in (half_A, half_B))
-controls = json.loads(cb.evidence("controls.json").read_text())  # kept, of real models
+real, controls, constants = (  # kept, of real models and of mini
+    json.loads(cb.evidence(f"{name}.json").read_text())
+    for name in ("real", "controls", "constants")
+)
 NAMES = {MODEL: MODEL.rpartition("/")[2], "qwen": "Qwen", "smollm2": "SmolLM2", "minilm": "MiniLM"}
 REAL = [*NAMES][1:]
 print(f"{study}\ncalibrated on {study.calibration_text.name}; judged on {len(half_B)} texts")
 
 # %% tags=["hide-input"]
-GUESSES = {
-    "circuit": ("the circuit", "o", "C0"),
-    "uniform average": ("uniform average", "s", "C1"),
-    "domain mean": ("mean of the domain", "D", "C2"),
-    "self-normalised": ("self-normalised", "^", "C3"),
-}
 even = torch.full(x_B.shape, 1 / (n + 1))
 values = study.fixed.decomposition.values(heads).flatten(1)  # vocab, head and d_head
 same = torch.from_numpy(kind[:, None] == kind_A).float()
 guesses = {
     "circuit": summary_B,
-    "uniform average": cx.decompose.weighted_sum(values, x_B, even)
-    @ circuit.readout.flatten(0, 1)[:, J],
+    "uniform average": cx.decompose.weighted_sum(values, x_B, even) @ circuit.readout.flatten(0, 1)[:, J],
     "domain mean": same @ true_A / same.sum(1, keepdim=True).clamp(min=1),
     "self-normalised": circuit.self_normalized().summary(x_B)[:, J],
+}  # fmt: skip
+fits = {name: cx.evaluation.r_and_fvu(guess, true_B, kind) for name, guess in guesses.items()}
+fits = pd.DataFrame(fits).T
+fits.loc["domain mean", "r within domains"] = np.nan  # which it has taken off
+RUNGS = {
+    "domain": "mean of\nthe domain",
+    "page": "constants\nof one page",
+    "mean": "mean\nconstants",
+    "both": "and positions\nin values",
+    "own": "all but\nEquation 1 exact",
 }
-inside = torch.from_numpy(kind[:, None] == kind).float()
-inside = torch.eye(len(kind)) - inside / inside.sum(1, keepdim=True)  # takes each domain's mean off
-
-
-def fit(guess):
-    """r, r within domains, with their intervals, and FVU of a guess for the neurons J."""
-    pairs = {"r": (guess, true_B), "r within domains": (inside @ guess, inside @ true_B)}
-    rs = {k: cb.with_interval(cb.median_over_neurons("r", *pair), half_B, 199, cb.WIDER) for k, pair in pairs.items()}  # fmt: skip
-    return rs | {"FVU": cx.evaluation.r_and_fvu(guess, true_B, kind)["FVU"]}
-
-
-fits = {MODEL: {name: fit(guess) for name, guess in guesses.items()}}
-del fits[MODEL]["domain mean"]["r within domains"]
-fits |= {name: controls[name]["readings"]["contribution"] for name in REAL}
-figure, (axes,) = cb.figures.panels(1, 3, width=8.6, height=3.4, sharey=True)
-for row, of in enumerate(fits.values()):
-    for k, (guess, (label, mark, colour)) in enumerate(GUESSES.items()):
-        its, y = of[guess], row + 0.16 * (k - 1.5)
-        for axis, name in zip(axes, ("r", "r within domains"), strict=False):
-            if name in its:
-                axis.plot(its[name][1:3], [y, y], color=colour, lw=1.2)
-                axis.plot(its[name][0], y, mark, color=colour, ms=5)
-        axes[2].plot(its["FVU"], y, mark, color=colour, ms=5)
-        if not row:
-            axes[2].text(0.0012 if k < 3 else 0.025, y + 0.06, label, color=colour, fontsize=9)
-axes[0].set(xlabel="correlation r", xlim=(0.5, 1.01))
-axes[1].set(xlabel="r within domains", xlim=(0.5, 1.01))
-axes[2].set(xlabel="variance unexplained (FVU)", xscale="log", xlim=(1e-3, 100))
-axes[2].axvline(1, color=cb.figures.INK, lw=1, ls=":")
-axes[0].set_yticks(range(len(fits)), NAMES.values())
-axes[0].invert_yaxis()
+ladder = {}
+for name in NAMES:
+    rivals = {} if name == MODEL else controls[name]["readings"]["contribution"]
+    left = {k: of["FVU"] for k, of in rivals.items()} or fits["FVU"]
+    of = constants.get(name, {"FVU": {"one page": left["circuit"]}})
+    page, means = (of["FVU"].get(k, np.nan) for k in ("one page", "half A"))
+    patterns = of.get("with patterns", {}).get("half A", np.nan)
+    ladder[name] = [left["domain mean"], page, means, patterns, left["self-normalised"]]
+ladder = pd.DataFrame(ladder, index=RUNGS)
+figure, ((axis,),) = cb.figures.panels(height=3.4, width=7.4)
+for name, color in zip(ladder, cb.figures.COLORS, strict=False):
+    steps = pd.Series(ladder[name].to_numpy())
+    axis.plot(steps[:1], "D", color=color, ms=5)
+    axis.plot(steps[1:].dropna(), "o-", color=color, ms=5)
+    axis.text(4.1, steps[4], NAMES[name], color=color, va="center")
+axis.set_xticks(range(5), RUNGS.values())
+axis.set(yscale="log", xlim=(-0.3, 4.8), ylabel="variance unexplained (FVU)")
+axis.yaxis.set_major_formatter(lambda left, _: f"{100 * left:g}%")
 cb.figures.picture(
     figure,
     "11.1",
-    "Predictions of what the stable heads add to a neuron, on texts that chose nothing: medians over the 100 strongest neurons, with 95% intervals of r. To the right of the dotted line a prediction is worse than each neuron's mean. What is the same for all texts of a domain has no r within domains.",
-    "; ".join(
-        f"{NAMES[m]}: " + ", ".join(f"{label} r {of[g]['r'][0]:.2f}, FVU {of[g]['FVU']:.2f}" for g, (label, *_) in GUESSES.items())
-        for m, of in fits.items()
-    )
-    + ".",
+    f"What is left of the variance of what the stable heads add to a neuron, in the median of the {NEURONS} strongest, on texts that chose nothing. Diamonds: the mean of other texts of the domain, a rival. Lines: the circuit with the constants of one page, with the mean constants of half A, with what positions add to values as well (only where positions are added to tokens), and with everything but Equation 1 exact.",
+    "Falling lines. " + "; ".join(f"{NAMES[m]}: " + ", ".join(ladder[m].dropna().map("{:.1%}".format)) for m in ladder) + ".",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-By correlation, the uniform average is the harder rival. It comes close to the circuit in MiniLM and overtakes it in SmolLM2. {{?uniform_is_close}} That is possible because most of what heads add depends on the subject of a text, and any average of its tokens gives the subject away. {{?mostly_domain}} This is why we also take $r$ *within* domains, with each domain's mean subtracted on both sides: what is left is the difference between one recipe and the next. There the circuit is ahead in all four models. {{?ahead_within}} How good a circuit looks depends on what it is compared with {cite}`miller2024faithfulness`, so both columns belong in the answer.
+Most of what the circuit gets wrong in `{{model}}` goes away with two repairs that are as simple as itself: they are still one number for each token and neuron, and one for each neuron. In the three real models, mean constants hardly help. MiniLM gains from the positions; Qwen and SmolLM2, where no position enters a value, need each text's own denominators. {{?not_everywhere}} With these, and with everything else but Equation 1 exact, {{own_most}} is left at most. {{?limits}}
 
-By amounts the result is different. In Qwen and MiniLM the circuit leaves {{qwen_fvu}} and {{minilm_fvu}} of the variance, about what is published for GPT-2 small, {{= 14% =}} (at a correlation of {{= 0.95 =}}). {{?as_published}} In `{{model}}` it loses to the mean of the domain, and in SmolLM2 it would be better to predict the same for every text. {{?amounts_fail}} The last row of marks is what the rest of this page works towards: the *self-normalised* circuit, which keeps Equation 1 and repairs the rest with the same tables of weights, leaves {{own_most}} at most. {{?limits}}
+Here is `{{model}}` once more, with another rival, a uniform average of the tokens' values:
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+fits.map("{:.3f}".format).replace("nan", "–").rename_axis("medians")
+
+# %% [markdown]
+r"""
+By correlation the uniform average is the harder rival, because most of what heads add depends on the subject of a text, and any average of its tokens gives the subject away. {{?uniform_is_close}} This is why we also take $r$ *within* domains, with each domain's mean subtracted on both sides: what is left is the difference between one recipe and the next. There the circuit is far ahead. {{?ahead_within}} By amounts the domain's mean is the harder one, and the circuit loses to it. {{?loses_to_domain}} How good a circuit looks depends on what it is compared with {cite}`miller2024faithfulness`.
 
 ## Three ways of being wrong
 
@@ -171,40 +168,32 @@ The circuit makes five approximations ([chapter 5](05_circuit)): Equation 1 in p
 budget = cx.evaluation.error_budget(circuit, half_B[::2], J)
 
 # %% tags=["hide-input"]
-real = json.loads(cb.evidence("real.json").read_text())["models"]
-left = {MODEL: pd.concat([budget["fvu"]["all"], budget["fvu"]["without"]])}
+left = pd.DataFrame({MODEL: budget["fvu"]})  # which are made, and the one; model
 for name in REAL:
-    rows = {item: fvu for made, item, _, fvu in real[name]["budget"] if made in ("all", "without")}
-    left[name] = pd.Series(rows)
-left = pd.DataFrame(left)  # the first row has all five
-kept_share = left.iloc[1:] / left.iloc[0]  # approximation model
-REPAIRED = {
-    "keys": "keys",
-    "scale": "LayerNorm's scale",
-    "kernel": "kernels",
-    "values": "values",
-    "denominators": "denominators",
-}
+    rows = real["models"][name]["budget"]
+    left[name] = pd.Series({(made, item): fvu for made, item, _, fvu in rows})
+kept_share = left.loc["without"] / left.loc["all"].iloc[0]  # approximation model
+kept_share = kept_share.loc[["keys", "scale", "kernel", "values", "denominators"]]
 figure, (axes,) = cb.figures.panels(1, len(NAMES), width=8.6, height=2.5, sharey=True)
 for axis, (name, called) in zip(axes, NAMES.items(), strict=True):
-    share = kept_share[name][[*REPAIRED]]
+    share = kept_share[name]
     best = share.to_numpy() == share.min()
     axis.barh(range(len(share)), share, 0.6, color=np.where(best, "C1", "C0"), alpha=0.7)
     axis.axvline(1, color=cb.figures.INK, lw=1, ls="--")
     axis.set(title=called, xlim=(0, 1.3), xlabel="of the FVU, left", xticks=[0, 0.5, 1])
     axis.grid(visible=False, axis="y")
-axes[0].set_yticks(range(len(REPAIRED)), REPAIRED.values())
+axes[0].set_yticks(range(len(kept_share)), kept_share.index)
 cb.figures.picture(
     figure,
     "11.2",
-    "All five approximations are made, then one is repaired: how much of the FVU is left (dashed: all of it). The orange bar is the repair that helps most.",
+    "All five approximations are made, then one is repaired: how much of the FVU is left (dashed: all of it). The orange bar is the repair that helps most. <em>Scale</em> is that of LayerNorm, and <em>kernel</em> that one serves all heads.",
     "Bars. "
-    + " ".join(f"{called}: " + ", ".join(f"{REPAIRED[k]} {kept_share[name][k]:.0%}" for k in REPAIRED) + "." for name, called in NAMES.items()),
+    + " ".join(f"{called}: " + ", ".join(f"{k} {v:.0%}" for k, v in kept_share[name].items()) + "." for name, called in NAMES.items()),
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-Two approximations stand out. In Qwen and SmolLM2 it is the borrowed denominators: repairing them leaves {{qwen_denominators}} and {{smol_denominators}} of the FVU. In MiniLM and `{{model}}`, where positions are added to tokens, it is the values, with the denominators second. (Rotary positions never enter a value, so in Qwen and SmolLM2 there is nothing to repair.) {{?two_limits}} So no ranking of approximations should be carried from one model to another.
+Two approximations matter most. In Qwen and SmolLM2 it is the borrowed denominators: repairing them leaves {{qwen_denominators}} and {{smol_denominators}} of the FVU. In MiniLM and `{{model}}`, where positions are added to tokens, it is the values, with the denominators second. (Rotary positions never enter a value, so in Qwen and SmolLM2 there is nothing to repair.) So no ranking of approximations should be carried from one model to another.
 
 One bar is odd. In all three real models, *repairing the keys makes things worse*. {{?keys_hurt}} An exact key can hurt because errors are added before they are squared. If one approximation is off by $+3$ and another by $-2$, the circuit is off by $1$, and repairing the second makes it $3$. Equation 1 for keys happens to undo part of a larger error. An approximation that costs nothing alone may matter in company, and the other way round.
 
@@ -226,7 +215,7 @@ $E_V^h$ and $P_V^h$ are the two halves of Equation 1, for values. In code we spl
 # %%
 x = own[0]
 at_n = cx.layer_norm(weights.W_E[x] + weights.W_pos[n], weights.eps)  # source d_model: what it is
-seen = at_n + cx.decompose.positional_shift(weights, n)  # and where it stands: Equation 1
+seen = at_n + cx.decompose.positional_shift(weights, n)  # and its position: Equation 1
 
 q = einsum(at_n[n], weights.W_Q, "d, head d e -> head e") + weights.b_Q
 scores = einsum(q, weights.W_K, seen, "head e, head d e, source d -> head source")
@@ -240,11 +229,11 @@ summary = out[heads].sum(0) @ weights.mlp_input()[0] / s  # neuron
 
 # %% [markdown]
 r"""
-In the package this is `circuit.self_normalized()`; the paper does not have it. It is the first layer itself with one equation in place of the exact residual stream, so its error tests Equation 1 alone. In `{{model}}` it leaves {{own_fvu}} of the variance (on {{texts}} texts, with a correlation of {{own_r}}), in Qwen {{own_qwen}}, in MiniLM {{own_minilm}} and in SmolLM2 {{own_smol}}. {{?limits}}
+In the package this is `circuit.self_normalized()`; the paper does not have it. It is the first layer itself with one equation in place of the exact residual stream, so its error tests Equation 1 alone. It is the last step of Figure 11.1.
 
-Then why use one page at all? Because all tokens of a text share its denominators, this circuit can no longer say what a token adds *before there is a text*. The table of one number per token, and with it the search for neurons in [chapter 6](06_neurons), exists only with fixed constants. If you want to find neurons, take a page; if you want amounts for a text that you have, take its own denominators. There is a middle way: with the mean denominators of many texts, and what positions add to values as one number per neuron, `{{model}}` is left with {{middle_way}}, and MiniLM with {{middle_minilm}}. {{?middle}}
+Then why use one page at all? Because all tokens of a text share its denominators, this circuit can no longer say what a token adds *before there is a text*. The table of one number per token, and with it the search for neurons in [chapter 6](06_neurons), exists only with fixed constants. If you want to find neurons, take a page, or better the means of many texts; if you want amounts for a text that you have, take its own denominators.
 
-<span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes. Type over the texts, and watch where the paper's line leaves the model's.
+<span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes, for neuron {{neuron}}, which responds to planets ([chapter 1](01_first_layer)). Type over the texts, and watch where the paper's line leaves the model's.
 """
 
 # %% tags=["hide-input"]
@@ -252,21 +241,20 @@ code = next((p for p in passages if p.domain == "python"), passages[0])
 shown = [weights.tokenizer.decode(text.tokens[1:161]) for text in (study.example, code)]
 kinds = {"one page": circuit, "self-normalised": circuit.self_normalized()}
 figure, ((axis,),) = cb.figures.panels(height=3.0, width=5.5)
-true_own = study.fixed.exact_summary(own, heads)[:, J]
+t = study.fixed.exact_summary(own[:60], heads)[:, NEURON]
 for k, (mark, (name, by)) in enumerate(zip("o.", kinds.items(), strict=True)):
-    a, t = by.summary(own[:60])[:, J[0]], true_own[:60, 0]
-    axis.plot(a, t, mark, ms=4, alpha=0.7)
+    axis.plot(by.summary(own[:60])[:, NEURON], t, mark, ms=4, alpha=0.7)
     axis.text(0.03, 0.9 - 0.1 * k, name, color=f"C{k}", transform=axis.transAxes)
 axis.axline((float(t.mean()),) * 2, slope=1, color=cb.figures.INK, lw=1, ls=":")
-axis.set(xlabel="predicted", ylabel="in the model", title=f"neuron {J[0]}")
+axis.set(xlabel="predicted", ylabel="in the model", title=f"neuron {NEURON}")
 picture = cb.figures.picture(
     figure,
     "11.3",
-    f"Neuron {J[0]} on {len(t)} texts of half B, a mark a text and circuit. On the dotted line a prediction is right.",
-    f"Dots along a diagonal: neuron {J[0]} by both circuits and in the model.",
+    f"Neuron {NEURON} on {len(t)} texts of half B, a mark a text and circuit. On the dotted line a prediction is right.",
+    f"Dots along a diagonal: neuron {NEURON} by both circuits and in the model.",
 )
 cv.LiveReader(
-    weights, picture=picture, heads=list(heads), neuron=J[0], text=shown[0], other=shown[1]
+    weights, picture=picture, heads=list(heads), neuron=NEURON, text=shown[0], other=shown[1]
 )
 
 # %% [markdown]
@@ -309,25 +297,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The page decides how wrong the amounts are, and hardly touches the order: the correlation stays above {{least_r}}, while the FVU runs from {{least_fvu}} to {{most_fvu}} (nineteen pages in twenty). {{?page_is_amounts}} A page with small denominators makes everything come out too large.
+The page decides how wrong the amounts are, and hardly touches the order. Nineteen pages in twenty leave between {{least_fvu}} and {{most_fvu}} of the variance, and no page brings the correlation below {{least_r}}. A page with small denominators makes everything come out too large.
 
-**The heads are not the neuron.** All of this is about what the stable heads add. In Qwen they carry little of what a neuron's gate varies by, so the circuit's correlation with the neuron's own output is {{qwen_post}}; even in `{{model}}` it is {{post_r}}, below the published {{= 0.9485 =}}. {{?not_the_neuron}} If the paper's *neuron activations* are outputs, and not what the heads add to them, none of our four models reaches its figure. {{?no_model}} [Chapter 10](10_whole_neuron) predicts the whole neuron.
+**The heads are not the neuron.** All of this is about what the stable heads add. With a neuron's own output, the circuit correlates by {{post_r}} in `{{model}}`, below the published {{= 0.9485 =}}, and by {{qwen_post}} in Qwen. If the paper's *neuron activations* are outputs, and not what the heads add to them, none of our four models reaches its figure. {{?no_model}}
 
-**A hundred neurons are few.** Neurons move together. By their correlations, the hundred that we judge are worth {{worth_mini}} independent ones in `{{model}}`, and {{worth_smol}} in SmolLM2. {{?few_independent}} A median over a hundred is therefore less certain than it looks, and our intervals draw documents or domains, not neurons.
-
-## When a machine is not enough
-
-Everything above ran on some hundred texts. For a million, `cx.evaluate` reads any iterable in batches and keeps sums alone, so memory does not grow. With a checkpoint, an interrupted run goes on where it stopped. On several machines, start a Dask scheduler and workers (`pip install distributed`), and pass its address:
-
-```python
-from dask.distributed import Client
-
-texts = cx.texts.stream(model, 1_000_000, "allenai/c4:en")  # read as they come
-with Client("tcp://10.0.0.1:8786") as client:  # the address that `dask scheduler` prints
-    table = cx.evaluate(circuit, texts, J, checkpoint="run.safetensors", client=client)
-```
-
-The result is the same as on one machine, and batches of a worker that is lost are computed again ([costs](costs) has a run).
+(All this ran on some hundred texts. [A model of your own](own_model) has how to read a million, on several machines if you like.)
 
 ## Where this leaves us
 
@@ -335,15 +309,15 @@ Equation 1 is nearly exact; what limits the circuit is what we fixed in order to
 
 ## Exercises
 
-1. *Predict, then run.* The summaries of half B are dealt out again among the texts of the same domain. What becomes of $r$, and of $r$ within domains?
+1. *Predict, then run.* The summaries of half B are permuted at random among the texts of the same domain. What becomes of $r$, and of $r$ within domains?
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What came out?"}
-dealt, deal = summary_B.clone(), torch.Generator().manual_seed(0)
+permuted, rng = summary_B.clone(), np.random.default_rng(0)
 for name in np.unique(kind):
-    mates = torch.from_numpy(np.flatnonzero(kind == name))
-    dealt[mates] = dealt[mates[torch.randperm(len(mates), generator=deal)]]
-cx.evaluation.r_and_fvu(dealt, true_B, kind)[["r", "r within domains"]].round(2)
+    mates = np.flatnonzero(kind == name)
+    permuted[mates] = summary_B[rng.permutation(mates)]
+cx.evaluation.r_and_fvu(permuted, true_B, kind)[["r", "r within domains"]].round(2)
 
 # %% [markdown]
 r"""
@@ -367,21 +341,20 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. $r$ falls below that of the domain's mean, since the dealt summaries bring in the variation of other texts. Within domains nothing is left.
+1. $r$ falls below that of the domain's mean, since the permuted summaries bring in the variation of other texts. Within domains nothing is left.
 2. `mine = quality["r"] / quality["spread"]`: then the new spread is $r$ itself.
 3. It holds few of the tokens that the heads like, so heads divide by little and everything comes out too large: slope and offset. The order changes only in so far as one head is inflated more than another.
 ```
 
 ## Evidence
 
-**What other constants leave.** The circuit with the constants of one page, with the geometric mean of half A's, with those of the nearest of four clusters of half A (texts of like denominators), and with each text's own; where positions are added to tokens, also with what the heads' own positional patterns add to the values, $\sum_h \sum_i \text{pos}^h_i\, P_V^h[n, i]\, W_O^h$, one number per neuron {cite}`gibson2025contextual`. Kept, by `tools/evidence/constants.py`. Its head says what was fixed in advance: patterns take away at least half of what exact values would ({{patterns_close}} in `mini`, {{patterns_close_minilm}} in MiniLM: met). {{?patterns_met}} Clusters leave less than {{= 0.8 =}} of what one set of constants does: met in SmolLM2 alone. {{?clusters_met}} That the published gap is closed by patterns alone (FVU at most {{= 0.1426 =}}) is met in MiniLM, where there was hardly a gap, and not in `mini`. {{?gap_met}}
+**What other constants leave.** The circuit with the constants of one page, with the geometric mean of half A's, with those of the nearest of four clusters of half A (texts of like denominators), and with each text's own; where positions are added to tokens, also with what the heads' own positional patterns add to the values, $\sum_h \sum_i \text{pos}^h_i\, P_V^h[n, i]\, W_O^h$, one number per neuron {cite}`gibson2025contextual`. Kept, by `tools/evidence/constants.py`. Its head says what was fixed in advance: patterns take away at least half of what exact values would ({{patterns_close}} in `mini`, {{patterns_close_minilm}} in MiniLM: met). Clusters leave less than {{= 0.8 =}} of what one set of constants does: met in SmolLM2 alone. {{?clusters_met}} That the published gap is closed by patterns alone (FVU at most {{= 0.1426 =}}) is met in MiniLM, where there was hardly a gap, and not in `mini`. {{?gap_met}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "FVU with other constants, in four models"}
-constants = json.loads(cb.evidence("constants.json").read_text())
 rows = {}
-for name, called in NAMES.items():
-    of = constants.get(name, constants["mini"])
+for name, of in constants.items():
+    called = NAMES.get(name, name)
     also = {f"{k}, positional patterns": v for k, v in of.get("with patterns", {}).items()}
     rows[called] = of["FVU"] | also | {"one page, exact values": of.get("exact values", np.nan)}
     rows[called]["four clusters over half A"] = cb.Estimate(*of["ratio"][:3])
@@ -389,58 +362,49 @@ pd.DataFrame(rows).map(lambda v: "" if v != v else f"{v:.2f}")
 
 # %% [markdown]
 r"""
-**Another training.** `mini-base` has another length of training and another schedule, and `seed 1` is its recipe with another seed (kept). The columns are medians over the neurons of [chapter 6](06_neurons). The costs are those of one approximation alone, with each text's own token at $n$, so that the circuit's *the* is a sixth approximation. Values cost most in all three. In `seed 1` the query token comes second, at {{seed_token}} times the cost of the denominators. {{?seeds_differ}} In `mini` it costs less than they do, but there the order is undecided (see the ledger).
+**Another training.** `seed 1` has the recipe of `mini` with another seed and another length of training (kept). The costs are medians over the neurons of [chapter 6](06_neurons), those of one approximation alone, with each text's own token at $n$, so that the circuit's *the* is a sixth approximation. Values cost most in both. In `seed 1` the query token comes second, at {{seed_token}} times the cost of the denominators. In `mini` it costs less than they do, but there the order is undecided (see the ledger).
 """
 
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Accuracy and costs in three trainings"}
-def alone(circuit, x, J):
-    """What the heads add to J with one approximation made and all else exact."""
-    made = {k: cx.evaluation.approx_summary(circuit, x, {k}) for k in cx.evaluation.APPROXIMATIONS}
-    return {k: v[:, J] for k, v in (made | {"Equation 1": circuit.self_normalized().summary(x)}).items()}  # fmt: skip
-
-
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Costs in two trainings"}
 def stand_out(circuit):
-    """The neurons of chapter 6, or the strongest where none stands out."""
+    """The neurons of chapter 6, or the strongest where none is far from the rest."""
     table = cx.find_neurons(circuit, threshold=-np.inf)
     return table.index[: int((table["z"] > cx.neurons.STANDS_OUT).sum()) or NEURONS].tolist()
 
 
-def trained(study):
-    """Accuracy and the cost of each approximation alone, of one training."""
-    B, J = cb.halves(study.texts)[1], stand_out(study.circuit)
-    x = torch.stack([text.tokens[: study.n + 1] for text in B[::2]])
-    true = study.fixed.exact_summary(x, study.heads)[:, J]
-    whole = cx.evaluate(study.circuit, B, J).median()
-    fvu = {k: float(cx.evaluation.Moments.of(v, true).table(J)["fvu"].median()) for k, v in alone(study.circuit, x, J).items()}  # fmt: skip
-    return {"r": whole["r"], "FVU": whole["fvu"]} | fvu
+def alone(study):
+    """What the heads add with one approximation made and all else exact, and the truth."""
+    x = torch.stack([text.tokens[: study.n + 1] for text in cb.halves(study.texts)[1][::2]])
+    made = {
+        k: cx.evaluation.approx_summary(study.circuit, x, {k}) for k in cx.evaluation.APPROXIMATIONS
+    }
+    return made, study.fixed.exact_summary(x, study.heads)
 
 
-def other(name):
-    return cx.study(cx.load(name), TEXTS, TOKEN, None, MAX_CV, PROSE)
+def costs_of(made, true, J):
+    """The FVU of each approximation alone, medians over neurons."""
+    return {k: float(cb.median_over_neurons("fvu", v[:, J], true[:, J])(np.arange(len(v)))) for k, v in made.items()}  # fmt: skip
 
 
 SEED_1 = cb.evidence("seed-1.json")
 if RUNS:
     place = Path(RUNS) / "seed-1-100"
-    judged = {k: round(float(v), 4) for k, v in trained(other(place)).items()}
+    other = cx.study(cx.load(place), TEXTS, TOKEN, None, MAX_CV, PROSE)
+    judged = {k: round(v, 4) for k, v in costs_of(*alone(other), stand_out(other.circuit)).items()}
     SEED_1.write_text(json.dumps(json.loads((place / "run.json").read_text()) | {"judged": judged}))
-trainings = pd.DataFrame(
-    {
-        "mini": trained(study if MODEL == "mini" else other("mini")),
-        OTHER: trained(other(OTHER)),
-        "seed 1": json.loads(SEED_1.read_text())["judged"],
-    }
-)
-trainings.T.round(3)
+found = stand_out(circuit)
+each, true_own = alone(study)
+costs = pd.DataFrame({NAMES[MODEL]: costs_of(each, true_own, found)})
+costs["seed 1"] = pd.Series(json.loads(SEED_1.read_text())["judged"])
+costs.round(3).rename_axis("FVU, this approximation alone")
 
 # %% [markdown]
 r"""
-**The ledger.** All but the last line are about the neurons of [chapter 6](06_neurons). The interval of the median FVU holds {{= 95 =}} in {{= 100 =}} of the passages of {{= Figure 11.4 =}}, the last line's draws passages, and the others are the wider of documents and domains. Two lines read one sentence of the post in two ways: *were other heads and LayerNorm exact, the token at the destination would be the main source of error.* The second of them, FVU added, was entered when its number was known; it failed with values among the competitors, and we then left them out, since the post corrects them.
+**The ledger.** All but the last line are about the neurons of [chapter 6](06_neurons). The interval of the median FVU holds {{= 95 =}} in {{= 100 =}} of the passages of {{= Figure 11.4 =}}, the last line's draws passages, and the others are the wider of documents and domains. Lines {{= 6 =}} and {{= 7 =}} read one sentence of the post in two ways: *were other heads and LayerNorm exact, the token at the destination would be the main source of error.* By the shape that is lost, the token costs {{shape_all}} times what the costliest of the others does, whether or not values are among these, so line {{= 6 =}} holds. By FVU, line {{= 7 =}} is undecided only because values, which the post corrects, are not among them: with values the token costs {{added_all}} of the costliest, and the line fails. We entered it when its number was known, and left values out after it had failed.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger"}
-found = stand_out(circuit)
 few = slice(len(found)) if found == J[: len(found)] else slice(None)
 median = cb.median_over_neurons
 all_own = torch.stack([text.tokens[: n + 1] for text in half_B])
@@ -459,18 +423,12 @@ r_B, r_pre, r_post, r_own = (
 fvu_found = float(median("fvu", summary_B[:, few], true_B[:, few])(np.arange(len(x_B))))
 by_page = [median("fvu", v[:, few], true_B[:, few])(np.arange(len(x_B))) for v in by_pages(x_B)]
 
-each = alone(circuit, own, J)
 
-
-def token_over(column):
-    """What the query token costs over what the costliest of keys, kernel and denominators does."""
-    costs = {k: median(column, each[k][:, few], true_own[:, few]) for k in ("token", "keys", "kernel", "denominators")}  # fmt: skip
-    return cb.with_interval(
-        lambda drawn: costs["token"](drawn) / max(costs[k](drawn) for k in [*costs][1:]),
-        half_B[::2],
-        199,
-        cb.WIDER,
-    )
+def token_over(column, others, units=cb.WIDER):
+    """What the query token costs over what the costliest of the others does."""
+    cost = {k: median(column, each[k][:, found], true_own[:, found]) for k in ("token", *others)}
+    over = lambda drawn: cost["token"](drawn) / max(cost[k](drawn) for k in others)
+    return cb.with_interval(over, half_B[::2], 199, units)
 
 
 true_P = study.fixed.exact_summary(x_P, heads)[:, J]
@@ -492,106 +450,70 @@ def matched_over_other(drawn):
     return float((table.diagonal() / other.nanmean(0)).nanquantile(0.5))
 
 
-shape, added = (token_over(column) for column in ("from shape", "fvu"))
+OTHERS = "keys", "kernel", "denominators"
+shape, added = (token_over(column, OTHERS) for column in ("from shape", "fvu"))
+shape_all, added_all = (token_over(of, ("values", *OTHERS), ()) for of in ("from shape", "fvu"))
 of_kinds = cb.with_interval(matched_over_other, passages, 199)
 cb.ledger(
     model,
     cb.Claim("median_r", f"paper's circuit, {TOKEN!r} at n: median r", *r_B.for_claim, 4),
     cb.Claim("median_r_pre", "the same, with the whole pre-activation", *r_pre.for_claim, 4),
     cb.Claim("median_r_post", "the same, with the activation", *r_post.for_claim, 4),
-    cb.Claim(
-        "median_fvu", "the same: median FVU", fvu_found, tuple(np.quantile(by_page, [0.025, 0.975])), 4
-    ),
+    cb.Claim("median_fvu", "the same: median FVU", fvu_found, tuple(np.quantile(by_page, [0.025, 0.975])), 4),
     cb.Claim("median_r", "paper's circuit, own token at n: median r", *r_own.for_claim, 4),
-    cb.Claim(
-        "token_main_error",
-        f"shape lost by {TOKEN!r} at n, over the largest other but values and LayerNorm 2",
-        *shape.for_claim,
-    ),
-    cb.Claim(
-        "token_main_error",
-        f"FVU added by {TOKEN!r} at n, over the largest other but values and LayerNorm 2",
-        *added.for_claim,
-    ),
-    cb.Claim(
-        "own_domain",
-        "error with the kind of text matched, over error with another, median kind",
-        *of_kinds.for_claim,
-    ),
+    cb.Claim("token_main_error", f"shape lost by {TOKEN!r} at n, over the largest other but values and LayerNorm 2", *shape.for_claim),
+    cb.Claim("token_main_error", f"FVU added by {TOKEN!r} at n, over the largest other but values and LayerNorm 2", *added.for_claim),
+    cb.Claim("own_domain", "error with the kind of text matched, over error with another, median kind", *of_kinds.for_claim),
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-r_of, fvu_of = ({m: {g: v[key] for g, v in f.items()} for m, f in fits.items()} for key in ("r", "FVU"))  # fmt: skip
-within = [[f[g]["r within domains"][0] for g in ("circuit", "uniform average")] for f in fits.values()]  # fmt: skip
-own_left = {m: v["self-normalised"] for m, v in fvu_of.items()}
-circuit_left = {m: v["circuit"] for m, v in fvu_of.items()}
-fvu, domain_fvu = circuit_left[MODEL], fvu_of[MODEL]["domain mean"]
+r_of, within = fits["r"], fits["r within domains"]
 low, high = np.quantile(paged["fvu"], [0.025, 0.975])
 patterns = {m: constants[m]["with patterns"] for m in ("mini", "minilm")}
 page = {m: constants[m]["FVU"]["one page"] for m in patterns}
 closes = {m: (page[m] - v["one page"]) / (page[m] - constants[m]["exact values"]) for m, v in patterns.items()}  # fmt: skip
-independent = [controls[m]["independent"]["strongest"] for m in ("mini", *REAL)]
 activation = [controls[m]["readings"]["activation"]["circuit"]["r"][0] for m in ("mini", *REAL)]
-costs = trainings.loc[list(cx.evaluation.APPROXIMATIONS)]
 cb.facts(
     "evaluation",
     model=MODEL.rpartition("/")[2],
-    texts=len(half_B),
-    fvu=cb.fact(fvu, ".0%"),
-    domain_fvu=cb.fact(domain_fvu, ".0%"),
-    loses_to_domain=fvu > domain_fvu,
-    own_fvu=cb.fact(own_left[MODEL], ".0%"),
-    own_r=cb.fact(r_of[MODEL]["self-normalised"][0], ".3f"),
-    own_qwen=cb.fact(own_left["qwen"], ".0%"),
-    own_minilm=cb.fact(own_left["minilm"], ".1%"),
-    own_smol=cb.fact(own_left["smollm2"], ".0%"),
-    own_most=cb.fact(max(own_left.values()), ".0%"),
-    limits=sum(v["circuit"][0] > cb.NEARLY_ALL for v in r_of.values()) == 3
-    and max(own_left.values()) < 1.5 * cb.ABOUT
-    and own_left[MODEL] < cb.ABOUT / 2
-    and all(own_left[m] < circuit_left[m] / 5 for m in fits),
-    smol_r=cb.fact(r_of["smollm2"]["circuit"][0]),
-    smol_domain_r=cb.fact(r_of["smollm2"]["domain mean"][0]),
-    smol_fails=r_of["smollm2"]["circuit"][0] < r_of["smollm2"]["domain mean"][0],
-    uniform_is_close=all(v["uniform average"][0] > v["domain mean"][0] for v in r_of.values())
-    and r_of["smollm2"]["uniform average"][0] > r_of["smollm2"]["circuit"][0]
-    and r_of["minilm"]["circuit"][0] - r_of["minilm"]["uniform average"][0] < 0.01,
-    mostly_domain=max(v["domain mean"] for v in fvu_of.values()) < 1 - cb.MOST,
-    ahead_within=all(ours > rival + 0.05 for ours, rival in within),
-    qwen_fvu=cb.fact(circuit_left["qwen"], ".0%"),
-    minilm_fvu=cb.fact(circuit_left["minilm"], ".0%"),
-    as_published=max(abs(circuit_left[m] - 0.1426) for m in ("qwen", "minilm")) < 0.03,
-    amounts_fail=fvu > domain_fvu and circuit_left["smollm2"] > 1,
+    neuron=f"{NEURON}",
+    fvu=cb.fact(ladder.loc["page", MODEL], ".0%"),
+    domain_fvu=cb.fact(ladder.loc["domain", MODEL], ".0%"),
+    loses_to_domain=ladder.loc["page", MODEL] > ladder.loc["domain", MODEL],
+    mean_left=cb.fact(ladder.loc["mean", MODEL], ".0%"),
+    both_left=cb.fact(ladder.loc["both", MODEL], ".0%", holds=(ladder[MODEL][1:].diff()[1:] < 0).all() and ladder.loc["both", MODEL] < 0.2 * ladder.loc["page", MODEL]),
+    own_fvu=cb.fact(ladder.loc["own", MODEL], ".0%"),
+    own_most=cb.fact(ladder.loc["own"].max(), ".0%"),
+    limits=r_of["circuit"] > cb.ALMOST_EXACTLY
+    and ladder.loc["own"].max() < 1.5 * cb.ABOUT
+    and ladder.loc["own", MODEL] < cb.ABOUT / 2
+    and (ladder.loc["own"] < ladder.loc["page"] / 5).all(),
+    not_everywhere=(ladder.loc["mean", REAL] > 0.8 * ladder.loc["page", REAL]).all()
+    and ladder.loc["both", "minilm"] < 0.6 * ladder.loc["page", "minilm"],
+    uniform_is_close=r_of["circuit"] > r_of["uniform average"] > r_of["domain mean"]
+    and ladder.loc["domain", MODEL] < 1 - cb.MOST,
+    ahead_within=within["circuit"] > within["uniform average"] + 0.05,
     qwen_denominators=cb.fact(kept_share["qwen"]["denominators"], ".0%"),
-    smol_denominators=cb.fact(kept_share["smollm2"]["denominators"], ".0%"),
-    two_limits=[*kept_share.idxmin()] == ["values", "denominators", "denominators", "values"]
+    smol_denominators=cb.fact(kept_share["smollm2"]["denominators"], ".0%", holds=[*kept_share.idxmin()] == ["values", "denominators", "denominators", "values"]
     and all(kept_share[m].nsmallest(2).index[1] == "denominators" for m in (MODEL, "minilm"))
-    and not (kept_share.loc["values", ["qwen", "smollm2"]] < 1).any(),
+    and not (kept_share.loc["values", ["qwen", "smollm2"]] < 1).any()),
     keys_hurt=bool((kept_share.loc["keys", REAL] > 1).all()),
-    middle_way=cb.fact(patterns["mini"]["half A"], ".0%"),
-    middle_minilm=cb.fact(patterns["minilm"]["half A"], ".0%"),
-    middle=all(v["half A"] < 0.6 * page[m] for m, v in patterns.items()),
+    shape_all=cb.fact(shape_all.value, ".1f", holds=shape_all.value == shape.value > 1),
+    added_all=cb.fact(added_all.value, ".0%", holds=added_all.value < 1 < added.high),
     pages=len(passages),
     least_r=cb.fact(np.floor(100 * paged["r"].min()) / 100),
-    least_fvu=cb.fact(low),
-    most_fvu=cb.fact(high),
-    page_is_amounts=paged["r"].min() > cb.NEARLY_ALL and high > 2 * low,
+    least_fvu=cb.fact(low, ".0%"),
+    most_fvu=cb.fact(high, ".0%", holds=paged["r"].min() > cb.NEARLY_ALL and high > 2 * low),
     qwen_post=cb.fact(activation[1]),
-    post_r=cb.fact(r_post.value),
-    not_the_neuron=r_post.high < 0.9485 and abs(activation[1]) < 0.05,
+    post_r=cb.fact(r_post.value, holds=r_post.high < 0.9485 and abs(activation[1]) < 0.05),
     no_model=max(*activation, r_post.value) < 0.94845,
-    worth_mini=cb.fact(round(independent[0]), "words"),
-    worth_smol=cb.fact(round(independent[2]), "words"),
-    few_independent=max(independent) < NEURONS * cb.ABOUT,
     patterns_close=cb.fact(closes["mini"], ".0%"),
-    patterns_close_minilm=cb.fact(closes["minilm"], ".0%"),
-    patterns_met=min(closes.values()) >= 0.5,
+    patterns_close_minilm=cb.fact(closes["minilm"], ".0%", holds=min(closes.values()) >= 0.5),
     clusters_met=[m for m in constants if constants[m]["ratio"][2] < 0.8] == ["smollm2"],
     gap_met=patterns["minilm"]["one page"] <= 0.14265 < patterns["mini"]["one page"],
-    seed_token=cb.fact(costs["seed 1"]["token"] / costs["seed 1"]["denominators"], ".1f"),
-    seeds_differ=set(costs.idxmax()) == {"values"}
+    seed_token=cb.fact(costs["seed 1"]["token"] / costs["seed 1"]["denominators"], ".1f", holds=set(costs.idxmax()) == {"values"}
     and costs["seed 1"].nlargest(2).index[1] == "token"
-    and costs["mini"]["token"] < costs["mini"]["denominators"],
+    and costs["mini"]["token"] < costs["mini"]["denominators"]),
 )  # fmt: skip
 
 # %% [markdown]
