@@ -71,9 +71,9 @@ on_three = fixed.exact_summary(both, heads)[:, neuron]
 pd.DataFrame(
     {
         "ends": ["".join(decoded(text[-9:])) for text in both],
-        f"added to neuron {neuron}": [cb.in_prose(float(v), "+.1f") for v in on_three],
+        "adds": [cb.in_prose(float(v), "+.1f") for v in on_three],
     },
-    index=[name for t in three for name in (t.domain, "the same, shuffled")],
+    index=[name for t in three for name in (t.domain, "shuffled")],
 )
 
 # %% [markdown]

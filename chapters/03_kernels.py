@@ -330,7 +330,7 @@ pd.DataFrame(
         f"head {h}": [f"{t!r} {c:.1f}" for t, c in zip(spelled[h], top.values[h], strict=True)]
         for h in shown
     }
-).T
+)
 
 # %% [markdown]
 r"""
