@@ -430,7 +430,8 @@ def test_a_dot_of_a_domain_is_pressed_and_a_full_bin_names_some_of_its_tokens(vi
     bins = page.get_by_role("slider", name="Read the histogram")
     expect(bins).to_have_count(0)  # it is folded away
     page.get_by_text("All its contributions, counted").click()
-    bins.focus()
+    page.mouse.move(0, 0)  # it would read the bin that it lies on
+    bins.press("End")
     for _ in range(25):
         page.keyboard.press("ArrowLeft")
     assert re.search(r": [\d,]{2,} tokens, such as \S+", bins.get_attribute("aria-valuetext"))
