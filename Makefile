@@ -155,6 +155,7 @@ evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or C
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/store_layers.py $(NAME))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py $(NAME) $(CORPUS:%=--corpus "%"))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py qwen --neuron 6419 $(CORPUS:%=--corpus "%"))
+	$(if $(CHAPTER),,$(BIN)/python tools/evidence/last_ten.py $(NAME) $(CORPUS:%=--corpus "%"))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/deeper_scores.py)
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/real_models.py $(NAME))
 	$(if $(CHAPTER)$(NAME),,for script in $(KEPT); do $(BIN)/python tools/evidence/$$script.py || exit 1; done)

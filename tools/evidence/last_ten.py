@@ -1,0 +1,62 @@
+"""How much of a neuron's output do the last ten tokens give? `data/evidence/last_ten.json`.
+
+    python tools/evidence/last_ten.py --corpus path/to/corpus     # SmolLM2 and Qwen; names choose
+
+The simplest rival of the tables of chapter 10: every head's exact attention, cut to the query and
+the nine tokens before it and normalised again. Judged as in `whole_neuron.py`, on its first
+collection of texts: medians over all neurons of r, FVU and r within domains. It was asked for after
+the tables were known, and nothing of it was fixed beforehand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from command import command
+from evidence import kept, provenance
+from whole_neuron import GIVEN, Texts, table
+
+import ctxbook as cb
+import ctxlib as cx
+
+TOKENS = 10
+MODELS = "smollm2", "qwen"
+
+
+@torch.no_grad()
+def last_tokens(model: Any, texts: Texts, token: str, n: int) -> dict[str, Any]:
+    """Return what the last tokens give of one query, in the median neuron."""
+    name, judged = next(iter(texts.at(n).judged.items()))
+    fixed = cx.fix_query(model, texts.at(n).fit, n, token)
+    x, domains = fixed.prepare(judged), np.array([text.domain for text in judged])
+    *_, truth = fixed.mlp(x, fixed.head_outputs(x)).values()
+    rows = fixed.require_exact().rows(x)
+    rows[..., :-TOKENS] = 0
+    z = fixed.decomposition.z(x, rows / rows.sum(-1, keepdim=True))
+    *_, guess = fixed.mlp(x, fixed.readout.outputs(z)).values()
+    of = table(guess, truth, domains).median()
+    return {"token": token, "n": n, "texts": name, "count": len(x)} | of.to_dict()
+
+
+@command("last_ten")
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("--corpus", type=Path, help="of `mini`; without it, half B is judged")
+    parser.add_argument("--file", type=Path, default=cb.evidence("last_ten.json"))
+    args = parser.parse_args(argv)
+    for name in args.models:
+        model = cx.load(name)
+        texts = Texts.of(model, args.corpus)
+        asked = [(query["token"], query["n"]) for query in GIVEN["queries"]]
+        queries = [last_tokens(model, texts, *query) for query in asked]
+        kept(args.file, name, {"queries": queries} | provenance(name))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
