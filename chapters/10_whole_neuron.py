@@ -14,7 +14,7 @@
 r"""
 # A whole neuron, from tables
 
-**For a fixed query token, and with the text's own denominators, the output of a neuron in the first layer can be looked up: tables with three numbers a head for each position and each token predict it almost exactly, even in a model with {{= 1.5 =}} billion parameters.** Over the {{neurons}} neurons of Qwen, the median correlation of output and prediction is between {{qwen_low}} and {{qwen_high}}, with the mean of each domain subtracted, on documents that no other page reads. In advance we had asked for {{= 0.99 =}} with each of {{= five =}} queries; {{qwen_met}} of the {{qwen_run}} that we have run reach it. SmolLM2 misses its mark of {{= 0.985 =}} with {{smollm2}}. Our small model `mini` meets its own mark with one number in place of three. {{?mini_meets}}
+**For a fixed query token, and with the text's own denominators, the output of a neuron in the first layer can be looked up: tables with three numbers a head for each position and each token predict it almost exactly, even in a model with {{= 1.5 =}} billion parameters.** Over the {{neurons}} neurons of Qwen, the median correlation of output and prediction is between {{qwen_low}} and {{qwen_high}}, with the mean of each domain subtracted, on documents that no other page reads. In advance we had asked for {{= 0.99 =}} with each of {{= five =}} queries, and all {{qwen_met}} reach it. SmolLM2 was to reach {{= 0.985 =}}, and does so with {{smollm2_met}} of the five; the others come to between {{smollm2_low}} and {{smollm2_high}}. Our small model `mini` meets its own mark with one number in place of three. {{?mini_meets}}
 
 [Chapter 9](09_british) left us with neuron {{neuron}} of Qwen. British spelling drives its gate through stable heads, but of what changes in that gate from text to text, the stable heads account for {{stable_share}}. And the gate is only half of the neuron, which passes on the gate times a second number, *up*.
 
@@ -233,12 +233,12 @@ for (name, query), (_, judged, goal) in runs.items():
     low, high = judged["interval"]["r"]
     between = "" if name == "mini" else f" [{low:.3f}, {high:.3f}]"
     table[NAMES[name]][query] = f"{goal['r within']:.4f}{between}"
-table = pd.DataFrame(table).reindex([*table["mini"]]).fillna("not run")
+table = pd.DataFrame(table).reindex([*table["mini"]])
 table.rename_axis("query")
 
 # %% [markdown]
 r"""
-The table has the median, over all neurons, of the correlation within domains, with {{= 95% =}} intervals over documents. Each head has at most two planes, in `mini` none. In the typical neuron of Qwen, between {{qwen_left_low}} and {{qwen_left_high}} of the variance of the output is left. With four planes SmolLM2 would have passed the mark that we had set for two ({{smollm2_four}}).
+The table has the median, over all neurons, of the correlation within domains, with {{= 95% =}} intervals over documents. Each head has at most two planes, in `mini` none. In the typical neuron of Qwen, between {{qwen_left_low}} and {{qwen_left_high}} of the variance of the output is left. With *the*, SmolLM2 would have passed the mark with four planes ({{smollm2_four}}).
 
 Next we let the heads in group by group, while the others write their average. We call a head narrow if it is not broad, that is, if its kernel covers at most {{= 40 =}} effective tokens ([chapter 4](04_denominators)). The last row has the rival.
 """
@@ -322,7 +322,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Two planes leave less variance than a plain SVD and two-bit keys of their size at {{ahead}} of the {{real_run}} queries that we ran on the two models, as asked in advance. But there are better rivals. The weighted SVD beats planes at {{weighted_ahead}} of the {{real_run}}, so keeping kernel and content apart is not the best use of the bytes; its advantage is that one can read them. Four-bit keys, at nearly twice the size of two planes, are about as good as four planes: those are ahead at {{four_ahead_qwen}} of Qwen's {{qwen_run}} queries, and behind in SmolLM2. And one table of keys serves every query, while planes are made for a single token at a single position.
+Two planes leave less variance than a plain SVD and two-bit keys of their size for each of the {{ahead}} pairs of a model and a query, as asked in advance. But there are better rivals. The weighted SVD beats planes in {{weighted_ahead}} of the {{real_run}}, so our tables are not the best use of the bytes, but one can read them. Four-bit keys, at nearly twice the size of two planes, are about as good as four planes: those are ahead at {{four_ahead_qwen}} of Qwen's {{= five =}} queries, and behind in SmolLM2. And one table of keys serves every query, while planes are made for a single token at a single position.
 
 Planes are not fast either. A text takes {{seconds_tables}} milliseconds in Qwen, and computing this row of every head exactly takes {{seconds_row}}. What the tables give is a neuron whose every ingredient belongs to a position or to a token.
 
@@ -346,7 +346,7 @@ pd.DataFrame(fails).T
 
 # %% [markdown]
 r"""
-With *and*, {{and_below}} of Qwen's neurons are below {{= 0.99 =}}, and {{and_wrong}} of head {{and_worst}}'s attention is in the wrong place; in SmolLM2, nearly all neurons are below. Neurons that hardly vary from text to text are predicted worst: with *the*, a neuron's correlation and its standard deviation over texts have a rank correlation of {{by_spread}} in Qwen. The worst heads are all narrow. With *the*, head {{worst}} accounts for most of the error, and its kernel lies almost entirely on one position ({{worst_eff}} effective tokens). The right word draws it elsewhere, to positions that hardly count in {eq}`eq-who-loss`. We think that this is why its planes are bad, but have not tested it.
+With *and*, {{and_below}} of Qwen's neurons are below {{= 0.99 =}}, and {{and_wrong}} of head {{and_worst}}'s attention is in the wrong place; in SmolLM2, between {{below_low}} and {{below_high}} of the neurons are below, depending on the query. Neurons that hardly vary from text to text are predicted worst: with *the*, a neuron's correlation and its standard deviation over texts have a rank correlation of {{by_spread}} in Qwen. With *the*, head {{worst}} of Qwen accounts for most of the error. It is narrow, with a kernel that lies almost entirely on one position ({{worst_eff}} effective tokens). The right word draws it elsewhere, to positions that hardly count in {eq}`eq-who-loss`. This may be why its planes are bad; we have not tested it.
 
 ## Where this leaves us
 
@@ -416,7 +416,9 @@ r"""
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 qwen, smollm2, mini = ({q: run for (name, q), run in runs.items() if name == of} for of in NAMES)
 real = [(name, query) for name, query in runs if name in REAL]
-r_qwen = [goal["r within"] for _, _, goal in qwen.values()]
+r_qwen, r_smollm2 = ([of[2]["r within"] for of in among.values()] for among in (qwen, smollm2))
+missed = [r for r in r_smollm2 if r < ASKED["smollm2"]]
+below = [fresh("smollm2", query)["failures"]["below .99"] for query in smollm2]
 left_qwen = [median_of("qwen", "planes 2", "fvu", query) for query in qwen]
 
 
@@ -441,9 +443,10 @@ cb.facts(
     head=HEAD,
     qwen_low=cb.fact(min(r_qwen), ".3f", holds=min(r_qwen) > cb.ALMOST_EXACTLY),
     qwen_high=cb.fact(max(r_qwen), ".3f"),
-    qwen_run=cb.fact(len(qwen), "words"),
-    qwen_met=cb.fact(sum(r >= ASKED["qwen"] for r in r_qwen), "words", holds=len(qwen) == sum(r >= ASKED["qwen"] for r in r_qwen) > 2),
-    smollm2=cb.fact(smollm2[THE][2]["r within"], ".3f", holds=smollm2[THE][2]["r within"] < ASKED["smollm2"]),
+    qwen_met=cb.fact(sum(r >= ASKED["qwen"] for r in r_qwen), "words", holds=min(r_qwen) >= ASKED["qwen"] and len(r_qwen) == 5),
+    smollm2_met=cb.fact(len(r_smollm2) - len(missed), "words", holds=len(r_smollm2) == 5 and len(missed) > 1),
+    smollm2_low=cb.fact(min(missed), ".3f"),
+    smollm2_high=cb.fact(max(missed), ".3f"),
     mini_meets=min(goal["r within"] for _, _, goal in mini.values()) >= ASKED["mini"],
     stable_share=cb.fact(share[groups["stable"]].sum(), ".0%", holds=share[groups["stable"]].sum() < 1 - cb.MOST),
     narrow_share=cb.fact(share[groups["local"]].sum(), ".0%", holds=share[groups["local"]].sum() > cb.MOST),
@@ -479,7 +482,9 @@ cb.facts(
     worst_eff=cb.fact(followed["effective tokens"][worst], ".1f", holds=followed["effective tokens"][worst] < 1.2
     and one[worst] > cb.MOST * median_of("qwen", "planes 2", "fvu")),
     and_below=cb.fact(fails["Qwen", AND]["below 0.99"], holds=fresh("qwen", AND)["failures"]["below .99"] > 0.3
-    and the["smollm2"]["failures"]["below .99"] > cb.NEARLY_ALL),
+    and fresh("qwen", AND)["failures"]["below .99"] == max(fresh("qwen", q)["failures"]["below .99"] for q in qwen)),
+    below_low=cb.fact(min(below), ".0%"),
+    below_high=cb.fact(max(below), ".0%"),
     and_worst=fails["Qwen", AND]["worst head"],
     and_wrong=fails["Qwen", AND]["wrong place"],
     by_spread=cb.fact(fail["rank correlation of r with sd"], ".2f", holds=fail["rank correlation of r with sd"] > 0.3),
