@@ -54,6 +54,11 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// What unfolds the reference in the navigation has an icon and no name.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const toggle of document.querySelectorAll("summary:has(> .toctree-toggle)")) toggle.setAttribute("aria-label", "its pages");
+});
+
 // What has been opened once can be read again without a network (offline.js).
 if ("serviceWorker" in navigator && document.currentScript) {
   const worker = new URL("../offline.js", document.currentScript.src);
