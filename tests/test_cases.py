@@ -40,7 +40,7 @@ def test_a_head_is_active_where_it_adds_half_of_the_most(read, found, mini):
         peaks = [read.ids[i, : ends[i] + 1] for i in texts]
         ordinary = [x[: end + 1] for x, end in zip(read.ids, read.anywhere, strict=True)]
         term, usual = (
-            cx.lookups.attribution(mini, *case.neuron, prompts).of(*case.head)
+            cx.lookups.attribution(mini, *case.neuron, prompts).heads[:, *case.head]
             for prompts in (peaks, ordinary)
         )
         beyond = (term - usual.mean()).numpy()
