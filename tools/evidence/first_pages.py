@@ -45,7 +45,7 @@ def welcome() -> dict[str, Any]:
     texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), TEXTS)
     study = cx.study(fixed, texts, or_all=True)
     heads, model = list(study.heads), cx.load("qwen", layers=1).original_model.model
-    layer, seen = model.layers[0], {}
+    layer, seen = model.layers[0], dict[str, Any]()
     layer.self_attn.o_proj.register_forward_pre_hook(lambda m, a: seen.update(z=a[0][0]))
     layer.post_attention_layernorm.register_forward_hook(
         lambda m, a, out: seen.update(mid=a[0][0], read=out[0])
@@ -76,7 +76,7 @@ def guesses(name: str, n: int = 128, many: int = 200) -> dict[str, Any]:
     fixed = cx.fix_query(model, texts, n)
     parts = []
     for few in fixed.prepare(texts).split(25):
-        exact, content = fixed.exact.rows(few), fixed.decomposition.content[:, few].transpose(0, 1)
+        exact, content = fixed.require_exact().rows(few), fixed.decomposition.content[:, few].transpose(0, 1)
         rows = (
             torch.full_like(exact, 1 / exact.shape[-1]),
             fixed.decomposition.kernels.expand_as(exact),
