@@ -82,7 +82,7 @@ The last word is the same, so what tells the texts apart must come from the word
 
 We begin with the first layer because everything that its heads can know can be written down. Neuron {{neuron}} will stay with us until [chapter 6](06_neurons), which tells how it was found.
 
-Our model, mini, is a GPT-2 {cite}`radford2019language` in pocket size: {{= 4 =}} layers of {{= 8 =}} heads and a residual stream of {{= 256 =}} numbers, where GPT-2 small has {{= 12 =}} layers of {{= 12 =}} heads and {{= 768 =}} numbers. We trained it for this book on textbooks, statutes, novels, recipes and code. Of four recipes we took the one with the lowest loss, and looked at nothing else.
+Our model, mini, is a GPT-2 {cite}`radford2019language` in pocket size: {{= 4 =}} layers of {{= 8 =}} heads and a residual stream of {{= 256 =}} numbers, where GPT-2 small has {{= 12 =}} layers of {{= 12 =}} heads and {{= 768 =}} numbers. We trained it for this book on textbooks, statutes, novels, recipes and code. We tried four ways to train it, and kept the one with the lowest loss, without looking at anything else.
 
 ## An average by hand
 
@@ -291,7 +291,7 @@ The table shows how many pairs are still in order, how much of the variance betw
 
 The table answers the question of the beginning. To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last few words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads: without them, it puts far fewer pairs in order. {{?values}} To these heads, then, a text is a bag of words: each word has a value of its own, and attention decides how heavily it counts.
 
-Why then should we care where a head looks? Because attention decides the amounts. Uniform attention loses {{missed}} of the variance even when it is rescaled; as it stands, it moves the neuron only half as much as the model does and misses {{left}}. {{?half}}
+Why then should we care where a head looks? Because attention decides the amounts. With uniform attention, even the best rescaling leaves {{missed}} of the variance unexplained. Without rescaling it is {{left}}, because uniform attention moves the neuron only half as much as the model does. {{?half}}
 
 ## What can go wrong
 

@@ -251,7 +251,7 @@ Head {{top_1}} favours words of a subject, whole or in pieces, mostly in the nea
 
 ## What can go wrong
 
-We computed these kernels for one query, *the* at position {{n}}, and another query could change them. Another token matters little: with another common token as the query, the kernel of the most affected head typically moves {{moved_by_token}} of its weight. So does another position between {{late}} and {{n}}, with {{moved_by_position}}. {{?hardly_moves}} But late in the context kernels do change. At position {{end}}, {{end_uneven}} of the kernel of head {{least}} is in another place than uniform attention would put it, where at {{n}} it is {{uneven}}; and head {{renamed_at_end}} counts as slowly decaying. {{?less_even_at_end}} Head {{least}} itself is borderline: with {{renamed}} of {{queries}} other query tokens we would call it uniform. {{?borderline}}
+We computed these kernels for one query, *the* at position {{n}}, and another query could change them. Another token matters little: with another common token as the query, the kernel of the most affected head typically moves {{moved_by_token}} of its weight. So does another position between {{late}} and {{n}}, with {{moved_by_position}}. {{?hardly_moves}} But late in the context kernels do change. At position {{end}}, the kernel of head {{least}} lies {{end_uneven}} away from uniform attention, where at {{n}} it is {{uneven}}; and head {{renamed_at_end}} counts as slowly decaying. {{?less_even_at_end}} Head {{least}} itself is borderline: with {{renamed}} of {{queries}} other query tokens we would call it uniform. {{?borderline}}
 
 The kernel also inherits the faults of the split, with its constant $C$ (Exercise 3). Where the split of a key fails, the kernel misdescribes the head.
 

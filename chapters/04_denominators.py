@@ -184,7 +184,7 @@ cv.Denominators(study.fixed, texts, labeled, picture=picture, head=shown)
 r"""
 The reason is the topic. A text about astronomy is about astronomy on every line, so if one of its words has high content, others will too, a hundred lines away. By hand: split the middle position of the example into two, with weight {{= 0.1 =}} each. If the two tokens are drawn separately, the variance falls from {{= 0.04 =}} to $2 \times 0.1^2 = 0.02$. If they are always the same word, it stays at {{= 0.04 =}}. Averaging two copies of a number changes nothing.
 
-Real texts lie in between. In every head, what all tokens of a text share (subject, language, author; we say *topic*) makes up {{topic_least}} to {{topic_most}} of the variance. {{?topic_most_of_it}} Two tokens of a text hardly correlate, by only {{correlation}} in head {{second}}, but a longer average levels out single tokens and not what they have in common. [Appendix C](C_certificates) finds the same in models that people use.
+Real texts lie in between. Call *topic* whatever all tokens of a text share: subject, language, author. It makes up {{topic_least}} to {{topic_most}} of each head's variance. {{?topic_most_of_it}} Two tokens of a text hardly correlate, by only {{correlation}} in head {{second}}, but a longer average levels out single tokens and not what they have in common. [Appendix C](C_certificates) finds the same in models that people use.
 
 ## What can be guaranteed?
 

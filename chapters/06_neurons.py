@@ -342,7 +342,7 @@ In two of the four models, Qwen among them, random mixtures pass the neurons' ow
 
 Do such neurons also sort texts better? We compare each neuron with the mixtures that have the same label, since some subjects are easier to tell than others. It **stands out** if its AUC is higher than that of {{= 95% =}} of them. Mixtures, judged by the other mixtures, do so in {{by_chance}} of cases, and this is what we call chance. (Ties keep it below {{= 5% =}}: in easy subjects many mixtures make no error. {{?by_chance}}) Neuron {{followed}}, with a higher AUC than {{its_beaten}} of the mixtures labelled *{{its_label}}*, does not stand out. {{?not_special}}
 
-Now sort the neurons by two questions. Can single tokens push it far, so that it was found? Do texts move it far, so that it is among the {{found}} whose summaries vary most over half A? (We thought of the second only when the found neurons had shown no better AUC than mixtures, so the table is an observation and no test.)
+Now sort the neurons by two questions. Can single tokens push it far, so that it was found? Do texts move it far, so that it is among the {{found}} whose summaries vary most over half A? (We asked the second question after seeing that found neurons have no better AUC than mixtures, so the table tests nothing.)
 """
 
 
@@ -381,7 +381,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-Of the {{both_of}} neurons that are pushed and moved far, {{both_share}} stand out, many more than by chance. {{?both_by_chance}} With one of the two properties it is {{one}} of {{one_of}}, about a tenth, and with neither of them no more than chance gives. {{?one_tenth}} Nor do mixtures that texts move about as far. {{?mixtures_no_more}} Over all neurons {{own}} stand out, where as many mixtures give {{own_least}} to {{own_most}}; without the {{both}} in the first row, neurons would be within that range. {{?surplus}} So {{own_found}} of the {{found}} found neurons stand out, although their median AUC is no better than that of mixtures (Evidence): a few lie far out, and most do not.
+Of the {{both_of}} neurons that are pushed and moved far, {{both_share}} stand out, many more than by chance. {{?both_by_chance}} With just one of the two properties, {{one}} of {{one_of}} stand out, about a tenth, and with neither no more than by chance. {{?one_tenth}} Mixtures that texts move about as far stand out no more than chance gives, either. {{?mixtures_no_more}} In all, {{own}} neurons stand out, and as many mixtures give {{own_least}} to {{own_most}}. The {{both}} in the first row make the difference. {{?surplus}} So {{own_found}} of the {{found}} found neurons stand out, although their median AUC is no better than that of mixtures (Evidence): a few lie far out, and most do not.
 
 ## What can go wrong
 

@@ -14,7 +14,7 @@
 r"""
 # Can the circuit take the heads' place?
 
-**The paper's circuit cannot, in `{{model}}`; a near-copy of the heads can.** Put in at every position of a text, the circuit is about as bad as what the heads gathered in an unrelated text: it repairs {{paper_other}} of the damage that this does ({{= 95% =}} interval: {{paper_other_low}} to {{paper_other_high}}). It is worse than the average of what they gather in many texts. {{?paper_fails}} At position {{n}}, with *the* in it, for which the circuit was made, it is better than that average, and repairs {{home}} of its damage ({{home_low}} to {{home_high}}). {{?home_little}} The near-copy is Equation 1 with each text's own denominators and the first token (BOS) read exactly, and it repairs {{bos_other}} of the first damage and {{bos_home}} of the second. {{?bos_mends}} Of five conditions that we had fixed in advance for this page, {{met}} are met. {{?two_met}}
+**The paper's circuit cannot, in `{{model}}`; a near-copy of the heads can.** Put in at every position of a text, the circuit is about as bad as what the heads gathered in an unrelated text: it repairs {{paper_other}} of the damage that this does ({{= 95% =}} interval: {{paper_other_low}} to {{paper_other_high}}). It is worse than the average of what they gather in many texts. {{?paper_fails}} At position {{n}}, with *the* in it, for which the circuit was made, it is better than that average, and repairs {{home}} of its damage ({{home_low}} to {{home_high}}). {{?home_little}} The near-copy is Equation 1 with each text's own denominators and the first token (BOS) read exactly, and it repairs {{bos_other}} of what an unrelated text costs, and {{bos_home}} of what the average costs at position {{n}}. {{?bos_mends}} Of five conditions that we had fixed in advance for this page, {{met}} are met. {{?two_met}}
 
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The blue tokens are those that the model now predicts worse. Before you read on, look which words they are. What does the model lose if its first layer cannot look back?
 """
@@ -129,7 +129,7 @@ by_silence = damage(silent[:READ].expand(len(read), -1, -1, -1))
 
 # %% [markdown]
 r"""
-In {{english}} English documents silence does a damage of {{silence_kl}} nats, and another text {{other_kl}}. {{?other_is_worse}} An average, after all, does not point to a wrong subject. Even another document of *the same* domain does {{same_kl}}, so the heads carry more than the domain. (The last two are kept, from `tools/evidence/resample.py`.)
+In {{english}} English documents silence does a damage of {{silence_kl}} nats, and another text {{other_kl}}. {{?other_is_worse}} An average, after all, does not point to a wrong subject. Even another document of *the same* domain costs {{same_kl}}, so the heads carry more than the domain. (The last two are kept, from `tools/evidence/resample.py`.)
 
 ## Three stand-ins
 
@@ -273,7 +273,7 @@ pd.DataFrame(damages).T.map("{:.3f}".format).rename_axis("damage of silence (nat
 
 # %% [markdown]
 r"""
-They do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures ({{= 95% =}} interval: {{special_low}} to {{special_high}}), and on other texts less than they. {{?found_special}} Beside mixtures that lean as far towards the label, they still do {{leaning_ratio}} times the damage. But we had fixed in advance that neurons count as special only if the same holds in SmolLM2, which has not been run, and we thought of the leaning mixtures after the result. So this is one model's answer.
+They do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures ({{= 95% =}} interval: {{special_low}} to {{special_high}}), and on other texts they do less than the mixtures. {{?found_special}} Beside mixtures that lean as far towards the label, they still do {{leaning_ratio}} times the damage. But we had fixed in advance that neurons count as special only if the same holds in SmolLM2, which has not been run, and we thought of the leaning mixtures after the result. So this is one model's answer.
 
 ## What can go wrong
 

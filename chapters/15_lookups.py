@@ -171,7 +171,7 @@ We find most of the look-ups that bring a tenth of the rise, and nearly all that
 
 ## Does the token need the head?
 
-Bringing something is one thing, being needed another. We silence the strongest head: at every position, what it computes is replaced by its mean over half A, as in [chapter 12](12_causal). If the token had the probability $P$ before and $P_H$ without the head, its log probability falls by
+A head may bring a part of the rise without the prediction depending on it. We silence the strongest head: at every position, what it computes is replaced by its mean over half A, as in [chapter 12](12_causal). If the token had the probability $P$ before and $P_H$ without the head, its log probability falls by
 
 $$
 D(H) = \operatorname*{mean}_{\text{peaks}} \bigl( \log P - \log P_H \bigr) .

@@ -14,7 +14,7 @@
 r"""
 # Can a sentence predict a head?
 
-**Only a little better than a coin.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} How little this is can be seen from rules that we planted: when a rule is wrong about one prompt in five, sentences for it score {{planted_fifth}}, and when it is wrong about three in ten, {{planted_three}}. {{?between}} A classifier of meanings, which needs no sentence at all, does no better on our pairs: it scores {{meaning}}, although it tells recipes, laws and French apart without an error. {{?ceiling}} Whether a language model would do better is open: the one that we asked fails even where the subject is planted, and judging it by the odds of its answers has not been done. {{?lm_fails}}
+**A sentence predicts a head only a little better than a coin does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} How little this is can be seen from rules that we planted: when a rule is wrong about one prompt in five, sentences for it score {{planted_fifth}}, and when it is wrong about three in ten, {{planted_three}}. {{?between}} A classifier of meanings, which needs no sentence at all, does no better on our pairs: it scores {{meaning}}, although it tells recipes, laws and French apart without an error. {{?ceiling}} Whether a language model would do better is open: the one that we asked fails even where the subject is planted, and judging it by the odds of its answers has not been done. {{?lm_fails}}
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain? On new documents, one half. On the texts that the sentence was written from, the answer is {{shown_shuffled}}. {{?fits_anything}}
 """
@@ -271,7 +271,7 @@ The cut at half of the largest term is crude for a head that answers by degrees.
 
 ## Where this leaves us
 
-This is the last page of the main text. The first layer came apart into tables, and those tables predicted neurons. For single heads of later layers, sentences do not do the same: they know a little, and about as much as embeddings of the whole text do. Whoever explains heads or neurons by sentences should report three numbers with each score: that of shuffled labels, that of a planted rule, and that of prompts of one length. The appendices ask what remains open about the first layer.
+This is the last page of the main text, which began with a grey harbour. The first layer came apart into tables, and those tables predicted neurons, the British one among them. For single heads of later layers, sentences do not do the same: they know a little, and about as much as embeddings of the whole text do. Whoever explains heads or neurons by sentences should report three numbers with each score: that of shuffled labels, that of a planted rule, and that of prompts of one length.
 
 ## Exercises
 

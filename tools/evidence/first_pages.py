@@ -76,7 +76,8 @@ def guesses(name: str, n: int = 128, many: int = 200) -> dict[str, Any]:
     fixed = cx.fix_query(model, texts, n)
     parts = []
     for few in fixed.prepare(texts).split(25):
-        exact, content = fixed.require_exact().rows(few), fixed.decomposition.content[:, few].transpose(0, 1)
+        exact = fixed.require_exact().rows(few)
+        content = fixed.decomposition.content[:, few].transpose(0, 1)
         rows = (
             torch.full_like(exact, 1 / exact.shape[-1]),
             fixed.decomposition.kernels.expand_as(exact),
