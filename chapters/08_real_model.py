@@ -263,7 +263,7 @@ The amounts depend on the page. With another calibration text, Qwen's $r$ hardly
 
 ## Where this leaves us
 
-The method carries over to models that people use. Where one page fails, the constant over the spread warns you, and centring mends most of the damage. For [a model of your own](own_model), one command reports on both.
+The method carries over to two models of three. Where one page fails, the constant over the spread warns you, and centring mends most of the damage. For [a model of your own](own_model), one command reports on both.
 
 So we can predict what three heads add to the neuron that notices British spelling. But does it respond to British English, or only to some letters? And does the model make any use of it? [The next page](09_british) asks.
 

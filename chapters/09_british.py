@@ -246,7 +246,7 @@ cb.figures.picture(
 r"""
 Neuron {{neuron}} does not carry it. With its American values, the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. That is little, but the interval, from {{grows_low}} to {{grows_high}}, excludes zero: the neuron works slightly against the preference. With {{second}} as well the shift grows by {{grows_2}}.
 
-The words themselves carry it. With their residual stream after the first layer as in the American context, {{words_1}} of the shift is lost, and with that after layer {{= 25 =}} of {{= 28 =}} still {{words_25}}; so late heads must read the spelling off the words. The first MLP matters, but only there: replaced at every token it costs {{mlp}}, replaced everywhere except at the words nothing ({{mlp_elsewhere}}). The stable heads have a part in it, with {{heads}}. But what the first MLP writes at the *other* tokens, where our neuron told the spellings apart, the model does not need.
+The words themselves carry it. With their residual stream after the first layer as in the American context, {{words_1}} of the shift is lost, and with that after layer {{= 25 =}} of {{= 28 =}} still {{words_25}}; so late heads must read the spelling off the words. The first MLP matters, but only there: replaced at every token it costs {{mlp}}, replaced everywhere except at the words nothing ({{mlp_elsewhere}}). The stable heads have a part in it, with {{heads}}. What the first MLP writes at the *other* tokens, where our neuron told the spellings apart, made no difference here.
 
 ## What can go wrong
 

@@ -118,7 +118,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Most of what the circuit gets wrong in `{{model}}` goes away with two repairs that are as simple as itself: they are still one number for each token and neuron, and one for each neuron. In the three real models, mean constants hardly help. MiniLM gains from the positions; Qwen and SmolLM2, where no position enters a value, need each text's own denominators. {{?not_everywhere}} With these, and with everything else but Equation 1 exact, {{own_most}} is left at most. {{?limits}}
+Most of what the circuit gets wrong in `{{model}}` goes away with two repairs: mean denominators, which leave one number for each token and neuron, and the positions' part of the values, which adds one number for each neuron. In the three real models, mean constants hardly help. MiniLM gains from the positions; Qwen and SmolLM2, where no position enters a value, need each text's own denominators. {{?not_everywhere}} With these, and with everything else but Equation 1 exact, {{own_most}} is left at most. {{?limits}}
 
 Here is `{{model}}` once more, with another rival, a uniform average of the tokens' values:
 """
@@ -231,7 +231,7 @@ summary = out[heads].sum(0) @ weights.mlp_input()[0] / s  # neuron
 r"""
 In the package this is `circuit.self_normalized()`; the paper does not have it. It is the first layer itself with one equation in place of the exact residual stream, so its error tests Equation 1 alone. It is the last step of Figure 11.1.
 
-Then why use one page at all? Because all tokens of a text share its denominators, this circuit can no longer say what a token adds *before there is a text*. The table of one number per token, and with it the search for neurons in [chapter 6](06_neurons), exists only with fixed constants. If you want to find neurons, take a page, or better the means of many texts; if you want amounts for a text that you have, take its own denominators.
+Then why use one page at all? Because all tokens of a text share its denominators, this circuit can no longer say what a token adds *before there is a text*. The table of one number per token, and with it the search for neurons in [chapter 6](06_neurons), exists only with fixed constants. If you want to find neurons, take a page or, in `mini`, better the means of many texts; if you want amounts for a text that you have, take its own denominators.
 
 <span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes, for neuron {{neuron}}, which responds to planets ([chapter 1](01_first_layer)). Type over the texts, and watch where the paper's line leaves the model's.
 """

@@ -273,11 +273,11 @@ pd.DataFrame(damages).T.map("{:.3f}".format).rename_axis("damage of silence (nat
 
 # %% [markdown]
 r"""
-They do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures ({{= 95% =}} interval: {{special_low}} to {{special_high}}), and on other texts they do less than the mixtures. {{?found_special}} Beside mixtures that lean as far towards the label, they still do {{leaning_ratio}} times the damage. But we had fixed in advance that neurons count as special only if the same holds in SmolLM2, which has not been run, and we thought of the leaning mixtures after the result. So this is one model's answer.
+In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures ({{= 95% =}} interval: {{special_low}} to {{special_high}}), and on other texts they do less than the mixtures. {{?found_special}} Beside mixtures that lean as far towards the label, they still do {{leaning_ratio}} times the damage. But by the rule that we had fixed in advance, the question is open until SmolLM2 has been run, and we thought of the leaning mixtures after the result.
 
 ## What can go wrong
 
-**Three of five conditions failed.** The vector was to give back more than word frequencies do, and at least half of that without its constant part, in SmolLM2 as well as in `mini`; and it was to give back more of SmolLM2's stable heads than of its local head. But in SmolLM2, a real model, little is at stake: silencing all seven stable heads costs {{smol_cost}} nats in English. On {{smol_texts}} documents not even the text's own vector gives back anything that we could tell from nothing ({{smol_text}} nats, {{smol_text_low}} to {{smol_text_high}}). {{?mini_only}} So these failures say nothing against vectors either.
+**Three of five conditions failed.** We had asked three things of the vector: to give back more than word frequencies do, and at least half of that without its constant part, both in SmolLM2 as well as in `mini`; and to give back more of SmolLM2's stable heads than of its local one. But in SmolLM2, a real model, little is at stake: silencing all seven stable heads costs {{smol_cost}} nats in English. On {{smol_texts}} documents not even the text's own vector gives back anything that we could tell from nothing ({{smol_text}} nats, {{smol_text_low}} to {{smol_text_high}}). {{?mini_only}} So these failures say nothing against vectors either.
 
 **Silence is a mean over mostly English texts.** In other languages and in code it is a wrong message rather than none, which is why all numbers above are for English.
 
@@ -285,7 +285,7 @@ They do. On texts of their label the found neurons do {{special}} times the dama
 
 ## Where this leaves us
 
-The model uses what the first layer's heads add, mostly as one message for the whole text, and the found neurons more than other directions. The published circuit describes it well enough to rank texts, and not well enough to be put in its place; Equation 1, with each text's own denominators, is. All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them. [Chapter 13](13_families) asks what is left of the method there.
+Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but cannot take the place of the heads. Equation 1 with each text's own denominators can, if BOS is read exactly; otherwise it repairs {{own_silence}}. All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them. [Chapter 13](13_families) asks what is left of the method there.
 
 ## Exercises
 

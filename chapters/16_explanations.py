@@ -405,7 +405,7 @@ pd.DataFrame(kinds).round(2)
 
 # %% [markdown]
 r"""
-**The publication's sentences.** It speaks of other models, and of an explainer that is a language model. The first interval is the wider of two: documents of half B redrawn, and neurons redrawn. The second holds the differences that a permutation of the heads does not exclude. (This line was judged, then left out of the book for a time, and is back.) An induction head looks for an earlier place of the present token and attends to what came after it. We find these heads on random tokens, repeated once: they give {{= 0.3 =}} of their attention or more to that place.
+**The publication's sentences.** It speaks of other models, and of an explainer that is a language model. The first interval is the wider of two: documents of half B redrawn, and neurons redrawn. The second holds the differences that a permutation of the heads does not exclude. An induction head looks for an earlier place of the present token and attends to what came after it. We find these heads on random tokens, repeated once: they give {{= 0.3 =}} of their attention or more to that place.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger: published claims, judged"}

@@ -169,7 +169,7 @@ We measured preferences, and they decide less than they seem to. A head that loo
 
 ## Where this leaves us
 
-The heads that we left out of the circuit are the easiest ones to predict. They read a few tokens, and a look-up gives what they add. What makes the stable heads worth a theory is that they alone carry what lies farther back.
+The heads that we left out of the circuit are the easiest ones to predict. They read a few tokens, and a look-up gives what they add. What makes the stable heads worth a theory is that they carry what lies farther back.
 
 ## Exercises
 
