@@ -82,7 +82,7 @@ The last word is the same, so what tells the texts apart must come from the word
 
 We begin with the first layer because everything that its heads can know can be written down. Neuron {{neuron}} will stay with us until [chapter 6](06_neurons), which tells how it was found.
 
-Our model, mini, is a GPT-2 {cite}`radford2019language` in pocket size: {{= 4 =}} layers of {{= 8 =}} heads and a residual stream of {{= 256 =}} numbers, where GPT-2 small has {{= 12 =}} layers of {{= 12 =}} heads and {{= 768 =}} numbers. We trained it for this book on textbooks, statutes, novels, recipes and code. We tried four ways to train it, and kept the one with the lowest loss, without looking at anything else.
+Our model, mini, is a GPT-2 {cite}`radford2019language` in pocket size: {{= 4 =}} layers of {{= 8 =}} heads and a residual stream of {{= 256 =}} numbers, where GPT-2 small has {{= 12 =}} layers of {{= 12 =}} heads and {{= 768 =}} numbers. We trained it for this book on textbooks, statutes, novels, recipes and code. We tried four ways to train it, and chose by the lowest loss alone.
 
 ## An average by hand
 
@@ -218,7 +218,7 @@ cb.figures.shaded_text(
 r"""
 *Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} In this text a few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar*, both among the last ten tokens, add {{two_words}}. {{?two_words_lead}} The same *planets*, {{earlier}} tokens earlier, adds only {{earlier_adds}}. {{?fades}} Is it always the last few words that count?
 
-Since heads add, each has a share of the variance between texts, summed over all neurons. Heads {{influential}} have nearly all of it, {{influential_share}}. {{?two_heads}} From here on, averages over heads are weighted by this **variance share**.
+A head's **variance share** is the variance over texts of what it adds, summed over all neurons and divided by the heads' total. Heads {{influential}} have nearly all of it, {{influential_share}}. {{?two_heads}} From here on, averages over heads are weighted by it.
 
 ## How much does the average give away?
 

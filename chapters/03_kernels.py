@@ -253,7 +253,7 @@ Head {{top_1}} favours words of a subject, whole or in pieces, mostly in the nea
 
 We computed these kernels for one query, *the* at position {{n}}, and another query could change them. Another token matters little: with another common token as the query, the kernel of the most affected head typically moves {{moved_by_token}} of its weight. So does another position between {{late}} and {{n}}, with {{moved_by_position}}. {{?hardly_moves}} But late in the context kernels do change. At position {{end}}, the kernel of head {{least}} lies {{end_uneven}} away from uniform attention, where at {{n}} it is {{uneven}}; and head {{renamed_at_end}} counts as slowly decaying. {{?less_even_at_end}} Head {{least}} itself is borderline: with {{renamed}} of {{queries}} other query tokens we would call it uniform. {{?borderline}}
 
-The kernel also inherits the faults of the split, with its constant $C$ (Exercise 3). Where the split of a key fails, the kernel misdescribes the head.
+The kernel also inherits the faults of the split, with its constant $C$ (the third exercise). Where the split of a key fails, the kernel misdescribes the head.
 
 ## Where this leaves us
 
@@ -314,7 +314,7 @@ r"""
 
 ## Evidence
 
-The factors of every head are in the table at the end of [chapter 2](02_keys).
+How far the split is off in every head is in the table at the end of [chapter 2](02_keys).
 
 **Which words does a head prefer?** The ten tokens of highest content, in units of BOS, in the three most influential heads and in the least. The three choose by word: head 0 attends to words of a subject and pieces of them, head 5 more gently to what opens a section or a list, and head 7 to foreign words and marks of code. {{?three_tastes}} Some of these tokens are in none of our texts.
 """

@@ -290,7 +290,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The values cause the largest single error: reading every value as if its token were at position $n$ shifts the neuron by about the same amount in every text, so it spoils the offset and hardly anything else. The denominators of the calibration page come next, and they spoil mostly the slope. {{?costs}} In the text about the solar system, for example, the output of head {{head}} comes out {{too_large}} too long; in the table above it was {{= 25% =}}. With all five, repairing the values would remove {{values_repaired}} of the FVU, and repairing the denominators {{denominators_repaired}}. {{?values_first}} Sharing one kernel costs little, and Equation 1 for the keys almost nothing.
+The values cause the largest single error: reading every value as if its token were at position $n$ shifts the neuron by about the same amount in every text, so it spoils the offset and hardly anything else. The denominators of the calibration page come next, and they spoil mostly the slope. {{?costs}} In the text about the solar system, the output of head {{head}} comes out {{too_large}} too long; in the table above it was {{= 25% =}}. With all five, repairing the values would remove {{values_repaired}} of the FVU, and repairing the denominators {{denominators_repaired}} (they overlap). {{?values_first}} Sharing one kernel costs little, and Equation 1 for the keys almost nothing.
 
 If the offset is the same in every text, can't we compute it and add it? We can. What position $i$ adds to a value is a table, $P_V$, made as that for keys was made in [chapter 2](02_keys). Its average under the kernel is one constant per neuron:
 """

@@ -68,7 +68,7 @@ print(study)
 
 # %% [markdown]
 r"""
-Three models share all but the seed. We call them *base* (seed {{= 0 =}}, which ships with the book), seed {{= 1 =}} and seed {{= 2 =}}; each has read {{= 10 =}} million tokens. `{{model}}` began as base did and read five times as much. Of the other seeds we keep measurements (`tools/evidence/training.py` makes them again).
+Three models, with as many layers as `mini`, share all but the seed. (Of the twins of [chapter 13](13_families), base among them, the first layer is kept.) We call them *base* (seed {{= 0 =}}, which ships with the book), seed {{= 1 =}} and seed {{= 2 =}}; each has read {{= 10 =}} million tokens. `{{model}}` began as base did and read five times as much. Of the other seeds we keep measurements (`tools/evidence/training.py` makes them again).
 
 ## When is a neuron the same?
 
