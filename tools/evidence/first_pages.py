@@ -21,6 +21,7 @@ from files import replace
 import ctxbook as cb
 import ctxlib as cx
 from ctxlib.files import kept_folder
+from ctxlib.weights import passed
 
 PARAGRAPH = (
     "The grey harbour was quiet. A neighbour who had travelled all night described its colours, "
@@ -45,23 +46,20 @@ def welcome() -> dict[str, Any]:
     texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), TEXTS)
     study = cx.study(fixed, texts, or_all=True)
     heads, model = list(study.heads), cx.load("qwen", layers=1).original_model.model
-    layer, seen = model.layers[0], dict[str, Any]()
-    layer.self_attn.o_proj.register_forward_pre_hook(lambda m, a: seen.update(z=a[0][0]))
-    layer.post_attention_layernorm.register_forward_hook(
-        lambda m, a, out: seen.update(mid=a[0][0], read=out[0])
-    )
+    layer = model.layers[0]
+    parts = layer.self_attn.o_proj, layer.post_attention_layernorm  # in the order they run
     gate, gain = layer.mlp.gate_proj.weight[NEURON], layer.post_attention_layernorm.weight
     into = (layer.self_attn.o_proj.weight.T @ (gain * gate)).unflatten(0, (fixed.n_heads, -1))
     sides = []
     for side in (0, 1):
         own = fixed.tokenizer.encode(spelled(side), add_special_tokens=False)
         ids = [int(study.passages[0].tokens[0]), *own]
-        model(torch.tensor([ids]))
-        z = seen["z"].unflatten(-1, (fixed.n_heads, -1))[:, heads]
+        ((z,), _), ((mid,), read) = passed(model, torch.tensor([ids]), parts)
+        z = z[0].unflatten(-1, (fixed.n_heads, -1))[:, heads]
         added = einsum(z, into[heads], "token head d, head d -> token")
-        added = added / (seen["mid"].square().mean(-1) + fixed.readout.eps).sqrt()
-        read = (seen["read"] @ gate).tolist()
-        sides.append({"ids": ids, "model": added.tolist(), "gate": read})
+        added = added / (mid[0].square().mean(-1) + fixed.readout.eps).sqrt()
+        whole = (read[0] @ gate).tolist()
+        sides.append({"ids": ids, "model": added.tolist(), "gate": whole})
     file, sha256 = next(iter(cx.models.real_models()["qwen"]["files"].items()))
     kept = {"file": file, "sha256": sha256, "neuron": NEURON, "heads": heads}
     return kept | {"scale": study.circuit.scale, "texts": sides}
