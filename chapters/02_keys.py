@@ -14,7 +14,7 @@
 r"""
 # Splitting a key into content and position
 
-**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In `mini`, the small model of these pages, the two tables misplace {{average}} of the attention. Neuron {{neuron}}, which we follow through the book, hardly notices: what it receives through the rebuilt attention is typically wrong by {{received}} of its standard deviation between texts. {{?received_well}} In models that rotate keys instead of adding positions, another split takes over, and it does about three times worse. {{?rotary}}
+**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In `mini`, the small model of these pages, the two tables put {{average}} of the attention in the wrong place. Neuron {{neuron}}, which we follow through the book, hardly notices: what it receives through the rebuilt attention is typically wrong by {{received}} of its standard deviation between texts. {{?received_well}} In models that rotate keys instead of adding positions, another split takes over, and it does about three times worse. {{?rotary}}
 
 Why only *nearly*? A token and its position are added ([chapter 1](01_first_layer)), and the key is a linear function of the sum. A linear function of a sum comes apart by itself: $(a + b)\,W = aW + bW$. So there should be nothing to do. Something must tie the two together, and there is only one suspect.
 """
@@ -211,7 +211,7 @@ Is that good? Compare it with simpler guesses, this time for one query, *the* at
 
 Tokens alone put {{token}} of the attention in the wrong place; with positions, {{split}}. {{?needs_both}} For neuron {{neuron}} that is good enough: over these texts, what the heads add to it through rebuilt attention has a correlation of {{received_r}} with what they add in the model. {{?received_well}}
 
-Nor is `mini` a special case. In the first layer of MiniLM, an encoder that people use to compare sentences, Equation 1 misplaces {{minilm_split}} of the attention, where positions alone misplace {{minilm_place}} and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. They need another split ([chapter 13](13_families)). In the heads that read a text as a whole, it misplaces {{tv_qwen}} of the attention in Qwen and {{tv_smol}} in SmolLM2. {{?rotary}}
+Nor is `mini` a special case. In the first layer of MiniLM, an encoder that people use to compare sentences, Equation 1 puts {{minilm_split}} of the attention in the wrong place, positions alone {{minilm_place}} and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. They need another split ([chapter 13](13_families)). In the heads that read a text as a whole, it puts {{tv_qwen}} of the attention in the wrong place in Qwen, and {{tv_smol}} in SmolLM2. {{?rotary}}
 
 ## What can go wrong
 
