@@ -8,7 +8,9 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import build_book
+import gguf
 import nbformat
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -20,6 +22,7 @@ from transformers.utils import logging as transformers_logging
 
 import ctxlib as cx
 from ctxlib import models
+from ctxlib.models.gguf_files import by_rows
 
 WEIGHTS = "model.safetensors"
 WPE = "transformer.wpe.weight"
@@ -119,6 +122,12 @@ def test_a_gguf_file_is_the_model_that_it_was_made_of(llama, tmp_path, layers, c
         assert model.tokenizer(text).input_ids == expected.tokenizer(text).input_ids
     assert model.tokenizer.bos_token_id == 0
     assert sorted(f.name for f in tmp_path.iterdir()) == sorted([*beside, "llama.gguf"])
+
+
+def test_a_large_tensor_is_unpacked_as_gguf_unpacks_it():
+    kind, drawn = gguf.GGMLQuantizationType.Q8_0, np.random.default_rng(0).normal(size=(9000, 64))
+    data = gguf.quants.quantize(drawn.astype(np.float32), kind)
+    assert np.array_equal(by_rows(data, kind), gguf.dequantize(data, kind))
 
 
 def test_a_notebook_keeps_no_bars_of_what_was_loaded(llama):
