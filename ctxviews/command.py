@@ -132,9 +132,7 @@ def open_model(options: argparse.Namespace) -> tuple[Any, int]:
         if n is not None or options.token:
             raise ValueError("a stored layer has its n and its token: leave out --n and --token")
         return (fixed := cx.fix_query(name)), fixed.length
-    model = cx.load(name, layers=1)
-    if not cx.adapter.upstream_layers(model, 0):  # parallel: the second MLP reads the first heads
-        model = cx.load(name, layers=2)
+    model = cx.load(name, layers="first")
     most, both = model.cfg.n_ctx, isinstance(model, cx.models.Encoder)
     length = min(READ, most) if n is None else 2 * n if both else n + 1
     if not 3 <= length <= most:

@@ -28,6 +28,7 @@ from transformers.modeling_utils import local_torch_dtype
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
+from ctxlib.checks import as_index
 from ctxlib.models import gguf_files
 from ctxlib.models.places import MINI, locate, twins
 from ctxlib.models.receipt import (
@@ -61,6 +62,7 @@ ENCODERS = {
     "attention.LayerNorm intermediate.dense",
 }
 ROTARY_ENCODERS = ("modernbert",)  #: the positions of these turn queries and keys
+PARALLEL = ("codegen", "cohere", "cohere2", "gptj", "phi")  # whose configurations do not say it
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Encoder:
 def load(
     name: str | os.PathLike | transformers.PreTrainedModel,
     device: str | torch.device | None = None,
-    layers: int | None = None,
+    layers: int | str | None = None,
     tokenizer: Any = None,
 ) -> TransformerBridge | Encoder:
     """Load a model in TransformerLens's compatibility mode: LayerNorm folded, residual stream
@@ -110,7 +112,8 @@ def load(
     longer the checkpoint's, though its logits are.
 
     With `layers` only the first so many are kept: a large model's first layer takes the memory of
-    one layer, and seconds (in GGUF half a minute, for transformers reads such a file whole).
+    one layer, and seconds. "first" keeps as many as it takes until neurons read the first heads:
+    two where attention and MLP of a layer are parallel, and else one.
 
     The model computes on `device`, by default on a CUDA GPU where there is one and else on the CPU;
     it takes tokens from anywhere. What ctxlib reads from it, weights and activations, is handed
@@ -220,7 +223,7 @@ def checked(found: Read, place: torch.device) -> TransformerBridge | Encoder:
     return model.requires_grad_(False)
 
 
-def in_memory(hf_model: Any, tokenizer: Any, layers: int | None) -> Read:
+def in_memory(hf_model: Any, tokenizer: Any, layers: int | str | None) -> Read:
     """Return a copy of a model of transformers in single precision.
 
     Raises TypeError for another kind of model, or if there is no tokenizer; ValueError for
@@ -307,7 +310,7 @@ def sizes(encoder: Any, source: str, place: torch.device) -> SimpleNamespace:
     )  # fmt: skip
 
 
-def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
+def read(source: str, words: str, layers: int | str | None, folder: Path) -> Read:
     """Return a model as transformers runs it, its first `layers` or all, and the tokenizer that
     lies in `words`; a GGUF file's is written to `folder` first.
 
@@ -316,20 +319,22 @@ def read(source: str, words: str, layers: int | None, folder: Path) -> Read:
     """
     check_alone(source)
     options: dict[str, Any] = {"trust_remote_code": False}
-    where, held = source, None
+    where, held, first = source, None, isinstance(layers, str) and layers == "first"
     with reading(source):
         if source.endswith(".gguf"):
             where = words = str(folder)  # beside the file itself transformers would read others
             held, options["gguf_file"] = gguf_files.opened(source), os.path.abspath(source)
-            if isinstance(layers, int) and layers > 0:
-                file = gguf_files.first_layers(held, layers, folder / "first.gguf")
+            most = 2 if first else layers
+            if isinstance(most, int) and most > 0:
+                file = gguf_files.first_layers(held, most, folder / "first.gguf")
                 options["gguf_file"] = str(file)
         config = transformers.AutoConfig.from_pretrained(where, **options)
     if held:
         gguf_files.check_positions(held, source)
     if layers is not None:
         there = config.num_hidden_layers
-        if layers is True or layers not in range(1, there + 1):
+        layers = min(there, 1 + is_parallel(config)) if first else layers
+        if not 0 < as_index("layers", layers) <= there:
             raise ValueError(
                 f"layers={layers}: {source} has {there}; give 1 to {there}, or leave it out for all"
             )
@@ -427,6 +432,12 @@ def reading(source: str) -> Iterator[None]:
         raise ValueError(
             f"the model in {source} cannot be read: {said}; fetch it again, or in another format"
         ) from error
+
+
+def is_parallel(config: Any) -> bool:
+    """Say whether attention and MLP of a layer read the same stream."""
+    said = getattr(config, "use_parallel_residual", getattr(config, "parallel_attn", None))
+    return config.model_type in PARALLEL if said is None else said
 
 
 def is_encoder(config: Any, source: str) -> bool:
