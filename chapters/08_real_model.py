@@ -14,7 +14,7 @@
 r"""
 # Does it work on real models?
 
-**On two of three models that people use, a circuit calibrated on one page of prose predicts what the stable heads add to a neuron; on the third it fails, and a short law says why.** The median correlation with the model is {{r_qwen}} for Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, and {{r_minilm}} for MiniLM, which compares sentences. For SmolLM2, a small chat model, it is {{r_smol}}, and the error is {{error_smol}} times the variance that it should explain. But the stable heads are not the whole of a neuron: with the output of Qwen's neurons the circuit correlates by {{post_qwen}} ([chapter 10](10_whole_neuron) predicts the rest). And the law meets conditions fixed in advance for heads and for calibration pages, but not for single neurons, where it had to hold in {{= seven =}} models of nine and holds in {{law_neurons}}. {{?law_verdict}}
+**On two of three models that people use, a circuit calibrated on one page of prose predicts what the stable heads add to a neuron; on the third it fails, and a short law says why.** The median correlation with the model is {{r_qwen}} for Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, and {{r_minilm}} for MiniLM, which compares sentences. For SmolLM2, a small chat model, it is {{r_smol}}, and the error is {{error_smol}} times the variance that it should explain. But the stable heads are not the whole of a neuron: with the output of Qwen's neurons the circuit correlates by {{post_qwen}} ([chapter 10](10_whole_neuron) predicts the rest). The law predicts the error of {{real_within}} of {{real_heads}} heads of these models to within a factor of {{= 1.5 =}}, where the size of the borrowed error alone predicts {{real_alone}}. {{?law_of_heads}} It fails for single neurons, where by conditions fixed in advance it had to hold in {{= seven =}} models of nine and holds in {{law_neurons}}, and on `mini` and its twins it fails for heads as well. {{?law_verdict}}
 
 So far every number came from `mini`, a model that we trained for this book. Here are three that people use. Each panel shows one neuron, each dot an unseen text, and a perfect prediction would put all dots on the diagonal. Which would you trust?
 """
@@ -140,7 +140,7 @@ middle.round(2).rename_axis("medians")
 r"""
 In Qwen the circuit beats both rivals, and its lead grows within domains. In MiniLM a uniform average orders texts almost as well, but not within domains. {{?beats_rivals}} In SmolLM2 the circuit loses to both, though within domains it is ahead of the uniform average, so it does know something. {{?smol_loses}} But its amounts are useless: its median FVU is {{fvu_smol}}, and always predicting the mean has an FVU of {{= 1 =}}.
 
-The last two rows are about whole neurons. The paper gives a median $r$ of {{= 0.9485 =}} for GPT-2 small and does not say of what. If it is of what the heads contribute, Qwen is at the published number; if of the neuron's pre-activation or activation, it is far below. {{?hangs_on_reading}} (In a gated MLP the activation is the gate times another number, about which this circuit says nothing.)
+The last two rows are about whole neurons. The paper gives a median $r$ of {{= 0.9485 =}} for GPT-2 small and does not say of what. If it is of what the heads contribute, Qwen is at the published number; if of the neuron's pre-activation or activation, it is far below. {{?hangs_on_reading}} (In a gated MLP the activation is the gate times another number, about which this circuit says nothing.) In SmolLM2 the circuit agrees better with the whole pre-activation, {{pre_smol}}, than with the part that it predicts, {{r_smol}}. We have not looked into why. {{?pre_above}}
 
 Three cautions. The {{many}} strongest neurons are the easier ones: over all neurons, the median FVU is {{all_qwen}} instead of {{fvu_qwen}} in Qwen, and {{all_minilm}} instead of {{fvu_minilm}} in MiniLM. They also move together, and are worth fewer than ten independent ones. {{?few_independent}} And stable heads carry {{share_qwen}} of what varies between texts in Qwen, {{share_smol}} in SmolLM2 and {{share_minilm}} in MiniLM. {{?small_part}}
 
@@ -223,9 +223,34 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-For heads the law holds, if not by much: {{heads_within}} of {{heads_all}} lie within the factor, and the median prediction is {{heads_low}} too low. For calibration pages it does best. It predicts what each of {{pages}} pages will leave in each model, from a few hundredths to more than fifty, and misses {{pages_missed}} of {{pages_all}}. So a sample of your texts tells you beforehand how well a page will serve.
+How do the verdicts divide? The table has the cases within the factor and the median of predicted over measured; for neurons, the models in which the law holds. Its first rival is $\sigma^2$ alone, which forgets the constant.
+"""
 
-For single neurons, where the law sums over pairs of heads, it fails. It had to hold in {{= seven =}} of the nine models, and it holds in {{law_neurons}}, Qwen and SmolLM2 among them. {{?law_fails}} And six of the nine hardly test it: in the median neuron of `mini` and its twins, $c^2 + 1$ is at most {{barely}}, so that the law says little more than $\text{FVU} = \sigma^2$. Of the three models that do test it, MiniLM fails. Where the law fails it is mostly too low. Perhaps the error and what varies go together there; we have not tested that.
+# %% tags=["hide-input", "nbval-check-output"]
+GROUPS = {"three real models": [*REAL], "mini and five twins": [m for m in models if m not in REAL]}
+FORMS = {"neurons": "neurons", "short": "neurons, one σ for all heads", "whole": "neurons, all approximations"}  # fmt: skip
+verdicts, close = {}, {}
+for group, among in GROUPS.items():
+    cases = {k: np.concatenate([by_model[m] for m in among], 1) for k, by_model in of_law.items()}
+    sigma = np.concatenate([law[m]["heads"]["sigma"] for m in among])
+    cases = {
+        "heads": cases["heads"],
+        "heads, σ² alone": (sigma**2, cases["heads"][1]),
+        "calibration pages": cases["calibration pages"],
+    }
+    ratios = {k: np.divide(*pair) for k, pair in cases.items()}
+    close[group] = {k: int((np.abs(np.log(r)) <= math.log(1.5)).sum()) for k, r in ratios.items()}
+    verdicts[group] = {k: f"{close[group][k]} of {len(r)}, {np.median(r):.2f}" for k, r in ratios.items()}  # fmt: skip
+    for k, called in FORMS.items():
+        holds = sum(law[m]["neurons"][k]["holds"] for m in among)
+        verdicts[group][called] = f"{holds} of {len(among)} models"
+pd.DataFrame(verdicts)
+
+# %% [markdown]
+r"""
+On the real models the law is good for heads and needs the constant: without it, {{real_alone}} of {{real_heads}} heads is predicted. {{?law_of_heads}} On `mini` and its twins {{small_within}} of {{small_heads}} heads are within the factor, fewer than the {{= 80% =}} that we required; only all heads together pass, with {{heads_within}} of {{heads_all}}. {{?small_fail}} There $c^2 + 1$ is at most {{barely}} in the median neuron, so that the law says little more than $\text{FVU} = \sigma^2$ and is hardly tested. It does best for calibration pages: it predicts what each of {{pages}} pages will leave in each model, from a few hundredths to more than fifty, and misses {{pages_missed}} of {{pages_all}}. So a sample of your texts tells you beforehand how well a page will serve.
+
+For single neurons, where the law sums over pairs of heads, it fails. It had to hold in {{= seven =}} of the nine models, and it holds in {{law_neurons}}, Qwen and SmolLM2 among them. {{?law_fails}} With one $\sigma$ for all heads it fails in all three real models. {{?one_sigma_fails}} With all five approximations MiniLM fails by rounding: {{nearly}} of its neurons are within the factor, where {{= 80% =}} were required. Where the law fails it is mostly too low. Perhaps the error and what varies go together there; we have not tested that.
 
 ## The remedy
 
@@ -338,22 +363,6 @@ table
 
 # %% [markdown]
 r"""
-**The law and the remedy, model by model.** For the law: the share of neurons within the factor, and the median of predicted over measured. *One σ* takes one relative error for all heads; *whole* predicts the FVU of the circuit with all its approximations. For the remedy: the median FVU of the strongest neurons on half B.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Where does the law hold, and what does centring do?"}
-FORMS = {"neurons": "pairs of heads", "short": "one σ", "whole": "whole"}
-by_model = {}
-for m in models:
-    forms, by_model[m] = law[m]["neurons"], {"c": f"{law[m]['constant over spread']:.1f}"}
-    for k, called in FORMS.items():
-        held_or_not = "holds" if forms[k]["holds"] else "fails"
-        by_model[m][called] = f"{forms[k]['close']:.0%}, {forms[k]['median ratio']:.2f}: {held_or_not}"  # fmt: skip
-    by_model[m] |= {row: f"{cb.Estimate(*law[m]['remedy'][k]['FVU']):.2f}" for k, row in LEFT.items()}  # fmt: skip
-pd.DataFrame(by_model).T.rename(index=REAL)
-
-# %% [markdown]
-r"""
 **The ledger** has Qwen's numbers at the places of the published ones. The published $r$ does not say of what, so it has three lines. The first, and FVU, are undecided because the calibration text matters; the other two fail. TV fails where positions turn.
 """
 
@@ -400,6 +409,8 @@ kinds = [smol.texts[i].domain for i in smol.B]
 in_mended = cx.evaluation.r_and_fvu(mended.summary(smol.x[smol.B])[:, smol.strongest], smol.truth[smol.B][:, smol.strongest], kinds)["r within domains"]  # fmt: skip
 worse = {m: law[m]["remedy"]["centred"]["FVU"][0] - law[m]["remedy"]["circuit"]["FVU"][0] for m in models if m != "smollm2"}  # fmt: skip
 verdict = {k: sum(law[m]["neurons"][k]["holds"] for m in models) for k in FORMS}
+(real_close, small_close), sizes = close.values(), [sum(len(law[m]["heads"]["sigma"]) for m in among) for among in GROUPS.values()]  # fmt: skip
+nearly = law["minilm"]["neurons"]["whole"]["close"]
 passes = {k: w >= 0.8 * n and 0.8 <= m <= 1.25 for k, (w, n, m) in pooled.items()}
 fails = [m for m in models if not law[m]["neurons"]["neurons"]["holds"]]
 of_mini = [law[m]["constant over spread"] ** 2 + 1 for m in models if m not in REAL]
@@ -414,7 +425,7 @@ cb.facts(
     error_smol=cb.fact(of_circuit["SmolLM2"], ".1f", holds=of_smol["circuit"]["FVU"][1] > 1),
     post_qwen=cb.fact(post.value, holds=post.low < 0 < post.high and shares["Qwen"] < cb.ABOUT),
     law_neurons=cb.fact(verdict["neurons"], "words"),
-    law_verdict=passes["heads"] and passes["calibration pages"] and verdict["neurons"] < 7 and len(models) == 9,
+    law_verdict=verdict["neurons"] < 7 and len(models) == 9 and small_close["heads"] < 0.8 * sizes[1],
     neuron=str(NEURON),
     r_thread=cb.fact(shown["qwen"].r),
     fvu_thread=cb.fact(shown["qwen"].fvu, ".0%", holds=shown["qwen"].r > 0.85 and shown["qwen"].fvu > 2 * of_circuit["Qwen"]),
@@ -430,6 +441,8 @@ cb.facts(
     and r_of["MiniLM"] - even["MiniLM"] < 0.02,
     smol_loses=r_of["SmolLM2"] < middle.loc[["r, uniform average", "r, domain's mean"], "SmolLM2"].min()
     and in_of["SmolLM2"] > even_in["SmolLM2"],
+    pre_smol=cb.fact(middle.loc["r with the pre-activation", "SmolLM2"]),
+    pre_above=middle.loc["r with the pre-activation", "SmolLM2"] > r_of["SmolLM2"],
     hangs_on_reading=abs(r.value - float(cb.published("median_r").value)) < 0.01 and max(pre.high, post.high) < 0.7,
     all_qwen=cb.fact(every["Qwen"]),
     all_minilm=cb.fact(every["MiniLM"], holds=(every > 2 * of_circuit)[["Qwen", "MiniLM"]].all()),
@@ -446,7 +459,15 @@ cb.facts(
     half_lost=cb.fact(math.sqrt(0.5 / (c_of["SmolLM2"] ** 2 + 1)), ".0%"),
     heads_within=pooled["heads"][0],
     heads_all=pooled["heads"][1],
-    heads_low=cb.fact(1 - pooled["heads"][2], ".0%", holds=passes["heads"] and pooled["heads"][2] < 1),
+    real_within=real_close["heads"],
+    real_alone=cb.fact(real_close["heads, σ² alone"], "words"),
+    real_heads=sizes[0],
+    small_within=small_close["heads"],
+    small_heads=sizes[1],
+    law_of_heads=real_close["heads"] >= 0.8 * sizes[0] and real_close["heads, σ² alone"] < 0.1 * sizes[0],
+    small_fail=small_close["heads"] < 0.8 * sizes[1] and passes["heads"],
+    one_sigma_fails=not any(law[m]["neurons"]["short"]["holds"] for m in REAL),
+    nearly=cb.fact(nearly, ".2%", holds=0.795 < nearly < 0.8 and not law["minilm"]["neurons"]["whole"]["holds"]),
     pages_all=pooled["calibration pages"][1],
     pages_missed=cb.fact(pooled["calibration pages"][1] - pooled["calibration pages"][0], "words", holds=passes["calibration pages"] and max(map(np.max, by_pages)) > 50 and min(map(np.min, by_pages)) < 0.1),
     law_fails=max(verdict.values()) < 7

@@ -28,7 +28,7 @@ from whole_neuron import GIVEN, Texts, table
 import ctxbook as cb
 import ctxlib as cx
 
-TOKENS = {"queries": 10, "previous token": 2}  # name in the file: how many tokens are seen
+TOKENS = 10
 MODELS = "smollm2", "qwen"
 
 
@@ -59,8 +59,8 @@ def main(argv: list[str] | None = None) -> None:
         texts = Texts.of(model, args.corpus)
         asked = [(query["token"], query["n"]) for query in GIVEN["queries"]]
         found = {
-            k: [last_tokens(model, texts, seen, *query) for query in asked]
-            for k, seen in TOKENS.items()
+            "queries": [last_tokens(model, texts, TOKENS, *query) for query in asked],
+            "previous token": last_tokens(model, texts, 2, *asked[0]),
         }
         kept(args.file, name, found | provenance(name))
 
