@@ -205,7 +205,7 @@ When is it learned? After {{= 1% =}} of their training the seeds agree with one 
 
 ## What needs no training
 
-The circuit needs heads that look broadly and denominators that hardly vary. Does training bring these about? It does not. After {{= 1% =}} of the training every head covers at least {{young}} of {{sources}} sources, and at its end the narrowest head of base covers {{narrow}}. {{?broad_first}} Random weights give small scores, so kernels start even and denominators start constant. What training adds, content and kernels, works against both. The correlation of the circuit with the truth falls as well, from {{young_r}} to {{base_r}} in base, and to {{mini_r}} in `mini`. {{?training_works_against}}
+The circuit needs heads that look broadly and denominators that hardly vary. Training does not bring these about. Random weights give small scores, so kernels start even and denominators constant, and what training adds works against both: the correlation of the circuit with the truth falls, from {{young_r}} after {{= 1% =}} of the training to {{base_r}} in base, and to {{mini_r}} in `mini`. {{?training_works_against}}
 
 ## What can go wrong
 
@@ -307,8 +307,6 @@ of_blanks, embedded = ([agreement(v, map_theirs) for v in maps] for maps in (bla
 each_other = min(agreement(blank[i], blank[k]) for i, k in ((0, 1), (0, 2), (1, 2)))
 counted = min(agreement(of_words["counts"], v) for v in blank)
 with_end, with_each_other = kept["domains at 1%"]
-young = pd.DataFrame({name: kept["models"][f"{name}-001"] for name in SEEDS}).T
-narrow = min(base["effective tokens"])
 only = dosed.filter(regex=r"^only\..*\.from shape$")
 cb.facts(
     "training",
@@ -334,10 +332,6 @@ cb.facts(
     blank=cb.fact(max(of_blanks)),
     blank_each_other=cb.fact(each_other),
     learned=max(of_blanks) < max(by_words.values()) < 0.9 and min(each_other, counted) > 0.8,
-    young=min(map(min, young["effective tokens"])),
-    sources=study.n + 1,
-    narrow=narrow,
-    broad_first=min(map(min, young["effective tokens"])) > cb.ALMOST_EXACTLY * study.n > narrow,
     young_r=cb.fact(start["r"], ".3f"),
     base_r=cb.fact(base["r"], ".3f"),
     mini_r=cb.fact(ends.loc["mini", "r"], ".3f"),
