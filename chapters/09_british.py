@@ -14,7 +14,7 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way. But we found no use that the model makes of it.** When we respelled {{documents}} documents, its input rose in {{rises}} of them, by {{gate_sd}} of its standard deviation over documents. NULL What it writes hardly changes: by how reliably spelling moves their output, it comes {{product_place_1}} of {{all}} neurons. {{?writes_little}} Of eleven conditions that were fixed in advance, the neuron met {{met}}. It missed one about words: British ones such as *lorry* had to outrank American ones such as *truck* with an AUC of {{= 0.75 =}}, and they reach {{vocabulary}}. And it missed the one about use, a test that could see little: when we give the neuron the values that it has under American spelling, Qwen's preference for British forms does not shrink. Nor does it respond to spelling alone: it tells words such as *Parliament* and *Congress* apart with an AUC of {{matters}}.
+**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way. But we found no use that the model makes of it.** When we respelled {{documents}} documents, its input rose in {{rises}} of them, by {{gate_sd}} of its standard deviation over documents. That share alone does not set it apart: {{as_often_share}} of the other neurons of this layer move one way as often, where we had fixed {{= 1% =}} as the most. {{?not_alone}} By how reliably spelling moves it, measured with a $t$, its input comes {{gate_place_1}} of {{all}}, and what it writes only {{product_place_1}}. {{?writes_little}} Of eleven conditions that were fixed in advance, the neuron met {{met}}. It missed one about words: British ones such as *lorry* had to outrank American ones such as *truck* with an AUC of {{= 0.75 =}}, and reach {{vocabulary}}. And it missed the one about use, in a test that could see little: with its values under American spelling, Qwen's preference for British forms does not shrink. Nor does it respond to spelling alone: it tells *Parliament* from *Congress* and the like with an AUC of {{matters}}.
 
 Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. At the words that are the same in both versions, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
 """
@@ -88,7 +88,7 @@ documents = {name: respelled(name) for name in kept}
 of_qwen = documents["qwen"]
 
 # %% tags=["hide-input"]
-every = kept["qwen"]["one way"]["B"]
+every = kept["qwen"]["one way"]
 one_way, in_so_many = np.array(every["neurons that move so many documents one way"][0]), every["found"][0][0]  # fmt: skip
 of_all = one_way.size - 1  # documents
 figure, ((left, right, others),) = cb.figures.panels(1, 3, height=2.8, width=9)
@@ -117,11 +117,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In {{rises}} of {{documents}} documents the British version pushes the gate of neuron {{neuron}} higher. (The *gate* is the input that the neuron's activation function reads.) These are the numbers of Qwen's own first layer. The neuron is that of [page 0](00_welcome), and we had seen it in a first look at Qwen. So we wrote down the halves, the controls and the bars, and then ran everything on documents and words that the first look had not used.
+In {{rises}} of {{documents}} documents the British version pushes the gate of neuron {{neuron}} higher. (The *gate* is the input that the neuron's activation function reads.) These are the numbers of Qwen's own first layer. The neuron is that of [page 0](00_welcome), and we had seen it in a first look at Qwen. Everything was then fixed in advance and run on documents and words that the first look had not used.
 
-Is that much? Any change of a text moves every gate a little. The right panel asks the same of all {{all}} neurons. The median neuron moves its gate one way in {{usual}} of the documents, and NULL
+Is that much? Any change of a text moves every gate a little. In the right panel, the median of all {{all}} neurons moves its gate one way in {{usual}} of the documents, and {{as_often}} others, {{as_often_share}}, do so in as many as {{neuron}}. Before counting, we had fixed {{= 1% =}} as the most, so this share does not set the neuron apart. {{?not_alone}} What does is the size of the move beside its variation over documents: by this ratio, $t$, its gate comes {{gate_place_1}}.
 
-Three controls say that it is the spelling. The gate rises in documents that were American as we found them (by {{american}}) and in those that were British (by {{british}}). It grows with every quarter of the words that we respell. {{?doses}} And random words in the same places move the gate by {{random}} at most in {{draws_random}} draws, where spelling moves it by {{in_those}} in the same texts.
+Three controls say that it is the spelling. The gate rises in documents that were American as we found them (by {{american}}) and in those that were British (by {{british}}). It grows with every quarter of the words respelled. {{?doses}} And random words in the same places move the gate by {{random}} at most in {{draws_random}} draws, where spelling moves it by {{in_those}} in the same texts.
 
 The effect is small, {{gate}} with one token in {{one_in}} respelled. On page 0, with {{welcome.differ}} words of one paragraph, it was {{welcome.gate}}.
 
@@ -172,9 +172,9 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The most extreme of as many random mixtures of neurons reaches {{mixture}}, so the whole layer carries some of the spelling, and this neuron more. On the families that had no part in finding it, its $z$ is {{z_again}}, and on words of several pieces, held out until then, {{z_more}}, with {{agree}} of these families pointing the same way. One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron: its best comes out of both halves, but among words of several pieces only {{agree_smol}} of the families agree. (Other neurons of SmolLM2 we have not tested.)
+British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The most extreme of as many random mixtures of neurons reaches {{mixture}}, so the whole layer carries some of the spelling, and this neuron more. On the families that had no part in finding it, its $z$ is {{z_again}}, and on words of several pieces, held out until then, {{z_more}}, with {{agree}} of these families pointing the same way. One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron: its best comes out of both halves, but among words of several pieces only {{agree_smol}} of the families agree. (Others we have not tested.)
 
-Is it spelling, then, or Britain? One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. On this the neuron misses: its AUC is {{vocabulary}}, and we had required {{= 0.75 =}}. Fewer than one in a hundred shuffles of the words get that far, so there is an effect, weaker than we asked for. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
+Is it spelling, then, or Britain? One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. On this the neuron misses: its AUC is {{vocabulary}}, and we had required {{= 0.75 =}}. Fewer than one in a hundred shuffles of the words get that far, so there is a weak effect. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
 Nor is Britain special. Of five more lists, of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron, and the other half judges it. In Qwen all five hold, though none has a $z$ like that of {{neuron}}; in SmolLM2 {{registers_smol}} does.
 
@@ -197,7 +197,7 @@ pd.DataFrame(moves).T.rename_axis("spelling moves")
 
 # %% [markdown]
 r"""
-(The unit is the standard deviation over documents. The rank, of {{all}}, is by how consistently documents of the judging half move it, $|t|$.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. By its gate it is {{gate_place_1}} of all neurons, by its product {{product_place_1}}. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that it writes less under British spelling: its product falls in {{falls_2}} of the documents. So spelling is not lost at the output; it comes out of another neuron, upside down.
+(The unit is the standard deviation over documents. The rank, of {{all}}, is by how consistently documents of the judging half move it, $|t|$.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes: by its product it is {{product_place_1}}. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that it writes less under British spelling: its product falls in {{falls_2}} of the documents. So spelling is not lost at the output; it comes out of another neuron, upside down.
 
 ## Does the model use it?
 
@@ -258,7 +258,7 @@ cb.figures.picture(
 r"""
 Neuron {{neuron}} does not carry it. With its American values, the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. That is little, but the interval, from {{grows_low}} to {{grows_high}}, excludes zero: the neuron works slightly against the preference. With {{second}} as well the shift grows by {{grows_2}}, and with the {{= 40 =}} neurons whose output respelling moves most, chosen on other documents, by {{forty}}; {{= 40 =}} others of like size change it by {{forty_others}}.
 
-How much could this test have seen? Its interval reaches {{seen}} to either side, so a loss of {{= 1% =}} of the shift would have been told from none. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. To take that back changes little, whatever the model does with the neuron where it writes more. So we have tested whether this preference goes through it, and not whether the model ever uses it.
+How much could this test have seen? Its interval reaches {{seen}} to either side, so a loss of {{= 1% =}} of the shift would have been told from none. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. To take that back changes little. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
 
 The words themselves carry it. With their residual stream after the first layer as in the American context, {{words_1}} of the shift is lost, and with that after layer {{= 25 =}} of {{= 28 =}} still {{words_25}}; so late heads must read the spelling off the words. The first MLP matters, but only there: replaced at every token it costs {{mlp}}, replaced everywhere except at the words nothing ({{mlp_elsewhere}}). The stable heads have a part in it, with {{heads}}. What the first MLP writes at other tokens made no difference here.
 
@@ -266,7 +266,7 @@ The words themselves carry it. With their residual stream after the first layer 
 
 **Spelling is not dialect.** We respelled documents and did not rewrite them.
 
-**The families are not independent.** Words of several pieces share pieces, such as *ise*, so that {{agree}} of the families agreeing is a few facts rather than a hundred. And $z$ grows with the number of families.
+**The families are not independent.** Words of several pieces share pieces, such as *ise*, so that {{agree}} of the families agreeing is a few facts rather than a hundred.
 
 **We looked for use in one place.** Another neuron, a task other than spelling, texts that move the neuron's output more, or weights that are not rounded to {{= 4 =}} bits might show what we did not see.
 
@@ -541,6 +541,7 @@ cb.facts(
     registers_smol=cb.fact(int(lists["SmolLM2"]), "words", holds=lists["Qwen"] == len(ASKED["registers"]) == 5 and registers["z, judging"].max() < first.z[NEURON] / 2),
     usual=cb.fact(usual / of_all, ".0%"),
     as_often=as_often,
+    not_alone=as_often > 0.01 * (one_way.sum() - 1),
     as_often_share=cb.fact(as_often / (one_way.sum() - 1), ".1%"),
     product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%"),
     seen=cb.fact((of_use.high - of_use.low) / 2, ".1%"),

@@ -293,7 +293,7 @@ pd.DataFrame({name: {"cases": len(of), **of.mean()} for name, of in alike.items(
 
 # %% [markdown]
 r"""
-RESULT
+On {{ends_cases}} cases that are left, sentences score {{ends}}, on shuffled labels {{ends_shuffled}} (p = {{p_ends}}), and on the whole prompts of the same cases {{ends_whole}}. The length alone scores {{length}}, and {{length_shuffled}} for shuffled labels (p = {{p_length}}).
 
 ## What can go wrong
 
@@ -461,6 +461,10 @@ named = trap["rules, any length"].query("layer == 0")["sentence"].str.contains("
 by_neuron = table.groupby("neuron")[["true", "next"]].mean()
 of_next, of_others = (by_neuron.query(f"next == {own}")["true"].to_numpy() for own in (1, 0))
 next_over, p_next = apart(of_next, of_others)
+by_length = {}  # what the cases score, and how often chance makes the difference over neurons
+for short, of in zip(("ends", "length"), alike.values(), strict=True):
+    of_neurons = of.groupby([str(cases[k].neuron) for k in of.index]).mean()
+    by_length[short] = of, apart(of_neurons["true"].to_numpy(), of_neurons["shuffled"].to_numpy(), "samples")[1]  # fmt: skip
 at_noise = dict([*plants.groupby("noise")])  # noise: a planted rule a row
 fifth, three = (curve["held out"][noise] for noise in (0.2, 0.3))
 differs, subjects = result["meaning over rules"], kinds["planted subjects"]
@@ -505,6 +509,18 @@ cb.facts(
     of_next=cb.fact(next_over, "+.2f"),
     lm_inactive=cb.fact(inactive, ".0%"),
     named=cb.fact(named, ".0%"),
+    ends_cases=len(alike["of 16 tokens"]),
+    ends_whole=cb.fact(alike["of 16 tokens"]["whole prompts"].mean()),
+    **{
+        f"{short}{k}": v
+        for short, (of, p) in by_length.items()
+        for k, v in (
+            ("", cb.fact(of["true"].mean())),
+            ("_shuffled", cb.fact(of["shuffled"].mean())),
+        )
+    },
+    p_ends=cb.fact(by_length["ends"][1], ".3f"),
+    p_length=cb.fact(by_length["length"][1], ".3f"),
     better=here["over, by neuron"] > 0 and here["p"] < 0.001 and here["true"] < 0.65,
     between=three < here["true"] < fifth,
     ceiling=differs["p"] > 0.05

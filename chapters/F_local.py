@@ -153,7 +153,7 @@ pd.DataFrame(reached).T.round(2)
 r"""
 In Qwen the local heads alone bring the prediction to {{alone}}, and the stable ones add the step from there to {{with_stable}}. (The last step, two more numbers for each position and each token, is the subject of chapter 10.)
 
-Is this more than knowing the previous word? The simplest rival is a table with one row for each previous token. It is what all heads give, exactly, if they see nothing but the query and the token before it. It reaches a correlation of {{previous}} and leaves {{previous_left}} of the variance of the median neuron unexplained, where the local heads leave {{alone_left}}. RIVAL
+Is this more than knowing the previous word? The simplest rival is a table with one row for each previous token. It is what all heads give, exactly, if they see nothing but the query and the token before it. It reaches a correlation of {{previous}} and leaves {{previous_left}} of the variance of the median neuron unexplained, where the local heads leave {{alone_left}}.
 
 Could the stable heads have done it alone? For the gate, the first of a neuron's two inputs, the circuit of [chapter 5](05_circuit) comes to {{circuit}} ([chapter 8](08_real_model) has it on other texts, for the {{= 100 =}} strongest neurons), and the local heads to {{gate}}. {{?gate_too}} In SmolLM2 it is the other way round: most of the way is made by the stable heads. {{?not_in_smollm2}}
 

@@ -8,10 +8,11 @@ at the tokens that are alike. Of Qwen also use: the log odds of the next word's 
 parts of the model as in the other context. The facts: how far British spelling moves each part, in
 nats of its own unit and in its spread over the documents of half B; how many fall; its t and its
 rank among all neurons by the size of t. The null for "it moves one way in so many documents" is all
-neurons of the layer: of each part, how many neurons move so many documents of half B one way.
-Fixed before it was counted: neuron 6419 stands out by its gate if at most 1% of the other neurons
-move their gate one way in as large a share of the documents. Of the first MLP, what is lost of the shift if it is as in
-the American context at every token, everywhere but at the words, and, by subtraction, at the words.
+neurons of the layer: of each part, how many neurons move so many documents of half B one way. Fixed
+before it was counted: neuron 6419 stands out by its gate if at most 1% of the other neurons move
+their gate one way in as large a share of the documents. Of the first MLP, what is lost of the shift
+if it is as in the American context at every token, everywhere but at the words, and, by
+subtraction, at the words.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def documents_of(name, probe):
                 one, other = mean_of(two, neurons)[0].unbind(1)
                 row["random"].append((other - one).tolist())
         rows.append(row)
-    ranks, one_way = {}, {}
+    ranks = {}
     for half_ in "AB":
         d = pd.DataFrame(
             {k: m.flatten().numpy() for k, (h, _, m) in enumerate(moves) if h == half_}
@@ -173,10 +174,12 @@ def documents_of(name, probe):
         t_all = (d.mean() / d.std() * len(d) ** 0.5).abs().to_numpy().reshape(3, -1)
         ranks[half_] = [[int((row > row[j]).sum()) + 1 for row in t_all] for j in neurons]
         more = np.maximum((d > 0).sum(), (d < 0).sum()).to_numpy().reshape(3, -1)
-        one_way[half_] = {
-            "neurons that move so many documents one way": [np.bincount(row, minlength=len(d) + 1).tolist() for row in more],
+        one_way = {  # of half B, the last
+            "neurons that move so many documents one way": [
+                np.bincount(row, minlength=len(d) + 1).tolist() for row in more
+            ],
             "found": more[:, neurons].T.tolist(),
-        }  # fmt: skip
+        }
     product = torch.stack([m[2] for h, _, m in moves if h == "A"])
     sizes_of = torch.stack(typical).mean(0)
     read = {"neurons": neurons, "documents": rows, "rank of |t|": ranks, "one way": one_way}

@@ -5,11 +5,11 @@
 
 The simplest rival of the tables of chapter 10: every head's exact attention, cut to the query and
 the nine tokens before it and normalised again. Cut to two, it is a table with one row for every
-previous token, the rival of the local heads' tables in appendix F. Judged as in `whole_neuron.py`, on its first
-collection of texts: medians over all neurons of r, FVU and r within domains. It was asked for after
-the tables were known, and of the ten nothing was fixed beforehand. Of the two it was, before they
-were measured: local heads add something to the previous token if theirs leave less of the variance
-of the median neuron's output with *the* as the query, in Qwen.
+previous token, the rival of the local heads' tables in appendix F. Judged as in `whole_neuron.py`,
+on its first collection of texts: medians over all neurons of r, FVU and r within domains. It was
+asked for after the tables were known, and of the ten nothing was fixed beforehand. Of the two it
+was, before they were measured: local heads add something to the previous token if theirs leave less
+of the variance of the median neuron's output with *the* as the query, in Qwen.
 """
 
 from __future__ import annotations
