@@ -96,17 +96,16 @@ for k, (of, (_, means)) in enumerate(of_qwen.side.items()):
     left.plot(np.sort(means), np.linspace(0, 1, len(means)), color=f"C{k}")
     left.text(0.97, 0.18 - 0.12 * k, f"{of} as found ({len(means)})", color=f"C{k}", ha="right", transform=left.transAxes)  # fmt: skip
 left.axvline(0, color=cb.figures.INK, lw=0.7)
-left.set(xlabel="gate, British less American spelling", ylabel="share of documents below")
+left.set(xlabel="gate, British less American", ylabel="share of documents below")
 middle = [dose.value for dose in of_qwen.dose]
 spans = np.abs([np.array(dose.ends) - dose.value for dose in of_qwen.dose]).T
 right.errorbar(BAR["doses"], middle, yerr=spans, marker="o", color="C0")
-right.set(xlabel="share of the words respelled", ylabel="gate, less American spelling")
+right.set(xlabel="share of the words respelled", ylabel="gate, less American")
 others.stairs(one_way, (np.arange(of_all + 2) - 0.5) / of_all, fill=True, color="C7")
 others.axvline(in_so_many / of_all, color="C1")
-others.text(
-    in_so_many / of_all - 0.01, one_way.max(), str(NEURON), color="C1", ha="right", va="top"
-)
-others.set(xlabel="documents in which the gate moves one way", ylabel="neurons", xlim=(0.48, 1.02))
+top = 1.2 * one_way.max()
+others.text(in_so_many / of_all - 0.01, top, str(NEURON), color="C1", ha="right", va="top")
+others.set(xlabel="documents, moved one way", ylabel="neurons", xlim=(0.48, 1.02), ylim=(0, top))
 others.xaxis.set_major_formatter("{x:.0%}")
 cb.figures.picture(
     figure,
@@ -121,9 +120,9 @@ In {{rises}} of {{documents}} documents the British version pushes the gate of n
 
 Is that much? Any change of a text moves every gate a little. In the right panel, the median of all {{all}} neurons moves its gate one way in {{usual}} of the documents, and {{as_often}} others, {{as_often_share}}, do so in as many as {{neuron}}. Before counting, we had fixed {{= 1% =}} as the most, so this share does not set the neuron apart. {{?not_alone}} What does is the size of the move beside its variation over documents: by this ratio, $t$, its gate comes {{gate_place_1}}.
 
-Three controls say that it is the spelling. The gate rises in documents that were American as we found them (by {{american}}) and in those that were British (by {{british}}). It grows with every quarter of the words respelled. {{?doses}} And random words in the same places move the gate by {{random}} at most in {{draws_random}} draws, where spelling moves it by {{in_those}} in the same texts.
+Three controls say that it is spelling. The gate rises in documents that were American as we found them (by {{american}}) and in those that were British (by {{british}}). It grows with every quarter of the words respelled. {{?doses}} And random words in the same places move the gate by {{random}} at most in {{draws_random}} draws, where spelling moves it by {{in_those}} in the same texts.
 
-The effect is small, {{gate}} with one token in {{one_in}} respelled. On page 0, with {{welcome.differ}} words of one paragraph, it was {{welcome.gate}}.
+The effect is small, {{gate}} with one token in {{one_in}} respelled. (On page 0, it was {{welcome.gate}} with {{welcome.differ}} words.)
 
 ## Words: is it only letters?
 
@@ -172,11 +171,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The most extreme of as many random mixtures of neurons reaches {{mixture}}, so the whole layer carries some of the spelling, and this neuron more. On the families that had no part in finding it, its $z$ is {{z_again}}, and on words of several pieces, held out until then, {{z_more}}, with {{agree}} of these families pointing the same way. One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron: its best comes out of both halves, but among words of several pieces only {{agree_smol}} of the families agree. (Others we have not tested.)
+British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The most extreme of as many random mixtures of neurons reaches {{mixture}}, so the whole layer carries some spelling, and this neuron more. On the families that had no part in finding it, its $z$ is {{z_again}}, and on words of several pieces, held out until then, {{z_more}}, with {{agree}} of these families pointing the same way. One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron: its best comes out of both halves, but among words of several pieces only {{agree_smol}} of the families agree. (Others we have not tested.)
 
 Is it spelling, then, or Britain? One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. On this the neuron misses: its AUC is {{vocabulary}}, and we had required {{= 0.75 =}}. Fewer than one in a hundred shuffles of the words get that far, so there is a weak effect. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
-Nor is Britain special. Of five more lists, of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron, and the other half judges it. In Qwen all five hold, though none has a $z$ like that of {{neuron}}; in SmolLM2 {{registers_smol}} does.
+Nor is Britain special. Of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron, and the other half judges it. In Qwen all five hold, though none has a $z$ like that of {{neuron}}; in SmolLM2 {{registers_smol}} does.
 
 ## What does it write?
 
@@ -197,7 +196,7 @@ pd.DataFrame(moves).T.rename_axis("spelling moves")
 
 # %% [markdown]
 r"""
-(The unit is the standard deviation over documents. The rank, of {{all}}, is by how consistently documents of the judging half move it, $|t|$.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes: by its product it is {{product_place_1}}. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that it writes less under British spelling: its product falls in {{falls_2}} of the documents. So spelling is not lost at the output; it comes out of another neuron, upside down.
+(The unit is the standard deviation over documents. The rank, of {{all}}, is by $|t|$ over documents of the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes: by its product it is {{product_place_1}}. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that it writes less under British spelling: its product falls in {{falls_2}} of the documents. So spelling does come out, of another neuron and upside down.
 
 ## Does the model use it?
 

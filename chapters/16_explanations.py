@@ -14,7 +14,7 @@
 r"""
 # Can a sentence predict a head?
 
-**A sentence predicts a head only a little better than a coin does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} How little this is can be seen from rules that we planted: when a rule is wrong about one prompt in five, sentences for it score {{planted_fifth}}, and when it is wrong about three in ten, {{planted_three}}. {{?between}} A classifier of meanings, which needs no sentence at all, does no better on our pairs: it scores {{meaning}}, although it tells recipes, laws and French apart without an error. {{?ceiling}} Whether a language model would do better is open: the one that we asked fails even where the subject is planted, and judging it by the odds of its answers has not been done. {{?lm_fails}}
+**A sentence predicts a head only a little better than a coin does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} With all prompts cut to one length they keep {{ends}}, though a prompt's length alone would give {{length}}. How little this is can be seen from rules that we planted: when a rule is wrong about one prompt in five, sentences for it score {{planted_fifth}}, and when it is wrong about three in ten, {{planted_three}}. {{?between}} A classifier of meanings, which needs no sentence at all, does no better on our pairs: it scores {{meaning}}, although it tells recipes, laws and French apart without an error. {{?ceiling}} Whether a language model would do better is open, since the one that we asked fails even where the subject is planted. {{?lm_fails}}
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """
@@ -139,7 +139,7 @@ mixed = pd.DataFrame(mixed, columns=columns)
 
 # %% [markdown]
 r"""
-Here is the case whose sentence fares best, and some of the prompts that the sentence has not seen. Would you have known from it?
+Here is the case whose sentence fares best, and some prompts that it has not seen. Would you have known from it?
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -191,15 +191,15 @@ pd.concat([both, curve[SCORES].set_axis(words)]).rename_axis("mean score").round
 
 # %% [markdown]
 r"""
-On the prompts shown, sentences for meaningless labels score {{shown_shuffled}}, nearly as much as real ones ({{shown}}). {{?fits_anything}} So a good fit to the examples is hardly evidence: a program, a person or a language model will find a theme in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`.
+On the prompts shown, sentences for meaningless labels score {{shown_shuffled}}, nearly as much as real ones ({{shown}}). {{?fits_anything}} So a good fit to the examples is hardly evidence: a theme will be found in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`.
 
-What is left on new documents is no accident. With each neuron counted once, real labels score {{over}} more than shuffled ones (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} The planted rules say how small. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels; both were asked in advance. {{?planted_found}} Our {{score}} lies between rules that are wrong about one prompt in five, which could score {{= 0.80 =}} and reach {{planted_fifth}}, and rules that are wrong about three in ten, which reach {{planted_three}}. {{?between}} With so much noise a single planted rule can no longer be told from none, so a faint rule in one of our cases would escape us, too. {{?faint}}
+What is left on new documents is no accident. With each neuron counted once, real labels score {{over}} more than shuffled ones (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} The planted rules say how small. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels; both were asked in advance. {{?planted_found}} Our {{score}} lies between rules that are wrong about one prompt in five, {{planted_fifth}}, and rules that are wrong about three in ten, {{planted_three}}. {{?between}} With so much noise a single planted rule can no longer be told from none, so a faint rule in one of our cases would escape us, too. {{?faint}}
 
 ## Would a better reader do better?
 
 A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. No sentence stands between the prompts and the verdict, so what a sentence about meaning could score should lie about here. As a positive control, we *plant* a subject: texts on cooking, texts of law or French texts are called active. The classifier finds these without an error. On our cases it scores {{meaning}}, about as much as the rules ({{score}}; the difference is {{meaning_over_rules}}, p = {{p_meaning}}). {{?ceiling}}
 
-A language model small enough for a laptop is no substitute for GPT-4. Asked to write and to apply sentences, Qwen2.5-Coder with {{= 1.5 =}} billion parameters fails the positive control: it scores {{lm_planted}} on the planted subjects, where rules score {{rules_planted}}, because it calls {{lm_inactive}} of all prompts inactive. {{?lm_fails}} Judged by the odds of its two answers, a habit of saying *no* would not matter. A script for that is ready (`semantic.py --odds`), but it has not been run, so what a language model would add is open.
+Asked to write and to apply sentences, Qwen2.5-Coder with {{= 1.5 =}} billion parameters fails the positive control: it scores {{lm_planted}} on the planted subjects, where rules score {{rules_planted}}, because it calls {{lm_inactive}} of all prompts inactive. {{?lm_fails}} Judged by the odds of its two answers, a habit of saying *no* would not matter. A script for that is ready (`semantic.py --odds`), but it has not been run, so what a language model would add is open.
 
 ## A trap: the length of the prompt
 
@@ -266,7 +266,7 @@ cb.figures.picture(
 r"""
 Heads of the first layer look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, {{named}} of the sentences about the first layer name the length. Held-out texts do not reveal this trap, because they are short and long alike. Of what is left, the domain alone says about as much as a rule that may choose among all tokens ({{by_domain}}). {{?trap}}
 
-Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. It was fixed before this was run that the cases pass if sentences beat shuffled labels (p below {{= 0.05 =}}) where every prompt is cut to its last {{= 16 =}} tokens. Prompts that have fewer are left out. And for the other side, we let the rules see nothing but the length, with every token of a prompt replaced by *the*.
+Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. It was fixed in advance that the cases pass if sentences beat shuffled labels (p below {{= 0.05 =}}) where every prompt is cut to its last {{= 16 =}} tokens. Prompts that have fewer are left out. And for the other side, we let the rules see nothing but the length, with every token of a prompt replaced by *the*.
 """
 
 
@@ -293,7 +293,7 @@ pd.DataFrame({name: {"cases": len(of), **of.mean()} for name, of in alike.items(
 
 # %% [markdown]
 r"""
-On {{ends_cases}} cases that are left, sentences score {{ends}}, on shuffled labels {{ends_shuffled}} (p = {{p_ends}}), and on the whole prompts of the same cases {{ends_whole}}. The length alone scores {{length}}, and {{length_shuffled}} for shuffled labels (p = {{p_length}}).
+On the {{ends_cases}} cases that are left, sentences score {{ends}} and {{ends_shuffled}} for shuffled labels (p = {{p_ends}}), so the cases pass; with whole prompts they score {{ends_whole}}. But the length alone scores {{length}}, against {{length_shuffled}} for shuffled labels (p = {{p_length}}). The embeddings we have not asked again.
 
 ## What can go wrong
 

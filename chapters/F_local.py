@@ -14,7 +14,7 @@
 r"""
 # Can tables stand for local heads?
 
-**In Qwen, a language model with {{= 1.5 =}} billion parameters, they can: with the tables of {{local}} local heads alone, the output of a neuron is predicted with a median correlation of {{alone}}.** {{?alone_suffice}} In SmolLM2, which has one local head, its table comes to {{smollm2}}, so how far this goes depends on the model. {{?not_in_smollm2}} What these heads are *for* we could not find out. Of {{asked}} conditions that we fixed in advance {{failed}} fail. One of them is about split words, whose pieces local heads are said to join. No local head prefers the right first piece in {{= 75% =}} of cases; the best does in {{best}}, where a coin has half. {{?weak_preference}} (A head can join pieces without preferring any, so this does not tell whether they are joined.)
+**In Qwen, a language model with {{= 1.5 =}} billion parameters, they can: with the tables of {{local}} local heads alone, the output of a neuron is predicted with a median correlation of {{alone}}.** {{?alone_suffice}} A table with one row for each previous token comes to {{previous}}. {{?more_than_previous}} In SmolLM2, which has one local head, its table comes to {{smollm2}}, so how far this goes depends on the model. {{?not_in_smollm2}} What these heads are *for* we could not find out. Of {{asked}} conditions that we fixed in advance {{failed}} fail. One of them is about split words, whose pieces local heads are said to join. No local head prefers the right first piece in {{= 75% =}} of cases; the best does in {{best}}, where a coin has half. {{?weak_preference}} (A head can join pieces without preferring any, so this does not tell whether they are joined.)
 
 A **local** head spreads its attention over fewer than {{= 15 =}} tokens ([chapter 3](03_kernels)). So it can say little about the subject of a page, and the circuit of [chapter 5](05_circuit) leaves it out. Our small model `mini` has no such head. Qwen has {{local}}. Here is where each of its heads looks, and how much of the variance across texts it accounts for. Which would you keep, if you could keep two?
 """
@@ -153,7 +153,7 @@ pd.DataFrame(reached).T.round(2)
 r"""
 In Qwen the local heads alone bring the prediction to {{alone}}, and the stable ones add the step from there to {{with_stable}}. (The last step, two more numbers for each position and each token, is the subject of chapter 10.)
 
-Is this more than knowing the previous word? The simplest rival is a table with one row for each previous token. It is what all heads give, exactly, if they see nothing but the query and the token before it. It reaches a correlation of {{previous}} and leaves {{previous_left}} of the variance of the median neuron unexplained, where the local heads leave {{alone_left}}.
+Is this more than knowing the previous word? The simplest rival is a table with one row for each previous token. It is what all heads give, exactly, if they see nothing but the query and the token before it. In Qwen it reaches a correlation of {{previous}} and leaves {{previous_left}} of the variance of the median neuron unexplained, where the local heads leave {{alone_left}}. That they would leave less was fixed before this was measured. {{?more_than_previous}} (A table fitted to outputs might do better than this one, which makes broad heads look at two tokens. We have too few texts to fit a row for each token.)
 
 Could the stable heads have done it alone? For the gate, the first of a neuron's two inputs, the circuit of [chapter 5](05_circuit) comes to {{circuit}} ([chapter 8](08_real_model) has it on other texts, for the {{= 100 =}} strongest neurons), and the local heads to {{gate}}. {{?gate_too}} In SmolLM2 it is the other way round: most of the way is made by the stable heads. {{?not_in_smollm2}}
 
@@ -314,6 +314,8 @@ cb.facts(
     copier=copier,
     copies=cb.fact(copies, ".1f"),
     it_copies=copier in themselves and max(kept["qwen"]["copies"][copier]) == copies > 2,
+    more_than_previous=left["Qwen"] < previous["fvu"]
+    and previous["r"] < qwen["local heads"] - cb.ABOUT,
     previous=cb.fact(previous["r"]),
     previous_left=cb.fact(previous["fvu"], ".0%"),
     alone_left=cb.fact(left["Qwen"], ".0%"),
