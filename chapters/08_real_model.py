@@ -243,9 +243,9 @@ pd.DataFrame(verdicts)
 
 # %% [markdown]
 r"""
-On the real models the law is good for heads and needs the constant: without it, {{real_alone}} of {{real_heads}} heads is predicted. {{?law_of_heads}} On `mini` and its twins {{small_within}} of {{small_heads}} heads are within the factor, fewer than the {{= 80% =}} that we required; only all heads together pass, with {{heads_within}} of {{heads_all}}. {{?small_fail}} There $c^2 + 1$ is at most {{barely}} in the median neuron, so neurons hardly test the constant. The law does best for calibration pages, of which it misses {{pages_missed}} in {{pages_all}}, with values from a few hundredths to more than fifty. So a sample of your texts tells beforehand how well a page will serve.
+On the real models the law is good for heads and needs the constant: without it, {{real_alone}} of {{real_heads}} is predicted. {{?law_of_heads}} On `mini` and its twins {{small_within}} of {{small_heads}} heads are within the factor, fewer than the {{= 80% =}} that we required; only all heads together pass, with {{heads_within}} of {{heads_all}}. {{?small_fail}} There $c^2 + 1$ is at most {{barely}} in the median neuron, so neurons hardly test the constant. The law does best for calibration pages, of which it misses {{pages_missed}} in {{pages_all}}, with values from a few hundredths to more than fifty. So a sample of your texts tells beforehand how well a page will serve.
 
-For single neurons, where the law sums over pairs of heads, it fails. It holds in {{law_neurons}} models of nine, Qwen and SmolLM2 among them, where {{= seven =}} were required. {{?law_fails}} With one $\sigma$ for all heads it fails in all three real models. {{?one_sigma_fails}} With all approximations MiniLM fails by rounding, with {{nearly}} of its neurons within the factor. Where the law fails it is mostly too low.
+For single neurons, where the law sums over pairs of heads, it fails. It holds in {{law_neurons}} models of nine, Qwen and SmolLM2 among them, where {{= seven =}} were required. {{?law_fails}} With one $\sigma$ for all heads it fails in all three real models. {{?one_sigma_fails}} With all approximations MiniLM fails with {{nearly}} of its neurons within the factor, just short of {{= 80% =}}. Where the law fails it is mostly too low.
 
 ## The remedy
 
