@@ -14,7 +14,7 @@
 r"""
 # Which head drives this neuron?
 
-**Usually no single head does.** Some neurons near the end of a language model raise one token above all others, and it has been proposed that attention heads look up the context and drive them {cite}`neo2024interpreting`. In SmolLM2, a language model with {{= 135 =}} million parameters, we took the {{count}} neurons whose token is most likely to follow where they are most active. There the most influential head brings {{smol_median}} of the rise in the median neuron, and a tenth or more in {{smol_tenth}} of them. {{?no_single}} Of as many controls, neurons with the same tokens that predict them less well, {{smol_like}} have such a head (p = {{smol_p}}), and in our small model `mini` it is the other way round, {{mini_tenth}} against {{mini_like}} (p = {{mini_p}}). Chance can make both differences. {{?no_mark}} Of five conditions that we fixed in advance {{held}} holds, and that one is nearly forced; {{failed}} fails, {{open}} are undecided, and {{untestable}} cannot be tested. Nor does either choice of neurons work: half of them were to give their token a probability of one half or more on new texts. Of those chosen in the published way, by output weights alone, {{smol_congruent}} does in SmolLM2, and of ours {{smol_predict}}. {{?both_fail}}
+**Usually no single head does.** Some neurons near the end of a language model raise one token above all others, and it has been proposed that attention heads look up the context and drive them {cite}`neo2024interpreting`. In SmolLM2, a language model with {{= 135 =}} million parameters, we took the {{count}} neurons whose token is most likely to follow where they are most active. In the median one, the most influential head brings {{smol_median}} of the rise. {{?no_single}} In {{smol_tenth}} of them it brings a tenth or more, and so it does in {{smol_like}} of as many controls, a difference that chance can make. {{?no_mark}} Of five conditions that we fixed in advance, {{held}} holds.
 
 Here is one of these neurons, neuron {{comma_neuron}} of layer {{comma_layer}}. (Layers, heads and neurons are counted from {{= 0 =}}.) It raises the comma. Where it is most active in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}, so this is one of the {{smol_tenth}}. The figure shows this number for all of them.
 """
@@ -151,7 +151,7 @@ Run here on `{{model}}`, these lines give what Figure 15.1 shows of it. {{?same}
 
 Where one head does bring a tenth, it looks like a real look-up: in all {{smol_tenth}} such neurons of SmolLM2 it is the same head in both halves. {{?recurs}} And one head tends to come back from peak to peak: the head that wins most often wins {{wins}} of a neuron's peaks, and {{wins_random}} in random neurons (p = {{p_wins}}). {{?comes_back}} But we had asked for more than half, so this condition fails, and it was not asked of the controls with the same tokens, which are the better ones.
 
-Beside those, the chosen neurons cannot be told apart. In `mini` they even have a strong head less often, which may be chance as well. {{?no_mark}} Of the publication's choice two neurons in SmolLM2 have one, and so do two of their controls.
+Beside those, the chosen neurons cannot be told apart. In SmolLM2 {{smol_tenth}} of them have a strong head and {{smol_like}} of the controls (p = {{smol_p}}); in `mini` it is the other way round, {{mini_tenth}} against {{mini_like}} (p = {{mini_p}}). {{?no_mark}} Of the publication's choice two neurons in SmolLM2 have one, and so do two of their controls.
 
 ## Would we have seen a look-up?
 
@@ -247,6 +247,8 @@ cv.LookUps(cv.look_up_record(model, records), picture=picture)
 # %% [markdown]
 r"""
 ## What can go wrong
+
+Of the five conditions that we fixed in advance {{held}} holds, and that one is nearly forced; {{failed}} fails, {{open}} are undecided, and {{untestable}} cannot be tested.
 
 The neurons that we can test raise punctuation and small words, and neurons that predict rarer tokens may differ. Congruence looks one step ahead, and later layers can take back what a neuron writes. Silence is not neutral either: hardly any text has a head's mean. In particular, where $P$ is low, log P falls easily, so random neurons are a weak control for the cost of silence.
 
