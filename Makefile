@@ -161,7 +161,7 @@ evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or C
 	$(if $(CHAPTER)$(NAME),,for script in $(KEPT); do $(BIN)/python tools/evidence/$$script.py || exit 1; done)
 	$(if $(CHAPTER),,$(if $(wildcard $(or $(WORK),build/runs)),$(BIN)/python tools/evidence/training.py --work "$(or $(WORK),build/runs)"))
 	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),09_british \
-	$(if $(wildcard $(or $(WORK),build/runs)),11_evaluation 13_families)) \
+	$(if $(wildcard $(or $(WORK),build/runs)),13_families)) \
 	--work "$(or $(WORK),build/runs)"
 
 address: ## move the repository, in every file that names it: make address URL=https://github.com/owner/name

@@ -131,9 +131,9 @@ by_silence = damage(silent[:READ].expand(len(read), -1, -1, -1))
 r"""
 In {{english}} English documents silence does a damage of {{silence_kl}} nats, and another text {{other_kl}}. {{?other_is_worse}} An average, after all, does not point to a wrong subject. Even another document of *the same* domain costs {{same_kl}}, so the heads carry more than the domain. (The last two are kept, from `tools/evidence/resample.py`.)
 
-## Three stand-ins
+## Four stand-ins
 
-We put three things in place of the heads, at every position of a text. The paper's circuit is made for one position. At any position $m$ it reads
+We put four things in place of the heads, at every position of a text. The paper's circuit is made for one position. At any position $m$ it reads
 
 $$
 \begin{aligned}
@@ -142,18 +142,20 @@ w_{m,i}^h &= \frac{\text{pos}_{m,i}\;\text{content}_m^h(x_i)}{\text{denom}_m^h} 
 \end{aligned}
 $$ (eq-cau-z)
 
-with the query of *the* and the denominators that the calibration text has at $m$. The second is Equation 1 with the text's own queries and denominators, the self-normalised circuit of [chapter 11](11_evaluation). The third is the near-copy: the same, but BOS keeps its true key and value, because its embedding is far from the length that Equation 1 assumes ([appendix A](A_scale)).
+with the query of *the* and the denominators that the calibration text has at $m$. The second is this circuit as [chapter 11](11_evaluation) repaired it: with the mean denominators of the {{= 88 =}} texts behind the silence, and with what positions add to values, which is the same for every text. The third is Equation 1 with the text's own queries and denominators, the self-normalised circuit. The last is the near-copy: the same, but BOS keeps its true key and value, because its embedding is far from the length that Equation 1 assumes ([appendix A](A_scale)).
 """
 
 # %%
-denom = cx.lookups.denominators_along(study.fixed, study.calibration_text)  # head pos
+along = lambda text: cx.lookups.denominators_along(study.fixed, text)  # head pos
+page, mean = along(study.calibration_text), torch.stack([*map(along, meant)]).log().mean(0).exp()
 STAND_INS = {
-    "paper's circuit": lambda text: cx.lookups.circuit_z(circuit, text, denom),
+    "paper's circuit": lambda text: cx.lookups.circuit_z(circuit, text, page),
+    "repaired circuit": lambda text: cb.repaired_z(circuit, text, mean),
     "self-normalised circuit": lambda text: cx.lookups.self_normalized_z(circuit, text),
     "the same, BOS read exactly": lambda text: cb.exact_bos_z(circuit, text),
 }
 kl = {name: damage(torch.stack([z(text) for text in run.tokens])) for name, z in STAND_INS.items()}
-PAPER, OWN, BOS = STAND_INS
+PAPER, REPAIRED, OWN, BOS = STAND_INS
 
 # %% [markdown]
 r"""
@@ -182,7 +184,7 @@ shares = {
     }
     for name in STAND_INS
 }
-figure, ((axis,),) = cb.figures.panels(height=3, width=7.5)
+figure, ((axis,),) = cb.figures.panels(height=3.6, width=7.5)
 for k, baseline in enumerate(shares[PAPER]):
     v, low, high = np.array([of[baseline][:3] for of in shares.values()]).T
     y = np.arange(len(v)) + 0.2 * (k - 1.5)
@@ -192,7 +194,7 @@ for k, baseline in enumerate(shares[PAPER]):
     axis.text(x, y[0] + 0.06, f"of {baseline}", color=f"C{k}", fontsize=9, ha=side)
 axis.axvline(0, color=cb.figures.INK, lw=1, ls=":")
 axis.axvline(1, color=cb.figures.INK, lw=1, ls="--")
-axis.set_yticks(range(len(shares)), [PAPER, OWN, "near-copy"])
+axis.set_yticks(range(len(shares)), [PAPER, REPAIRED, OWN, "near-copy"])
 axis.set_xticks(range(-3, 2), [f"{100 * v}%".replace("-", "−") for v in range(-3, 2)])
 axis.set(xlabel="share of the damage repaired, in English", xlim=(-3, 1.2))
 axis.invert_yaxis()
@@ -359,7 +361,7 @@ pd.Series({k: f"{v:.2f}" for k, v in alone.items()}).to_frame("damage")
 
 # %% [markdown]
 r"""
-**Through the neurons, or past them?** What the heads write reaches later layers through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Silence the heads but hold the neurons as they were, and the damage left is direct: {{past}}. Leave the heads but give the neurons what they have in silence, and the damage is indirect: {{through}}. {{?through_neurons}} If only a hundred neurons are held, {{held}} is left when weights choose them ([chapter 6](06_neurons)), {{held_spread}} when they are those that vary most, and {{held_random}} or more when they are random. (In English, one document a domain, kept.) Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
+**Through the neurons, or past them?** What the heads write reaches later layers through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Silence the heads but hold the neurons as they were, and the damage left is direct: {{past}}. Leave the heads but give the neurons what they have in silence, and the damage is indirect: {{through}}. {{?through_neurons}} (In English, one document a domain, kept.) Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
 
 **What was fixed in advance.** The first five conditions are those for this page as first written, the last three those for the second baseline. A vector of SmolLM2 gives nothing back that could be shared out. SmolLM2 and Qwen were to be read with another text, too, and have not been.
 """
@@ -433,8 +435,7 @@ document = resampled["another document of its domain, of another text"][0]
 corrections = [back[put].value / whole.value for put in ("log odds at the logits", "constant part at the logits")]  # fmt: skip
 neurons = causal["mini"]["neurons"]
 in_english = np.array([kind == "English" for _, kind in neurons["domains"]])
-share = {k: np.array(v["kl"])[in_english].mean() for k, v in neurons.items() if isinstance(v, dict)}
-share = {k: v / share["silence"] for k, v in share.items()}
+through, past, silenced_all = (np.array(neurons[k]["kl"])[in_english].mean() for k in ("through", "past", "silence"))  # fmt: skip
 ratio, off_ratio = (cb.Estimate(*special["result"]["found, of mixtures"][f"kl {side}, ratio"]) for side in SIDES)  # fmt: skip
 leaning = cb.Estimate(*special["result"]["found, of leaning mixtures"]["kl on, ratio"])
 intervals = {"paper_other": (paper["another text"], ".0%"), "home": (paper[HOME], ".0%"), "smol_text": (smol_text, ".3f"), "special": (ratio, ".0f")}  # fmt: skip
@@ -451,10 +452,7 @@ percents = {
     "constant": max(corrections),
     "same_document": document,
     "rest_share": 1 - back["its own text's"].value / whole.value,
-    "through": share["through"],
-    "held": share["weights"],
-    "held_spread": share["spread"],
-    "held_random": min(v for k, v in share.items() if k.startswith("random")),
+    "through": through / silenced_all,
 }
 counts = {"n": n, "read": READ, "half": READ // 2, "last": READ - 1, "english": sum(table["kind"] == "English"), "smol_texts": sum(known["smollm2"]["kind"] == "English")}  # fmt: skip
 nats_of = {"silence_kl": quiet_kl, "other_kl": other_kl, "same_kl": same_kl, "bos_alone": bos_alone, "silence_alone": silence_alone, "text_back": back["its own text's"], "mini_cost": whole, "smol_cost": smol_cost}  # fmt: skip
@@ -486,8 +484,8 @@ cb.facts(
     found_special=ratio.low > 1 > off_ratio.high and leaning.low > 1,
     leaning_ratio=cb.fact(leaning.value, ".1f"),
     mini_only=less_constant > 0.5 and over_odds["mini"].low > 0 > over_odds["smollm2"].low and smol_cost.high < whole.value / 2 and smol_text.low < 0 < smol_text.high,
-    past=cb.fact(share["past"], ".1%"),
-    through_neurons=share["past"] < 0.01 and share["through"] > cb.NEARLY_ALL,
+    past=cb.fact(past / silenced_all, ".1%"),
+    through_neurons=past < 0.01 * silenced_all and through > cb.NEARLY_ALL * silenced_all,
 )  # fmt: skip
 
 # %% [markdown]

@@ -153,7 +153,7 @@ expected = {
     "cosines": at_the_end(cosine),
 }
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 ours = [tuple(p) for p in zip(*upper, strict=True)].index(tuple(ends))
 mixed = added @ cb.nulls.mixtures(W_in)  # text mixture
 pairs_mixed = means(mixed[A], kinds[A]).topk(2, dim=0).indices.sort(0).values
@@ -161,23 +161,11 @@ in_mixtures = int((torch.tensor(ends) == pairs_mixed.T).all(1).sum())
 of_axes = {k: v[ours] * weights.n_neurons for k, v in expected.items()}
 bars = {"neurons": len(of_both), "random mixtures of neurons": in_mixtures}
 bars |= {"expected of random axes": of_axes["both"], "from lengths alone": of_axes["lengths"], "from cosines alone": of_axes["cosines"]}  # fmt: skip
-figure, ((axis,),) = cb.figures.panels(height=2.0, width=6.0)
-axis.barh(list(bars), bars.values(), 0.6, color=["C1", "C1", "C0", "C0", "C0"], alpha=0.6)
-for row, value in enumerate(bars.values()):
-    axis.text(value + 0.5, row, f"{value:.0f}", va="center", fontsize=9)
-axis.invert_yaxis()
-axis.grid(visible=False)
-axis.set_xlabel(f"how many of {weights.n_neurons:,}")
-cb.figures.picture(
-    figure,
-    "D.2",
-    f"How often {one.capitalize()} and {other.capitalize()} are the two highest domains: counted (above), and expected of random axes in the same space (below).",
-    "Bars: " + ", ".join(f"{k} {v:.0f}" for k, v in bars.items()) + ".",
-)  # fmt: skip
+pd.Series({k: f"{v:.0f}" for k, v in bars.items()}).to_frame(f"how many of {weights.n_neurons:,}")
 
 # %% [markdown]
 r"""
-German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain, and that alone accounts for {{by_lengths}} of the {{in_neurons}} neurons. The cosines alone account for {{by_cosines}}. {{?mostly_length}} Over all {{pair_count}} pairs likeness matters, too. How many neurons have a pair correlates by {{r_both}} with what lengths and cosines together say, and by {{r_lengths}} or {{r_cosines}} with either alone. {{?both_matter}} None of this needs a trained neuron, since random axes in the same space do the same.
+The table counts how often they are the two highest domains. German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain, and that alone accounts for {{by_lengths}} of the {{in_neurons}} neurons. The cosines alone account for {{by_cosines}}. {{?mostly_length}} Over all {{pair_count}} pairs likeness matters, too. How many neurons have a pair correlates by {{r_both}} with what lengths and cosines together say, and by {{r_lengths}} or {{r_cosines}} with either alone. {{?both_matter}} None of this needs a trained neuron, since random axes in the same space do the same.
 
 ## Is there too little room?
 
@@ -239,11 +227,9 @@ axis.text(counts[-1], 0.09, "chance", fontsize=9, ha="right")
 axis.text(4, by_widest[4] + 0.06, "widest directions", color="C0", fontsize=9, ha="right")
 axis.text(9, np.mean(by_neurons[8]) - 0.09, "neurons drawn at random", color="C1", fontsize=9)
 axis.set(xscale="log", ylim=(0, 1), xlabel="how many, read together", ylabel="texts sorted right")
-axis.set_xticks(counts, counts)
-axis.minorticks_off()
 cb.figures.picture(
     figure,
-    "D.3",
+    "D.2",
     f"The share of half B's texts that are sorted into the right one of {len(names)} domains, by neurons drawn at random, and by the directions along which texts differ most.",
     f"Two rising curves. One neuron {np.mean(by_neurons[1]):.2f}, {few} neurons {np.mean(by_neurons[few]):.2f}; the widest direction {by_widest[1]:.2f}, all {by_widest[counts[-1]]:.2f}.",
 )  # fmt: skip
@@ -368,21 +354,17 @@ pd.DataFrame({"two subjects ahead": subjects, "from different words": different}
 
 # %% [markdown]
 r"""
-**Two subjects in `{{model}}`, and intervals.** In {{twice}} of the neurons both of the two highest domains are ahead of all the rest on half B, that is, their AUC is above {{= 0.9 =}}; in random mixtures {{twice_mixed}}. {{?twice_is_no_mark}} By document, the cosine of the pair lies between {{cosine_low}} and {{cosine_high}} ({{= 95% =}}), and the effective dimensions of the domains between {{dims_low}} and {{dims_high}}. {{?stands}}
+**Two subjects in `{{model}}`, and intervals.** In {{twice}} of the neurons both of the two highest domains are ahead of all the rest on half B, that is, their AUC is above {{= 0.9 =}}; in random mixtures {{twice_mixed}}. {{?twice_is_no_mark}} By document, the cosine of the pair lies between {{cosine_low}} and {{cosine_high}} ({{= 95% =}}).
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 of_B, added_B = [text for text, inside in zip(study.texts, B, strict=True) if inside], added[B]
 
 
-def by_document(measure):
-    """95% interval of a measure of the matrix of cosines."""
-
-    def of(drawn):
-        m = means(added_B[drawn], kinds[B][drawn])
-        return measure(cosines(m @ m.T))
-
-    return cb.by_document(of, of_B, 199)
+def of_pair(drawn):
+    """The cosine of the pair, over the texts drawn."""
+    m = means(added_B[drawn], kinds[B][drawn])
+    return float(cosines(m @ m.T)[tuple(ends)])
 
 
 def of_label(values):
@@ -406,8 +388,7 @@ tally = torch.zeros(len(names), len(names))
 tally.index_put_((*pairs,), torch.ones(1), accumulate=True)
 r_of = {k: np.corrcoef(tally[upper], v)[0, 1] for k, v in expected.items()}
 twice, twice_mixed = (two_ahead(v, kinds, A, B) for v in (at_neurons, mixed))
-of_pair = by_document(lambda gram: float(gram[ends[0], ends[1]]))
-of_dims = by_document(effective)
+pair_low, pair_high = cb.by_document(of_pair, of_B, 199)
 sorts = cb.by_document(lambda drawn: np.mean([v[drawn] for v in by_neurons[few]]), of_B, 199)
 drive = gap["A"] * (ext @ W_in[:, j])  # domain vocab
 tokens = [cx.texts.decode_tokens(weights, drive[d].topk(8).indices.tolist()) for d in ends]
@@ -423,9 +404,9 @@ percents |= {"twice_mixed": twice_mixed, "different": different_words}
 decimals = {"cosine": between, "real_r": real_r}
 decimals |= {f"r_{name}": r for name, r in r_of.items()}
 decimals |= {"planted_low": planted_low, "others_room": others[16], "others_tight": others[4]}
-decimals |= {"toy_again": toy_again, "cosine_low": of_pair[0], "cosine_high": of_pair[1]}
+decimals |= {"toy_again": toy_again, "cosine_low": pair_low, "cosine_high": pair_high}
 tenths = {"german_out": out[ends[0]], "python_out": out[ends[1]], "dims": dims}
-tenths |= {"dims_random": dims_random, "dims_low": of_dims[0], "dims_high": of_dims[1]}
+tenths |= {"dims_random": dims_random}
 cb.facts(
     "superposition",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
@@ -459,7 +440,6 @@ cb.facts(
     and min(different.values()) > cb.MOST,
     toy_chance=planted_low > others[16] and others[4] > 1.5 * others[16] and abs(toy_again) < 0.3,
     twice_is_no_mark=0.25 < twice < 1.25 * twice_mixed,
-    stands=max(map(abs, of_pair)) < 0.2 and of_dims[1] < (len(names) - 1) / 2,
 )
 
 # %% [markdown]

@@ -50,7 +50,7 @@ def kept_of(name, file):
     return kept
 
 
-OF_RUNS = {"dose", "seed-1", "seeds", "training"}  # of mini and its twins
+OF_RUNS = {"dose", "seeds", "training"}  # of mini and its twins
 
 
 def test_what_is_kept_says_which_weights_it_is_about():
