@@ -14,9 +14,9 @@
 r"""
 # Can the circuit take the heads' place?
 
-**In `{{model}}` the paper's circuit cannot, but with the two repairs of [chapter 11](11_evaluation) it can, most of the way.** We silence the heads, and ask how much of the damage is repaired when something stands in for them. At position {{n}}, with *the* in it, for which the circuit was made, the paper's circuit repairs {{home}} ({{= 95% =}} interval: {{home_low}} to {{home_high}}), and the repaired circuit {{mended_home}} ({{mended_home_low}} to {{mended_home_high}}). Over the first {{read}} positions the paper's circuit does more than twice the damage of silence, and the repaired one mends {{mended_silence}}. {{?paper_fails}} {{?repair_helps}} But the post's test of a single position, with all else as it was, fails: there each of them does more harm than silence, and so does even a near-copy of the heads. {{?cancels}} Of {{asked}} conditions that we had fixed in advance for this page, {{met}} are met. {{?which_met}}
+**In `{{model}}` the paper's circuit cannot, but with the two repairs of [chapter 11](11_evaluation) it can, most of the way.** We silence the heads, and ask how much of the damage is repaired when something stands in for them. At position {{n}}, with *the* in it, for which the circuit was made, the paper's circuit repairs {{home}} ({{= 95% =}} interval: {{home_low}} to {{home_high}}), and the repaired circuit {{mended_home}} ({{mended_home_low}} to {{mended_home_high}}). Over the first {{read}} positions the paper's circuit does more than twice the damage of silence, and the repaired one mends {{mended_silence}}. {{?paper_fails}} {{?repair_helps}} Put in at one position alone, with all else as it was, both do more harm than silence; but so does even a near-copy of the heads. {{?cancels}} Of {{asked}} conditions that we had fixed in advance for this page, {{met}} are met. {{?which_met}}
 
-Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The blue tokens are those that the model now predicts worse. Before you read on, look which words they are. What does the model lose if its first layer cannot look back?
+Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The blue tokens are those that the model now predicts worse. Look which words they are. What does the model lose if its first layer cannot look back?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -101,7 +101,7 @@ cb.figures.shaded_text(
 
 # %% [markdown]
 r"""
-It loses the subject: in a page on how the solar system formed, *solar* and *formation* were easy to predict, and now they are not. It also loses the sentence, for the other two of the four are the *are* after *The planets, moons, and the Sun, of course, also*, and the *a* after *has undergone*. {{?subject_lost}} [Chapter 11](11_evaluation) compared the circuit with what the heads add. But the model might live on just the part that the circuit misses. Or later layers might average the errors away, and then, as the earlier post puts it, the circuit is a *good substitute* {cite}`gibson2025contextual`. To find out, we change what the heads have gathered, and look at the predictions.
+It loses the subject: in a page on how the solar system formed, *solar* and *formation* were easy to predict, and now they are not. It also loses the sentence, for the other two of the four are the *are* after *The planets, moons, and the Sun, of course, also*, and the *a* after *has undergone*. {{?subject_lost}} [Chapter 11](11_evaluation) compared the circuit with what the heads add. But the model might live on just the part that the circuit misses. Or later layers might average the errors away, and then, as the earlier post puts it, the circuit is a *good substitute* {cite}`gibson2025contextual`. So we change what the heads have gathered.
 
 ## How much is lost without the heads?
 
@@ -116,7 +116,7 @@ $$ (eq-cau-loss)
 
 By hand: a model gives *moon* and *tide* one half each, and after a change a quarter and three quarters. If *moon* comes, the loss rises by $\log 2 = 0.69$. If *tide* comes, it falls by $\log 1.5 = 0.41$. The damage is the mean of the two, $0.14$ (in nats, as always here).
 
-What should a head output if it may not use this text? We try two things. **Silence** gives each head its mean output over other texts, position by position. **Another text** gives it what it gathered in a document of another domain. We judge the predictions at every fourth of the first {{read}} positions of a document.
+What should a head output if it may not use this text? **Silence** gives each head its mean output over other texts, position by position. **Another text** gives it what it gathered in a document of another domain. We judge the predictions at every fourth of the first {{read}} positions of a document.
 """
 
 # %%
@@ -133,7 +133,7 @@ by_silence = damage(silent[:READ].expand(len(read), -1, -1, -1))
 
 # %% [markdown]
 r"""
-In {{english}} English documents silence does a damage of {{silence_kl}} nats, and another text {{other_kl}}. {{?other_is_worse}} An average, after all, does not point to a wrong subject. Even another document of *the same* domain costs {{same_kl}}, so the heads carry more than the domain. (The last two are kept, from `tools/evidence/resample.py`.)
+In {{english}} English documents silence does a damage of {{silence_kl}} nats, and another text {{other_kl}}. {{?other_is_worse}} Even another document of *the same* domain costs {{same_kl}}, so the heads carry more than the domain. (The last two are kept.)
 
 ## Four stand-ins
 
@@ -146,7 +146,7 @@ w_{m,i}^h &= \frac{\text{pos}_{m,i}\;\text{content}_m^h(x_i)}{\text{denom}_m^h} 
 \end{aligned}
 $$ (eq-cau-z)
 
-with the query of *the* and the denominators that the calibration text has at $m$. The second is this circuit as [chapter 11](11_evaluation) repaired it: with the mean denominators of the {{= 88 =}} texts behind the silence, and with what positions add to values, which is the same for every text. The third is Equation 1 with the text's own queries and denominators, the self-normalised circuit. The last is the near-copy: the same, but BOS keeps its true key and value, because its embedding is far from the length that Equation 1 assumes ([appendix A](A_scale)).
+with the query of *the* and the denominators that the calibration text has at $m$. The second is this circuit as [chapter 11](11_evaluation) repaired it: with the mean denominators of the {{= 88 =}} texts behind the silence, and with what positions add to values, which is the same for every text. The third is Equation 1 with the text's own queries and denominators, the self-normalised circuit. The last is the near-copy: the same, but the first token, BOS, keeps its true key and value ([appendix A](A_scale) says why).
 """
 
 # %%
@@ -212,9 +212,9 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-At every position the paper's circuit is about as bad as another text, though we had expected it to be worse, and its damage is more than twice that of silence (a repair of {{paper_silence}}). {{?paper_fails}} The repaired circuit makes good {{mended_other}} of what another text costs, and {{mended_silence}} of what silence does. At position {{n}}, with the circuit at all earlier positions, too, the repairs take it from {{home}} to {{mended_home}}. {{?repair_helps}} They are means over other texts, so it still has one number for each token and neuron. What is left to gain needs the text itself: Equation 1 with its queries and denominators repairs {{own_silence}}, and with BOS read exactly {{bos_silence}}. {{?bos_mends}}
+At every position the paper's circuit is about as bad as another text, where we had expected worse, and its damage is more than twice that of silence (a repair of {{paper_silence}}). {{?paper_fails}} The repaired circuit makes good {{mended_other}} of what another text costs, and {{mended_silence}} of what silence does. At position {{n}}, with the circuit at all earlier positions, too, the repairs take it from {{home}} to {{mended_home}}. {{?repair_helps}} They are means over other texts, so it still has one number for each token and neuron. What is left needs the text itself: Equation 1 with its own queries and denominators repairs {{own_silence}}, and with BOS read exactly {{bos_silence}}. {{?bos_mends}}
 
-What if we put a stand-in in at position {{n}} alone, so that nothing is wrong but its own output? Then the paper's circuit does {{alone_times}} times the damage of silence there, and the repaired one hardly less ({{mended_alone}} nats, where silence does {{silence_home}}). But this test cannot condemn them, for the near-copy fails it as well: at position {{last}} alone it does {{bos_alone}} nats, and silence {{silence_alone}}. Much of either error is the same in every text. When we subtract the mean error on other texts, the paper's circuit repairs {{alone_right}} at its one position, and {{paper_right}} at all of them. And the near-copy's mean error, added to what the heads gather, does as much harm as the near-copy at one position, and hardly any at all of them. {{?cancels}} So later layers cancel a constant that every position carries, as the post had hoped.
+What if we put a stand-in in at position {{n}} alone, so that nothing is wrong but its own output? Then the paper's circuit does {{alone_times}} times the damage of silence there, and the repaired one hardly less ({{mended_alone}} nats, where silence does {{silence_home}}). But this test cannot condemn them, for the near-copy fails it as well: at position {{last}} alone it does {{bos_alone}} nats, and silence {{silence_alone}}. Much of either error is the same in every text. When we subtract the mean error on other texts, the paper's circuit repairs {{alone_right}} at its one position, and {{paper_right}} at all of them. And the near-copy's mean error, added to what the heads gather, does as much harm at one position, and hardly any at all of them. {{?cancels}} So later layers cancel a constant that every position carries.
 
 ## Is a vector for each domain enough?
 
@@ -262,13 +262,13 @@ pd.Series({PUT[put]: f"{v:+.2f}" for put, v in back.items()}).to_frame(
 
 # %% [markdown]
 r"""
-The vector gives back {{vector}} of the loss that silence costs, and {{vector_other}} of what another text costs. {{?vector_works}} A random vector as long, or another domain's, does harm. Nor is it only that words of law are likelier in law: a fixed correction of each domain's predictions gives back {{constant}} at most. Another whole document of the same domain, put into the heads, does no better than the vector ({{same_document}}).
+The vector gives back {{vector}} of the loss that silence costs, and {{vector_other}} of what another text costs. {{?vector_works}} A random vector as long, or another domain's, does harm. A fixed correction of each domain's predictions gives back {{constant}} at most. Another whole document of the domain does no better ({{same_document}}).
 
-How much could any single vector do? The text's own vector, $\text{out}(x)$ less its mean, looks ahead, so nobody could use it. But it gives back {{text_back}} of the {{mini_cost}} nats that silence costs. {{?constant_will_do}} So most of what the model uses of its first layer here is one message for the whole text, and most of this message is the domain. Only {{rest_share}} of the loss depends on the position.
+How much could any single vector do? The text's own vector, $\text{out}(x)$ less its mean, looks ahead, but gives back {{text_back}} of the {{mini_cost}} nats that silence costs. {{?constant_will_do}} So most of what the model uses of its first layer here is one message for the whole text, mostly the domain. Only {{rest_share}} of the loss depends on the position.
 
 ## Are the neurons that we found special?
 
-[Chapter 6](06_neurons) found neurons by their weights, and found that random mixtures of neurons sort texts just as well. Do the model's predictions depend on the neurons more than on such mixtures? We take the hundred strongest, and silence those of one label together ({{special_neurons}} neurons under {{special_labels}} labels). Then we silence as many random mixtures of other neurons in their place, matched in label, in how much they vary between texts and in the length of what they write.
+[Chapter 6](06_neurons) found neurons by their weights, and random mixtures of neurons sort texts just as well. Do the predictions depend on the neurons more? Of the hundred strongest we silence those of one label together ({{special_neurons}} neurons under {{special_labels}} labels). Then we silence as many random mixtures of other neurons in their place, matched in label, in how much they vary between texts and in the length of what they write.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -279,19 +279,17 @@ pd.DataFrame(damages).T.map("{:.3f}".format).rename_axis("damage of silence (nat
 
 # %% [markdown]
 r"""
-In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures ({{= 95% =}} interval: {{special_low}} to {{special_high}}), and on other texts they do less than the mixtures. {{?found_special}} Beside mixtures that lean as far towards the label, they still do {{leaning_ratio}} times the damage. But by the rule that we had fixed in advance, the question is open until SmolLM2 has been run, and we thought of the leaning mixtures after the result.
+In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures ({{= 95% =}} interval: {{special_low}} to {{special_high}}), and on other texts they do less than the mixtures. {{?found_special}} Beside mixtures that lean as far towards the label, they still do {{leaning_ratio}} times the damage. But by the rule fixed in advance, the question is open until SmolLM2 has been run, and we thought of the leaning mixtures after the result.
 
 ## What can go wrong
 
-**What failed.** Six of the conditions did. The repaired circuit does more harm than silence at one position alone, and the constants of the calibration text ([chapter 8](08_real_model)) make it worse rather than better. The paper's circuit is not worse than another text. And we had asked three things of the vector: to give back more than word frequencies do, and at least half of that without its constant part, both in SmolLM2 as well as in `mini`; and to give back more of SmolLM2's stable heads than of its local one. But in SmolLM2, a real model, little is at stake: silencing all seven stable heads costs {{smol_cost}} nats in English. On {{smol_texts}} documents not even the text's own vector gives back anything that we could tell from nothing ({{smol_text}} nats, {{smol_text_low}} to {{smol_text_high}}). {{?mini_only}} So those three say nothing against vectors either.
+**What failed.** Six of the conditions did. The repaired circuit fails at one position alone, and the constants of the calibration text ([chapter 8](08_real_model)) make it worse rather than better. The paper's circuit is not worse than another text. And we had asked three things of the vector: to give back more than word frequencies do, and at least half of that without its constant part, both in SmolLM2 as well as in `mini`; and to give back more of SmolLM2's stable heads than of its local one. But in SmolLM2 little is at stake: silencing all seven stable heads costs {{smol_cost}} nats in English. On {{smol_texts}} documents not even the text's own vector gives back anything that we could tell from nothing ({{smol_text}} nats, {{smol_text_low}} to {{smol_text_high}}). {{?mini_only}} So those three say nothing against vectors either.
 
-**Silence is a mean over mostly English texts.** In other languages and in code it is a wrong message rather than none, which is why all numbers above are for English.
-
-**A domain is a source.** The vector of a domain holds its sources' habits, spelling and layout, too.
+**Silence is a mean over mostly English texts,** and a wrong message elsewhere, which is why all numbers above are for English. And a domain is a source: its vector holds the source's habits, spelling and layout, too.
 
 ## Where this leaves us
 
-Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but cannot take the place of the heads. With mean denominators and what positions add to values it can in part, at its own position for the most part. Equation 1 with each text's own denominators can, if BOS is read exactly. All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them. [Chapter 13](13_families) asks what is left of the method there.
+Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but cannot take the place of the heads. Repaired, it can in part, and Equation 1 with each text's own denominators can, if BOS is read exactly. All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them, and [chapter 13](13_families) asks what is left of the method there.
 
 ## Exercises
 
