@@ -167,7 +167,7 @@ evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or C
 address: ## move the repository, in every file that names it: make address URL=https://github.com/owner/name
 	@$(PYTHON) tools/address.py "$$URL"
 
-release: $(READY) ## whether this version can be released, under this tag: make release TAG=v0.2.0
+release: $(READY) ## whether this version can be released, under this tag: make release TAG=v0.3.0
 	@[ "$${TAG:-v$(VERSION)}" = v$(VERSION) ] || { echo "release: $$TAG is no tag of $(VERSION)" >&2; exit 1; }
 	@$(BIN)/python -m pytest -q tests/test_publish.py -k one_version
 

@@ -215,7 +215,7 @@ All three families occur, and each model mixes them in its own way. {{?three_fam
 
 Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} (In [chapter 1](01_first_layer) it was {{first_layer.near}}, because the query was nearer to the beginning there.) The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
 
-<span id="turn-it"></span>Below you can read every kernel at any distance, for other query tokens and positions. Try head 5 in the middle of the context and then near its end.
+<span id="turn-it"></span>Below you can read every kernel at any distance, for other query tokens and positions. Try <a href="#kernels.heads=5&amp;kernels.n=256">head 5 in the middle</a> of the context and then <a href="#kernels.heads=5&amp;kernels.n=500">near its end</a>.
 """
 
 # %% tags=["hide-input"]

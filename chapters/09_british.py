@@ -50,10 +50,12 @@ kept, facts = (json.loads(cb.evidence(f"{name}.json").read_text()) for name in (
 
 def probe_of(name):
     """What words add to the neurons of a model, of a stored layer or of the model itself."""
-    fixed = cx.fix_query(cx.load(name) if name == MODEL else name)
-    texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), TEXTS)
-    circuit = cx.study(fixed, texts, or_all=True).circuit
-    return cb.SpellingProbe(circuit, texts, BAR["like"], BAR["draws"])
+    of, texts = cx.load(MODEL), TEXTS
+    if name != MODEL:
+        of = cx.fix_query(name)
+        texts = cx.texts.collection(cx.texts.Reader.of(of, of.length), TEXTS)
+    study = cx.study(of, texts, or_all=True)
+    return cb.SpellingProbe(study.circuit, study.texts, BAR["like"], BAR["draws"])
 
 
 probes = {name: probe_of(name) for name in NAMES}

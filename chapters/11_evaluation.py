@@ -56,6 +56,7 @@ passages, n, heads, circuit = study.passages, study.n, study.heads, study.circui
 half_A, half_B = cb.halves(study.texts)
 x_A, x_B = (study.fixed.prepare(half) for half in (half_A, half_B))  # text source
 ranked = cx.find_neurons(circuit, threshold=-np.inf)  # the farthest first
+followed = min(NEURON, weights.n_neurons - 1)
 J = ranked.index[:NEURONS].tolist()
 true_A, true_B = (study.fixed.exact_summary(x, heads)[:, J] for x in (x_A, x_B))  # text neuron
 summary_B = circuit.summary(x_B)[:, J]
@@ -239,20 +240,20 @@ code = next((p for p in passages if p.domain == "python"), passages[0])
 shown = [weights.tokenizer.decode(text.tokens[1:161]) for text in (study.example, code)]
 kinds = {"one page": circuit, "self-normalised": circuit.self_normalized()}
 figure, ((axis,),) = cb.figures.panels(height=3.0, width=5.5)
-t = study.fixed.exact_summary(own[:60], heads)[:, NEURON]
+t = study.fixed.exact_summary(own[:60], heads)[:, followed]
 for k, (mark, (name, by)) in enumerate(zip("o.", kinds.items(), strict=True)):
-    axis.plot(by.summary(own[:60])[:, NEURON], t, mark, ms=4, alpha=0.7)
+    axis.plot(by.summary(own[:60])[:, followed], t, mark, ms=4, alpha=0.7)
     axis.text(0.03, 0.9 - 0.1 * k, name, color=f"C{k}", transform=axis.transAxes)
 axis.axline((float(t.mean()),) * 2, slope=1, color=cb.figures.INK, lw=1, ls=":")
-axis.set(xlabel="predicted", ylabel="in the model", title=f"neuron {NEURON}")
+axis.set(xlabel="predicted", ylabel="in the model", title=f"neuron {followed}")
 picture = cb.figures.picture(
     figure,
     "11.3",
-    f"Neuron {NEURON} on {len(t)} texts of half B, a mark a text and circuit. On the dotted line a prediction is right.",
-    f"Dots along a diagonal: neuron {NEURON} by both circuits and in the model.",
+    f"Neuron {followed} on {len(t)} texts of half B, a mark a text and circuit. On the dotted line a prediction is right.",
+    f"Dots along a diagonal: neuron {followed} by both circuits and in the model.",
 )
 cv.LiveReader(
-    weights, picture=picture, heads=list(heads), neuron=NEURON, text=shown[0], other=shown[1]
+    weights, picture=picture, heads=list(heads), neuron=followed, text=shown[0], other=shown[1]
 )
 
 # %% [markdown]
@@ -434,7 +435,7 @@ activation = [controls[m]["readings"]["activation"]["circuit"]["r"][0] for m in 
 cb.facts(
     "evaluation",
     model=MODEL.rpartition("/")[2],
-    neuron=f"{NEURON}",
+    neuron=f"{followed}",
     fvu=cb.fact(ladder.loc["page", MODEL], ".0%"),
     domain_fvu=cb.fact(ladder.loc["domain", MODEL], ".0%"),
     loses_to_domain=ladder.loc["page", MODEL] > ladder.loc["domain", MODEL],

@@ -14,7 +14,7 @@
 r"""
 # What is left of the split in deeper layers?
 
-**It fades with depth: position and token explain {{many_first}} of the variance of the attention scores in the first layer of `{{model}}`, {{many_second}} in the second, {{many_third}} in the third and {{many_fourth}} in the fourth. What replaces them in the fourth layer is the context.** {{?more_texts}} {{?rest_is_context}} But this is no test that we have passed. The main condition that we had fixed in advance asked for this order with tables made from {{few_texts}} texts, which hardly know the rare tokens, and it failed: there position and token explain {{first}} in the first layer and {{second}} in the second. {{?main_fails}} (The numbers above are from {{many_texts}} texts, read after the failure, and are means over heads.) Of eight conditions {{holds}} holds, {{fail}} fail, {{undecided}} are undecided and {{untestable}} cannot be tested. {{?came_out}}
+**It fades with depth: position and token explain {{many_first}} of the variance of the attention scores in the first layer of `{{model}}`, {{many_second}} in the second, {{many_third}} in the third and {{many_fourth}} in the fourth. What replaces them in the fourth layer is the context.** {{?more_texts}} {{?rest_is_context}} But this is no test that we have passed. The main condition that we had fixed in advance asked for this order with tables made from {{few_texts}} texts, and it failed: there position and token explain {{first}} in the first layer and {{second}} in the second. {{?main_fails}} The numbers above are from {{many_texts}} texts, read after the failure. Of eight conditions {{holds}} holds. {{?came_out}}
 
 In the first layer the score of a source depends on its token and its position, and on nothing else. In the second layer the key is read from a *state*, into which the first layer has mixed the rest of the text. So the same word at the same position may get another score in another text. Here are all heads, and what explains their scores. Which layer is positional?
 """
@@ -220,7 +220,7 @@ pd.DataFrame(explained, LAYERS).T.map("{:.0%}".format)
 r"""
 In the first layer, {{common_first}} of the rest is common to texts that share nothing but the token and its place, so the comparison finds what it should. {{?comparison_works}} In the second layer it is {{common_second}}, and in the fourth {{common_fourth}}. So nearly all of the rest in the fourth layer can only be context, and so is about two fifths of the variance of its scores. {{?rest_is_context}}
 
-More texts help most in the first layer, where scores depend on the token more than anywhere else. {{?first_needs_tokens}} This is why the condition that we had fixed in advance failed: with the tables of {{few_texts}} texts the first layer comes out behind the second, and with those of {{many_texts}} just before it, and each deeper layer falls behind the one before. {{?more_texts}} (This explains the failure, and is no test.) Two more conditions are about the token alone. Of the variance that the position leaves, it explains at most {{token_deeper}} in the deeper layers, where we had asked for less than {{= 80% =}}, and this is the one that held. In the first layer it explains {{token_first}}, where we had asked for more than {{= 80% =}}, and this is the other that failed. {{?token_fades}}
+More texts help most in the first layer, where scores depend on the token more than anywhere else. {{?first_needs_tokens}} Of the eight conditions that we had fixed in advance {{fail}} failed, {{undecided}} are undecided and {{untestable}} cannot be tested. The main one failed for this reason: with the tables of {{few_texts}} texts the first layer comes out behind the second, and with those of {{many_texts}} just before it, and each deeper layer falls behind the one before. {{?more_texts}} (This explains the failure, and is no test.) Two more conditions are about the token alone. Of the variance that the position leaves, it explains at most {{token_deeper}} in the deeper layers, where we had asked for less than {{= 80% =}}, and this is the one that held. In the first layer it explains {{token_first}}, where we had asked for more than {{= 80% =}}, and this is the other that failed. {{?token_fades}}
 
 Is the second layer "almost entirely positional", as the post reports of many of GPT-2 small's second-layer heads {cite}`gibson2025contextual`? By scores it is mostly positional, by attention it is not. A kernel without any token puts {{steadiest}} of the attention in the wrong place even in the head that it suits best, where a tenth is our reading of *almost entirely*. On average over the heads it is {{tv_kernel}}, as much as in the first layer or more, and with the token's part {{tv_both}}. {{?not_positional}}
 
@@ -281,7 +281,7 @@ Averaging fails for a reason that [chapter 4](04_denominators) has met. A broad 
 
 ## What can go wrong
 
-Everything is asked with one query token in the middle of the context, of one small model. And where a head's scores can be told, what it adds can't yet be: the published recipe, continued through the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}} (The circuit stands under Evidence.)
+Everything is asked with one query token in the middle of the context. And it is asked of one small model, but for one measurement: in SmolLM2, position and token explain {{smol_0}} of the variance of all heads' scores in the first layer, {{smol_1}} in the second, and {{smol_5}}, {{smol_10}} and {{smol_20}} in layers {{= 6, 11 and 21 =}} of {{layers}}. {{?smol_fades}} And where a head's scores can be told, what it adds can't yet be: the published recipe, continued through the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}} (The circuit stands under Evidence.)
 
 ## What a user may trust
 
@@ -600,6 +600,8 @@ percents |= {f"common_{k}": common[layer] for k, layer in names.items() if k != 
     "small": own.median(),
 }
 small = {"noise_first": part[0], "noise_last": part[-1], "deep_last": part_deep[-1]}
+scores = json.loads(cb.evidence("deeper.json").read_text())["layers"]  # of SmolLM2
+smol = {int(k): of["position and token"][0] for k, of in scores.items()}
 counts = {"holds": count["holds"], "fail": count["fails"], "undecided": count["undecided"], "untestable": count["untestable"], "chosen_count": len(chosen)}  # fmt: skip
 cb.facts(
     "depth",
@@ -618,6 +620,8 @@ cb.facts(
     token_fades=became[2] == "holds" and became[1] == "fails" and percents["token_first"] > percents["token_deeper"],
     not_positional=percents["steadiest"] > 0.1 and percents["tv_kernel"] > max(float(tv[0].mean()), percents["tv_both"]),
     layers=len(part_deep),
+    **{f"smol_{k}": cb.fact(share, ".0%") for k, share in smol.items()},
+    smol_fades=min(smol[0], smol[1]) > max(smol[5], smol[10]) > smol[20],
     deep_first=cb.fact(part_deep[0], ".1f"),
     outgrown=part[-1] < part[0] / 2 and part_deep[-1] < part_deep[0] / 2 and part_deep[2:].max() < 0.05,
     noise_grows=bool((np.diff(noise.mean(1)) > 0).all()) and noise_deep[-1].mean() > noise_deep[0].mean(),
