@@ -260,7 +260,7 @@ figure, ((axis,),) = cb.figures.panels(height=2.6, width=7.5)
 for k, m in enumerate((n // 2, n, end)):
     relative = (m + 1) * cx.positional_kernels(weights, m, TOKEN)[head, 1:]  # without BOS
     axis.plot(range(m - 1, -1, -1), relative, lw=1.2, color=f"C{k}")
-    axis.text(m, float(relative[0]) + 0.3, f"query at {m}", color=f"C{k}")
+    axis.text(-4, float(relative[-1]), f"query at {m}", color=f"C{k}", va="center")
 axis.axhline(1, color=cb.figures.INK, lw=1, ls=":")
 axis.set(xlim=(end, 0), ylim=(0, None), xlabel="tokens back, n − i", ylabel="times uniform")
 cb.figures.picture(

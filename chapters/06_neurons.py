@@ -350,8 +350,8 @@ axis.plot(tops[~own], text_sd[~own], ".", ms=3, color=cb.figures.COLORS[7])
 axis.plot(tops[own], text_sd[own], "o", ms=5, color=cb.figures.COLORS[1])
 axis.axvline(least_far, color=cb.figures.INK, lw=1, ls=":")
 axis.axhline(least_wide, color=cb.figures.INK, lw=1, ls=":")
-for of, at in zip(groups, ((0.98, 0.95), (0.98, 0.04), (0.02, 0.95), (0.02, 0.04)), strict=True):
-    line = {"transform": axis.transAxes, "ha": "right" if at[0] > 0.5 else "left"}
+for of, at in zip(groups, ((0.98, 0.95), (0.98, 0.04), (0.02, 0.95), (0.36, 0.04)), strict=True):
+    line = {"transform": axis.transAxes, "ha": "left" if at[0] < 0.1 else "right"}
     axis.text(*at, f"{of.sum()} of {len(of)} stand out", color=cb.figures.COLORS[1], **line)
 at = float(tops[followed]), float(text_sd[followed])
 axis.annotate(str(followed), at, (8, 0), textcoords="offset points", va="center")
