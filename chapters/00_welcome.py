@@ -125,7 +125,7 @@ The two versions differ in {{differ}} words. What makes the neuron interesting i
 
 That prediction and model agree to two digits is luck. Our page of prose is a British one; other pages, British or American, would have predicted between {{page_least}} and {{page_most}}. {{?luck}} And word by word, the correlation of the prediction with the model is {{r}}.
 
-Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table says by how much British spelling raises it, on average over the words that both versions share. The unit in the last column is the standard deviation of the neuron's average input from one English document to another.
+Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table says by how much British spelling raises it, on average over the words that both versions share. The last column divides by how much the neuron's average input varies from one English document to another, its standard deviation. (What two heads add to ordinary documents is a prediction; the other numbers are the model's.)
 
 | | two heads | all heads | all heads, in standard deviations |
 | --- | --- | --- | --- |

@@ -82,7 +82,7 @@ The last word is the same, so what tells the texts apart must come from the word
 
 We begin with the first layer because everything that its heads can know can be written down. Neuron {{neuron}} will stay with us until [chapter 6](06_neurons), which finds it as the {{neurons.place}} of all neurons by how far single tokens can push it.
 
-Our model, mini, is a GPT-2 {cite}`radford2019language` in pocket size: {{= 4 =}} layers of {{= 8 =}} heads and a residual stream of {{= 256 =}} numbers. We trained it for this book on textbooks, statutes, novels, recipes and code, in the way that gave the lowest loss of four.
+Our model, mini, is a GPT-2 {cite}`radford2019language` in pocket size: {{= 4 =}} layers of {{= 8 =}} heads and a residual stream of {{= 256 =}} numbers. We trained it for this book on textbooks, statutes, novels, recipes and code. Of four ways of training, we kept the one with the lowest loss.
 
 ## An average by hand
 

@@ -14,7 +14,7 @@
 r"""
 # Concentration: can one page stand for all?
 
-**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it on one page and use it for every other text. With a page of plain prose, as the paper advises, the heads of our small model `{{model}}` then write {{page}} too much or too little on average; in three models that people use it is {{real_low}} to {{real_high}}. {{?real_better}} In `{{model}}` two published claims fail by bounds that we set in advance: that any one text will do, and that the average is the same for all texts. {{?two_fail}}
+**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it on one page and use it for every other text. With a page of plain prose, as the paper advises, the heads of our small model `{{model}}` then write {{page}} too much or too little on average; in three models that people use it is {{real_low}} to {{real_high}}. {{?real_better}} In `{{model}}` two published claims fail: that any one text will do, and that the average is the same for all texts. (We had set their bounds in advance.) {{?two_fail}}
 
 [Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one. Position and content can be looked up, but this number is a sum over the whole text.
 
@@ -356,7 +356,7 @@ Which page should you take, then? If you have many texts, take the most typical 
 
 We have looked from *the*, half-way through the context. Of thirteen common query tokens, *the* is the hardest for the two influential heads, and at the end of the context they vary less (Exercise 1). {{?hardest_query}} {{?position_matters}}
 
-A wrong denominator changes only the length of one head's output, but it mixes several heads in the wrong proportions. In one model of chapter 8 this ruins the prediction.
+For one head, a wrong denominator changes only the length of its output. For several, it also changes their proportions. In one model of chapter 8 this ruins the prediction.
 
 ## Where this leaves us
 

@@ -268,7 +268,7 @@ The circuit makes five approximations. We make each of them alone, with everythi
 4. **Keys** are split by Equation 1: {{only_keys}}.
 5. **The scale** of the second LayerNorm is that of the page: {{only_scale}}.
 
-All five together leave {{all_five}}, more than their sum. Two errors $a$ and $b$ have a joint square $(a + b)^2$, and since they mostly err in the same direction, its term $2ab$ comes on top of $a^2$ and $b^2$. {{?same_direction}} Repairing either error removes this term, so the gains overlap: repairing the values would remove {{values_repaired}} of the FVU, and repairing the denominators {{denominators_repaired}}. {{?values_first}}
+All five together leave {{all_five}}, more than their sum. Errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} Repairing either error removes this term, so the gains overlap: repairing the values would remove {{values_repaired}} of the FVU, and repairing the denominators {{denominators_repaired}}. {{?values_first}}
 
 If the offset is the same in every text, can't we compute it and add it? We can. What position $i$ adds to a value is a table, $P_V$, made as that for keys was made in [chapter 2](02_keys). Its average under the kernel is one constant per neuron:
 """

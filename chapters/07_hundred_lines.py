@@ -16,7 +16,7 @@ r"""
 
 **Everything so far fits into a hundred lines of plain PyTorch, and they give the same numbers as the package.** {{?agrees}} They read a checkpoint, choose heads on half of a collection of texts, and calibrate on one page of prose. Then they list the {{found}} neurons that single tokens can move farthest, and predict what {{texts}} unseen texts add to them. The median correlation with the model is {{r}}. The amounts are wrong, with {{fvu}} of the variance unexplained, until a slope and an offset for each neuron bring it down to {{mended}}. {{?fvu}} {{?mended}}
 
-Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
+Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint and some texts, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -176,7 +176,7 @@ r"""
 
 For each neuron, we compare the mean of its largest contributions with the mean over the vocabulary {eq}`eq-neu-top`, and keep the neurons that lie two robust standard deviations above the median neuron {eq}`eq-neu-z`. [Chapter 6](06_neurons) found that this list says little by itself, since random mixtures of neurons pass as well; it is a place to start reading.
 
-First we leave out glitch tokens, as chapter 6 does. Nothing in a checkpoint says which tokens never occurred in training, but the bytes that UTF-8 forbids are sure to be among them, and what training left alone looks alike. So we leave out every token that lines up with these bytes at least as well as the worst of them lines up with the others.
+First we leave out glitch tokens, as chapter 6 does. Nothing in a checkpoint says which tokens never occurred in training, but the bytes that UTF-8 forbids are sure to be among them, and what training left alone looks alike. So we leave out every token that is at least as similar to these bytes as the least typical of them is to the others.
 """
 
 # %%

@@ -258,7 +258,7 @@ $$
 \end{aligned}
 $$ (eq-real-centered)
 
-In the package it is one word. The table has what it leaves, beside the domain's mean and beside a circuit with each text's own denominators ([chapter 11](11_evaluation)):
+In the package it is one word. The table has what it leaves, beside the domain's mean and beside the self-normalised circuit, which has each text's own denominators ([chapter 11](11_evaluation)):
 """
 
 # %%
@@ -266,7 +266,7 @@ mended = circuit.centered()
 summary = mended.summary(smol.x[smol.B])
 
 # %% tags=["hide-input", "nbval-check-output"]
-LEFT = {"circuit": "circuit", "centred": "centred circuit", "own": "own denominators"}
+LEFT = {"circuit": "circuit", "centred": "centred circuit", "own": "self-normalised circuit"}
 remedy = pd.DataFrame({called: {row: law[m]["remedy"][k]["FVU"][0] for k, row in LEFT.items()} for m, called in REAL.items()})  # fmt: skip
 remedy.loc["domain's mean"] = [controls[m]["readings"]["contribution"]["domain mean"]["FVU"] for m in REAL]  # fmt: skip
 for k in ("circuit", "centred"):

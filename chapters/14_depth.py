@@ -281,7 +281,7 @@ Averaging fails for a reason that [chapter 4](04_denominators) has met. A broad 
 
 ## What can go wrong
 
-Everything is asked with one query token in the middle of the context. And it is asked of one small model, but for one measurement: in SmolLM2, position and token explain {{smol_0}} of the variance of all heads' scores in the first layer, {{smol_1}} in the second, and {{smol_5}}, {{smol_10}} and {{smol_20}} in layers {{= 6, 11 and 21 =}} of {{layers}}. {{?smol_fades}} And where a head's scores can be told, what it adds can't yet be: the published recipe, continued through the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}} (The circuit stands under Evidence.)
+Everything is asked with one query token in the middle of the context. And it is asked of one small model, but for one measurement: in SmolLM2, position and token explain {{smol_0}} of the variance of all heads' scores in the first layer, {{smol_1}} in the second, and {{smol_5}}, {{smol_10}} and {{smol_20}} in layers {{= 6, 11 and 21 =}} of {{layers}}. {{?smol_fades}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}} (The circuit stands under Evidence.)
 
 ## What a user may trust
 
@@ -289,8 +289,8 @@ Here is what chapters 11 to 14, on the limits of the method, come to.
 
 - **Trust the order.** One page of prose and the weights rank unseen texts as the stable heads do, in `mini`, Qwen and MiniLM. [Chapter 8](08_real_model) shows how to notice that it fails, as it does in SmolLM2.
 - **Check the amounts.** They need more than one page: mean denominators, what positions add to values, or the denominators of each text, depending on the model ([chapter 11](11_evaluation)).
-- **Do not put the published circuit into the model.** In `mini` it does more harm there than the average of what the heads add. With mean denominators and what positions add to values, it repairs {{causal.mended_silence}} of the damage that silencing the heads does, and {{causal.mended_home}} at its own position ([chapter 12](12_causal)).
-- **Rotary positions are no obstacle, but expect errors** of {{families.qwen}} to {{families.smollm2}} of the attention ([chapter 13](13_families)).
+- **Do not put the published circuit into the model.** In `mini` it does more harm at the first positions than the average of what the heads add. With mean denominators and what positions add to values, it repairs {{causal.mended_silence}} of the damage that silencing the heads does, and {{causal.mended_home}} at its own position ([chapter 12](12_causal)).
+- **With rotary positions the split is rough.** Expect errors of {{families.qwen}} to {{families.smollm2}} of the attention ([chapter 13](13_families)).
 - **Stay in the first layer,** or in `mini` the first two. Behind them the context takes over, and no table of tokens and positions has it.
 
 In short, the method is a map from tokens to neurons, read off the weights. It tells which texts a first-layer neuron responds to, and why, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.

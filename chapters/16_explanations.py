@@ -14,7 +14,7 @@
 r"""
 # Can a sentence predict a head?
 
-**A sentence predicts a head only a little better than a coin does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} For a planted rule that is wrong about one prompt in five they score {{planted_fifth}}. {{?between}} With all prompts cut to one length they keep {{ends}}, though a prompt's length alone would give {{length}}.
+**A sentence predicts a head only a little better than a coin does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} For a planted rule that is wrong about one prompt in five they score {{planted_fifth}}. {{?between}} With every prompt cut to {{= 16 =}} tokens they still score {{ends}}, so length is not the whole of it; but on whole prompts the length alone scores {{length}}.
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """
