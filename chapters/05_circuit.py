@@ -313,7 +313,7 @@ found[["this text"]].map(lambda v: cb.in_prose(v, "+.1f")).assign(
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} <span id="turn-it"></span>Below is the one for recipes. Choose any other, such as <a href="#neurons.neuron=174">the one for illnesses</a> or <a href="#neurons.neuron=496">ours for planets</a>. (In the view, $z$ says how much farther tokens can push a neuron than the median neuron, in standard deviations, and $\theta$ is the limit from which on a neuron is listed.) Turn head {{head}} off and see which neurons change.
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} <span id="turn-it"></span>Below is the one for recipes. Choose any other, such as <a href="#neurons.neuron=496">ours for planets</a>. (In the view, $z$ says how much farther tokens can push a neuron than the median neuron, in standard deviations, and $\theta$ is the limit from which on a neuron is listed.) Turn head {{head}} off and see which neurons change.
 """
 
 # %% tags=["hide-input"]

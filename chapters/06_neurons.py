@@ -379,7 +379,7 @@ Of the {{both_of}} neurons at the upper right, which are pushed and moved far, {
 
 Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test, but so does nearly every other axis. Neuron {{followed}} does respond to texts about astronomy in general, and many random directions do just as well.
 
-<span id="turn-it"></span>Choose another neuron, such as <a href="#neurons.neuron=174">{{= 174 =}}</a>, or search for a token, such as <a href="#neurons.search=%20planets">planets</a>, to see the neurons that it moves. (The view reads this book's passages, which have fewer domains.)
+<span id="turn-it"></span>Choose another neuron, or search for a token, such as <a href="#neurons.search=%20planets">planets</a>, to see the neurons that it moves.
 """
 
 # %% tags=["hide-input"]

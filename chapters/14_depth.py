@@ -185,7 +185,7 @@ s_i \;=\; \underbrace{p_i}_{\text{position}} + \underbrace{c(x_i)}_{\text{token}
 \end{gathered}
 $$ (eq-depth-means)
 
-Half A of the texts gives the tables: $p_i$ is the mean of $s_i$ over its texts, and $c(t)$ the mean of $s_i - p_i$ over all sources that hold the token $t$, weighted by the head's **kernel** pos and drawn a little towards zero. On half B we ask how much of the variance of the scores each part explains, as in the analysis of variance of [chapter 13](13_families). (Whole states have been split in this way, too {cite}`song2023uncovering`.)
+Half A of the texts gives the tables: $p_i$ is the mean of $s_i$ over its texts, and $c(t)$ the mean of $s_i - p_i$ over all sources that hold the token $t$, weighted by the head's **kernel** pos and drawn a little towards zero. On half B we ask how much of the variance of the scores each part explains, as in the analysis of variance of [chapter 13](13_families).
 """
 
 # %%
@@ -220,7 +220,7 @@ pd.DataFrame(explained, LAYERS).T.map("{:.0%}".format)
 r"""
 In the first layer, {{common_first}} of the rest is common to texts that share nothing but the token and its place, so the comparison finds what it should. {{?comparison_works}} In the second layer it is {{common_second}}, and in the fourth {{common_fourth}}. So nearly all of the rest in the fourth layer can only be context, and so is about two fifths of the variance of its scores. {{?rest_is_context}}
 
-More texts help most in the first layer, where scores depend on the token more than anywhere else. {{?first_needs_tokens}} Of the eight conditions that we had fixed in advance {{fail}} failed, {{undecided}} are undecided and {{untestable}} cannot be tested. The main one failed for this reason: with the tables of {{few_texts}} texts the first layer comes out behind the second, and with those of {{many_texts}} just before it, and each deeper layer falls behind the one before. {{?more_texts}} (This explains the failure, and is no test.) Two more conditions are about the token alone. Of the variance that the position leaves, it explains at most {{token_deeper}} in the deeper layers, where we had asked for less than {{= 80% =}}, and this is the one that held. In the first layer it explains {{token_first}}, where we had asked for more than {{= 80% =}}, and this is the other that failed. {{?token_fades}}
+More texts help most in the first layer, where scores depend on the token more than anywhere else. {{?first_needs_tokens}} Of the eight conditions that we had fixed in advance {{fail}} failed, {{undecided}} are undecided and {{untestable}} cannot be tested. The main one failed for this reason: with the tables of {{few_texts}} texts the first layer comes out behind the second, and with those of {{many_texts}} just before it, and each deeper layer falls behind the one before. {{?more_texts}} Two more conditions are about the token alone. Of the variance that the position leaves, it explains at most {{token_deeper}} in the deeper layers, where we had asked for less than {{= 80% =}}, and this is the one that held. In the first layer it explains {{token_first}}, where we had asked for more than {{= 80% =}}, and this is the other that failed. {{?token_fades}}
 
 Is the second layer "almost entirely positional", as the post reports of many of GPT-2 small's second-layer heads {cite}`gibson2025contextual`? By scores it is mostly positional, by attention it is not. A kernel without any token puts {{steadiest}} of the attention in the wrong place even in the head that it suits best, where a tenth is our reading of *almost entirely*. On average over the heads it is {{tv_kernel}}, as much as in the first layer or more, and with the token's part {{tv_both}}. {{?not_positional}}
 
@@ -281,11 +281,11 @@ Averaging fails for a reason that [chapter 4](04_denominators) has met. A broad 
 
 ## What can go wrong
 
-Everything is asked with one query token in the middle of the context. And it is asked of one small model, but for one measurement: in SmolLM2, position and token explain {{smol_0}} of the variance of all heads' scores in the first layer, {{smol_1}} in the second, and {{smol_5}}, {{smol_10}} and {{smol_20}} in layers {{= 6, 11 and 21 =}} of {{layers}}. {{?smol_fades}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}} (The circuit stands under Evidence.)
+Everything is asked with one query token in the middle of the context, and mostly of one small model. In SmolLM2, position and token explain {{smol_0}} of the variance of the scores in the first layer, {{smol_1}} in the second, and {{smol_5}}, {{smol_10}} and {{smol_20}} in layers {{= 6, 11 and 21 =}} of {{layers}}. {{?smol_fades}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}}
 
 ## What a user may trust
 
-Here is what chapters 11 to 14, on the limits of the method, come to.
+Chapters 11 to 14 come to this:
 
 - **Trust the order.** One page of prose and the weights rank unseen texts as the stable heads do, in `mini`, Qwen and MiniLM. [Chapter 8](08_real_model) shows how to notice that it fails, as it does in SmolLM2.
 - **Check the amounts.** They need more than one page: mean denominators, what positions add to values, or the denominators of each text, depending on the model ([chapter 11](11_evaluation)).
