@@ -45,6 +45,7 @@ OF_REAL = 500  # how many are drawn for each real model
 SETS = 400  # random sets of as many neurons, any and of like length of their input weights
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, texts and the model"}
+import base64
 import json
 
 import numpy as np
@@ -509,6 +510,29 @@ carried = lambda ids: float((on_B.gather(0, ids).sum(0) / on_B.sum(0)).quantile(
 drivers = farthest(driven(contribution[:, [example]], label[[example]]), 5)[:, 0]  # its own
 used, by_end, by_driven = agree(of), carried(far_end), carried(farthest(driven(columns, of)))
 permuted = float(np.mean([agree(other) for other in cb.nulls.permuted(of, 100, 0)]))
+# %% [markdown]
+r"""
+All neurons are one file, with their five strongest tokens and the five of largest drive. In it, *null* is the AUC that one in twenty mixtures of the same label exceeds.
+"""
+
+# %% tags=["hide-input"]
+by_column, by_drive = (farthest(of, 5).T for of in (contribution, driven(contribution, label)))
+table = (
+    neurons.assign(
+        null=bounds(neurons),
+        top=tops,
+        z=z,
+        far_end=[" ".join(words(ids)) for ids in by_column],
+        by_drive=[" ".join(words(ids)) for ids in by_drive],
+    )
+    .rename_axis("neuron")
+    .sort_values("top", ascending=False)
+)
+coded = base64.b64encode(table.round(3).to_csv().encode()).decode()
+href = f'<a download="neurons.csv" href="data:text/csv;charset=utf-8;base64,{coded}">'
+link = f"{len(table)} neurons as a table (CSV)"
+display({"text/html": f"<p>{href}{link}</a></p>", "text/plain": link}, raw=True)
+
 # %% [markdown]
 r"""
 **Is it more than scale?** Perhaps the rule finds neurons that anything moves far. We compare the found with as many neurons of the longest input weights, with as many that texts move most, and with {{sets}} random sets of two kinds, any neurons and neurons of like length. More of the found stand out than of the random sets, and about as many as of those that texts move most. {{?beyond_sets}} Length is no rival, for its rank correlation with top is {{by_size}}. The standard deviation over texts is one ({{by_varying}}). {{?rival}}
