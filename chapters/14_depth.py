@@ -600,8 +600,8 @@ percents |= {f"common_{k}": common[layer] for k, layer in names.items() if k != 
     "small": own.median(),
 }
 small = {"noise_first": part[0], "noise_last": part[-1], "deep_last": part_deep[-1]}
-scores = json.loads(cb.evidence("deeper.json").read_text())["layers"]  # of SmolLM2
-smol = {int(k): of["position and token"][0] for k, of in scores.items()}
+deeper = json.loads(cb.evidence("deeper.json").read_text())["layers"]  # of SmolLM2
+smol = {int(k): of["position and token"][0] for k, of in deeper.items()}
 counts = {"holds": count["holds"], "fail": count["fails"], "undecided": count["undecided"], "untestable": count["untestable"], "chosen_count": len(chosen)}  # fmt: skip
 cb.facts(
     "depth",
