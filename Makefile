@@ -7,6 +7,10 @@ READY := .venv/.ready
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The allocator keeps large buffers: taking them anew at every step costs kernels a tenth of their time, and training a third.
+export MALLOC_MMAP_THRESHOLD_ := 8589934592
+export MALLOC_TRIM_THRESHOLD_ := 8589934592
+export MALLOC_TOP_PAD_ := 67108864
 
 .PHONY: help book execute check pages links test quick coverage newest nightly mutants lint types format serve bench editions reproduce
 .PHONY: endpoint mini pictures models evidence address release notes colab clean
@@ -125,9 +129,7 @@ colab: $(READY) ## run every notebook on a fresh environment as Colab's: make co
 	--nbval-lax --nbval-current-env --nbval-sanitize-with=$(CURDIR)/tests/nbval_sanitize.cfg -c /dev/null --rootdir=. --tb=short --durations=0 *.ipynb \
 	| tee said.txt; grep -q passed said.txt && ! grep "Cell [0-9]*: " said.txt | grep -v "outputs differ"
 
-# The variables keep the allocator from giving large buffers back after every step; it trains a third faster.
 mini: $(READY) ## train the embedded model and its twins, what is missing: make mini CORPUS=folder RUNS="mini base"
-	MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 \
 	THP_MEM_ALLOC_ENABLE=1 $(BIN)/python tools/evidence/train_mini.py $(RUNS) --corpus "$(CORPUS)"
 
 models: $(READY) ## fetch real models, 1.3 GB, or one of qwen, smollm2, minilm: make models NAME=smollm2
@@ -159,6 +161,7 @@ evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or C
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/deeper_scores.py)
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/real_models.py $(NAME))
 	$(if $(CHAPTER)$(NAME),,for script in $(KEPT); do $(BIN)/python tools/evidence/$$script.py || exit 1; done)
+	$(if $(CHAPTER)$(NAME),,$(CORPUS:%=$(BIN)/python tools/evidence/transcoder.py --corpus "%"))
 	$(if $(CHAPTER),,$(if $(wildcard $(or $(WORK),build/runs)),$(BIN)/python tools/evidence/training.py --work "$(or $(WORK),build/runs)"))
 	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),09_british \
 	$(if $(wildcard $(or $(WORK),build/runs)),13_families)) \

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 r"""
 # Concentration: can one page stand for all?
@@ -20,11 +8,6 @@ r"""
 
 Before you read on, make a guess. Head {{second}} averages over the equivalent of {{effective_second}} tokens. If they were drawn independently, its denominator would vary by {{alone_second}} from text to text. By how much does it really vary?
 """
-
-# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
-SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
-if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
-    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.

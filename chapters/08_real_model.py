@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 r"""
 # Does it work on real models?
@@ -18,11 +6,6 @@ r"""
 
 Here are the three models. Each dot is an unseen text, and a perfect prediction would put all dots on the diagonal. Which would you trust?
 """
-
-# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
-SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
-if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
-    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To judge GPT-2 itself in the ledger, set MODEL = "gpt2" and run all cells again.

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 r"""
 # A whole neuron, from tables
@@ -20,11 +8,6 @@ r"""
 
 Suppose each head gets its kernel and its content, we divide by the text's own denominator, and we add up the tokens' values. How much of the neuron's output would you expect to come out right?
 """
-
-# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
-SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
-if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
-    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 r"""
 # How accurate is it, and what limits it?
@@ -18,11 +6,6 @@ r"""
 
 Here are these steps in four models. Qwen and SmolLM2 are language models that people use, and MiniLM is an encoder for sentences. In each we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Beside it is a guess that knows only whether a text is law or cooking. Which step would you expect to matter most?
 """
-
-# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
-SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
-if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
-    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.

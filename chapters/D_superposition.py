@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 r"""
 # Why do German and Python share a neuron?
@@ -18,11 +6,6 @@ r"""
 
 Here is the neuron in which the two stand out most. On the left is what the heads add to it, text by text. German is driven by words such as {{german_tokens}}, Python by signs such as {{python_tokens}}; nobody would put these together. A usual explanation is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Before you look at the right panel, make a guess: do German and Python share one?
 """
-
-# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
-SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
-if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
-    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
@@ -242,7 +225,7 @@ A set of {{few}} neurons drawn at random sorts {{sorted_few}} of the texts ({{= 
 
 ## What can go wrong
 
-The domains are ours. With another set, others lie far out (Exercise 1). And {{domains}} domains are few. A model may have far more features finer than these, and whether room is short for them we have not asked. The pictures do not depend on the circuit, though: by what the heads of the model add, the cosines are almost exactly the same (they correlate by {{real_r}}). {{?circuit_is_no_cause}}
+The domains are ours. With another set, others lie far out (Exercise 1). And {{domains}} domains are few. A model may have far more features that are finer than these, and room may be short for them. We looked for finer ones in a transcoder (under *Evidence*), and by our measure it has none. {{?not_finer}} The pictures do not depend on the circuit, though: by what the heads of the model add, the cosines are almost exactly the same (they correlate by {{real_r}}). {{?circuit_is_no_cause}}
 
 ## Where this leaves us
 
@@ -302,6 +285,17 @@ others = {k: pairs_of[toy["k"] == k][:, ~by_plan].max() for k in (16, 4)}
 toy_again = np.corrcoef(pairs_of[~room][:, ~by_plan])[0, 1]
 toy_twice = toy.groupby("k")["two subjects ahead"].mean()
 toy[["two subjects ahead", "from different words"]].astype(float).round(2)
+
+# %% [markdown]
+r"""
+**Are the features of a transcoder finer?** A *transcoder* learns to do the work of the MLP with features of its own, its *latents*, of which few are at work at any token {cite}`dunefsky2024transcoders,gao2024scaling`. We trained one on three million tokens, with {{= 2,048 =}} latents of which {{= 16 =}} are at work at a token. It leaves {{latent_fvu}} of the variance of the MLP's output, and in the MLP's place it gives back {{latent_loss}} of the loss that the MLP saves. We had asked for at most {{= 30% =}} and at least {{= 80% =}}. {{?transcoder_trained}} Then, with conditions that were fixed before, we treated its {{latents}} latents like neurons. Their columns are harder to read: the {{= 20 =}} tokens at the upper end of a column sort texts by the label with a median AUC of {{auc_latents}}, those of neurons with {{auc_neurons}} and those of random mixtures with {{auc_mixtures}}. {{?harder_to_read}} And they are no finer. Of how often a latent's input is high, within a domain, two passages of one document share {{common_latents}} of the variance; for neurons it is {{common_neurons}}, and for mixtures {{common_mixtures}}. {{?not_finer}} A latent that is at work says more about the token (it is at work at {{latent_tokens}} effective tokens) than about the text. This is one transcoder of one small model, with one level of sparsity. (Kept, from `tools/evidence/transcoder.py`.)
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Latents beside neurons and mixtures"}
+transcoder = json.loads(cb.evidence("transcoder.json").read_text())["result"]
+readable, common = transcoder["AUC, 20 tokens"], transcoder["in common"]
+measures = ("AUC, 20 tokens", "AUC, summary", "AUC, on", "in common")
+pd.DataFrame({m: {k: str(v) for k, v in transcoder[m].items()} for m in measures})
 
 # %% [markdown]
 r"""
@@ -407,6 +401,16 @@ cb.facts(
     toy_needs_no_shortage=abs(toy_twice[16] - toy_twice[4]) < cb.ABOUT
     and toy["from different words"].min() > cb.MOST,
     toy_chance=planted_low > others[16] and others[4] > 1.5 * others[16] and abs(toy_again) < 0.3,
+    latents=cb.fact(transcoder["alive"], ","),
+    latent_fvu=cb.fact(transcoder["quality"]["FVU"], ".0%"),
+    latent_loss=cb.fact(transcoder["quality"]["given back"], ".0%"),
+    transcoder_trained=transcoder["quality"]["FVU"] < 0.3
+    and transcoder["quality"]["given back"] > 0.8,
+    **{f"auc_{k}": cb.fact(readable[k], ".2f") for k in ("latents", "neurons", "mixtures")},
+    harder_to_read=max(readable[f"latents less {k}"][2] for k in ("neurons", "mixtures")) < 0,
+    **{f"common_{k}": cb.fact(common[k], ".0%") for k in ("latents", "neurons", "mixtures")},
+    not_finer=common["latents less neurons"][2] < 0 and common["latents less mixtures"][1] < 0,
+    latent_tokens=cb.fact(transcoder["effective tokens, at work"], ".0f"),
     twice_is_no_mark=0.25 < twice < 1.25 * twice_mixed,
 )
 

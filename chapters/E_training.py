@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 r"""
 # What would another training change?
@@ -18,11 +6,6 @@ r"""
 
 Training begins with random weights, and a **seed** says which. Suppose we train the same model once more with another seed, on the same texts in the same order. Before you read on, guess what comes back: the neurons, the subjects, or neither?
 """
-
-# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
-SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
-if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
-    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To match the neurons of GPT-2 with those of a model of its size, set MODEL = "gpt2" and OTHER, and run all cells again.
