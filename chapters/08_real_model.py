@@ -195,31 +195,40 @@ It was fixed in advance what counts as agreement: {{= 80% =}} of the cases withi
 
 # %% tags=["hide-input"]
 models = [name for name in law if name != "version"]
-of_law = {
-    "heads": {m: (law[m]["heads"]["predicted"], law[m]["heads"]["measured"]) for m in models},
-    "calibration pages": {m: law[m]["pages"] for m in models},
-    "neurons": {m: (law[m]["sample"]["predicted"], law[m]["sample"]["measured"]) for m in models},
-}
-GROUPS = {"three real models": [*REAL], "mini and five twins": [m for m in models if m not in REAL]}
+of_law = {  # kind of case, half that measures: model: predicted, measured
+    ("heads", "half B"): {m: (law[m]["heads"]["predicted"], law[m]["heads"]["measured"]) for m in models},
+    ("heads", "half A"): {m: (law[m]["heads"]["predicted"], law[m]["on A"]["heads"]) for m in models},
+    ("heads, σ² alone", "half B"): {m: (np.square(law[m]["heads"]["sigma"]), law[m]["heads"]["measured"]) for m in models},
+    ("calibration pages", "half B"): {m: law[m]["pages"] for m in models},
+    ("calibration pages", "half A"): {m: (law[m]["pages"][0], law[m]["on A"]["pages"]) for m in models},
+}  # fmt: skip
+neurons = {m: (law[m]["sample"]["predicted"], law[m]["sample"]["measured"]) for m in models}
+GROUPS = {"real models": [*REAL], "mini and twins": [m for m in models if m not in REAL]}
 FORMS = {"neurons": "neurons", "short": "neurons, one σ for all heads", "whole": "neurons, all approximations"}  # fmt: skip
-verdicts, close = {}, {}
+
+
+def agreed(by_model, among=models):
+    """How many cases of these models are within the factor, of how many, and the median ratio."""
+    ratio = np.divide(*np.concatenate([by_model[m] for m in among], 1))
+    return int((np.abs(np.log(ratio)) <= math.log(1.5)).sum()), len(ratio), float(np.median(ratio))
+
+
+close, verdicts = {}, {}
 for group, among in GROUPS.items():
-    cases = {k: np.concatenate([by_model[m] for m in among], 1) for k, by_model in of_law.items()}
-    alone = np.concatenate([np.square(law[m]["heads"]["sigma"]) for m in among])
-    cases["heads, σ² alone"] = alone, cases["heads"][1]
-    ratios = {k: np.divide(*cases[k]) for k in ("heads", "heads, σ² alone", "calibration pages")}
-    close[group] = {k: int((np.abs(np.log(r)) <= math.log(1.5)).sum()) for k, r in ratios.items()}
-    verdicts[group] = {k: f"{close[group][k]} of {len(r)}, {np.median(r):.2f}" for k, r in ratios.items()}  # fmt: skip
+    for (kind, half), by_model in of_law.items():
+        close[group, kind, half] = found = agreed(by_model, among)
+        verdicts.setdefault((group, half), {})[kind] = "{} of {}, {:.2f}".format(*found)
     held_in = {k: sum(law[m]["neurons"][k]["holds"] for m in among) for k in FORMS}
-    verdicts[group] |= {called: f"{held_in[k]} of {len(among)} models" for k, called in FORMS.items()}  # fmt: skip
+    verdicts[group, "half B"] |= {called: f"{held_in[k]} of {len(among)} models" for k, called in FORMS.items()}  # fmt: skip
+    on_A = sum(law[m]["on A"]["neurons"]["holds"] for m in among)
+    verdicts[group, "half A"]["neurons"] = f"{on_A} of {len(among)} models"
 figure, (axes,) = cb.figures.panels(1, 3, height=2.9, width=8.6, sharex=True, sharey=True)
-pooled, ends = {}, np.array([0.008, 100])
-for axis, (kind, by_model) in zip(axes, of_law.items(), strict=True):
+drawn = {k: of_law[k, "half B"] for k in ("heads", "calibration pages")} | {"neurons": neurons}
+pooled, ends = {k: agreed(v) for k, v in drawn.items()}, np.array([0.008, 100])
+for axis, (kind, by_model) in zip(axes, drawn.items(), strict=True):
     for m, (predicted, seen) in by_model.items():
         color = f"C{[*REAL].index(m)}" if m in REAL else "#999999"
         axis.plot(predicted, seen, ".", ms=1.5 if kind == "neurons" else 3.5, color=color, rasterized=True)  # fmt: skip
-    ratio = np.concatenate([np.divide(*pair) for pair in by_model.values()])
-    pooled[kind] = int((np.abs(np.log(ratio)) <= math.log(1.5)).sum()), len(ratio), np.median(ratio)
     for factor, dash in ((1, "-"), (1.5, ":"), (1 / 1.5, ":")):
         axis.plot(ends, ends * factor, color=cb.figures.INK, lw=0.7, ls=dash)
     axis.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=kind, xlabel="FVU by the law")
