@@ -14,7 +14,7 @@
 r"""
 # What would another training change?
 
-**Another random start gives other neurons, and almost exactly the same map of the subjects.** {{?other_neurons}} We trained a model of four layers three times, from different random weights, and looked at its first layer. The map says which subjects lie near which in what the heads add, and the maps of any two trainings correlate by {{map}} or more. {{?same_map}} Counted words agree with it by {{words}} at most. {{?learned}} A neuron has no twin: its best match in another training correlates by {{match}} in the median, and its best match among random mixtures of that training's neurons by {{mixed}}. By the test that we had fixed in advance, this difference of a hundredth would count as found again; we think it too small. {{?by_a_hair}} And the map was to be there after {{= 1% =}} of the training, and is not. {{?map_not_there_yet}}
+**Another random start gives other neurons, and almost exactly the same map of the subjects.** {{?other_neurons}} We trained a model of four layers three times, from different random weights, and looked at its first layer. The map says which subjects lie near which in what the heads add, and the maps of any two trainings correlate by {{map}} or more. {{?same_map}} Both maps are of the same documents; when two trainings see different ones, the maps agree by {{apart}}, and those of one training by {{apart_itself}}. {{?documents_matter}} Counted words agree with it by {{words}} at most. {{?learned}} A neuron has no twin: its best match in another training correlates by {{match}} in the median, and its best match among random mixtures of that training's neurons by {{mixed}}. By the test that we had fixed in advance, this difference of a hundredth would count as found again; we think it too small. {{?by_a_hair}} And the map was to be there after {{= 1% =}} of the training, and is not. {{?map_not_there_yet}}
 
 Training begins with random weights, and a **seed** says which. Suppose we train the same model once more with another seed, on the same texts in the same order. Before you read on, guess what comes back: the neurons, the subjects, or neither?
 """
@@ -143,10 +143,10 @@ If not the neurons, what do two trainings share? The heads put each text at a po
 
 
 # %%
-def geometry(points):
-    """The cosines between the domains' means: `domain domain`."""
+def geometry(points, texts=slice(None)):
+    """The cosines between the domains' means over these texts: `domain domain`."""
     names = np.unique(domain)
-    means = torch.stack([points[domain == name].mean(0) for name in names])
+    means = torch.stack([points[texts][domain[texts] == name].mean(0) for name in names])
     means = normalize(means - means.mean(0), dim=1)
     return (means @ means.T).double().numpy()
 
@@ -166,6 +166,10 @@ of_words = {name: geometry(of) for name, of in of_words.items()}
 
 # %% tags=["hide-input"]
 map_ours, map_theirs = geometry(ours["texts"]), geometry(theirs["texts"])
+halves = cb.half_masks(study.texts)  # no document is in both
+of_halves = [[geometry(of["texts"], half) for half in halves] for of in (ours, theirs)]
+apart_maps = [agreement(of_halves[0][k], of_halves[1][1 - k]) for k in (0, 1)]
+apart_itself = [agreement(*maps) for maps in of_halves]
 weights = own_study.fixed.decomposition.weights
 blank, words_alone = [], []  # maps of random layers, and of such with the trained embeddings
 for seed in range(3):
@@ -176,10 +180,6 @@ for seed in range(3):
     ):
         maps.append(geometry(heads_add(cx.fix_query(one, n=study.n, token=TOKEN))))
 by_words = {k: agreement(v, map_theirs) for k, v in of_words.items()}
-averaged = {
-    "ours": geometry(counts @ study.fixed.decomposition.weights.W_E),
-    "theirs": geometry(counts @ weights.W_E),
-}
 best = max(by_words, key=by_words.get)
 shown = {MODEL: map_ours, "embeddings alone": words_alone[0], "words": of_words[best]}
 figure, (axes,) = cb.figures.panels(1, 3, height=2.9, width=9.0, sharex=True, sharey=True)
@@ -199,7 +199,9 @@ cb.figures.picture(
 r"""
 The maps of any two seeds agree by {{map}} or more over the {{pair_count}} pairs. {{?same_map}} Relabelled domains reach {{relabelled}} in the best of {{= 1,000 =}} draws. Could so much come without learning? Layers with random weights agree with one another by {{blank_each_other}} or more, so agreement alone is no sign of it. But theirs is the map of counted words, and it agrees with the trained one by {{blank}} only; the counts themselves come to {{words}}, if we take the best of three ways to count. {{?learned}}
 
-Perhaps the map lies in the embeddings, which the heads merely average? Averaged over a text's tokens, the embeddings of base and of `{{model}}` do give almost the same map ({{averaged}}), but it is not that of the heads: it agrees with base's by {{averaged_with_heads}}. And we gave layers base's embeddings of tokens and positions with random numbers for everything else. It was fixed before this was computed that the embeddings are not enough if none of three such maps agrees with base's by {{= 0.9 =}}. The best comes to {{embedded}}. {{?not_embeddings}} So the trained map is learned, not by the embeddings alone, and each training learns the same one. (Of other seeds no embeddings are kept, so whether those agree among themselves we cannot say.)
+Does it need the same documents? Half A and half B share none. It was fixed before this was computed that the map is of the subjects, and not of these documents, if `{{model}}` on one half and base on the other agree by {{= 0.9 =}}, and if one training with itself, on the two halves, agrees by no more than {{= 0.05 =}} better. They agree by {{apart}}, and one training with itself by {{apart_itself}}, so what is lost is the documents', not the training's. {{?documents_matter}} (`{{model}}` began as base did. Of the other seeds only maps of the same documents are kept.)
+
+Perhaps the map lies in the embeddings, which the heads merely average? We gave layers base's embeddings of tokens and positions with random numbers for everything else. It was fixed before this was computed that the embeddings are not enough if none of three such maps agrees with base's by {{= 0.9 =}}. The best comes to {{embedded}}. {{?not_embeddings}} So the trained map is learned, not by the embeddings alone, and each training learns the same one.
 
 When is it learned? After {{= 1% =}} of their training the seeds agree with one another by {{young_map}} or more, but with base's end by {{young_end}} at most, where we had required {{= 0.9 =}}. {{?map_not_there_yet}} That the seeds share an early map was asked with the answer known. The points of the texts come back; the axes on which the neurons read them are drawn anew. A list of neurons, such as that of [chapter 6](06_neurons), is about one training, and what the heads add to all neurons together is not.
 
@@ -355,10 +357,9 @@ cb.facts(
     not_met=cb.fact(int((~conditions).sum()), "words"),
     embedded=cb.fact(max(embedded)),
     not_embeddings=max(embedded) < 0.9 and max(embedded) < max(by_words.values()),
-    averaged=cb.fact(
-        agreement(*averaged.values()), holds=agreement(*averaged.values()) > cb.ALMOST_EXACTLY
-    ),
-    averaged_with_heads=cb.fact(agreement(averaged["theirs"], map_theirs)),
+    apart=cb.fact(min(apart_maps)),
+    apart_itself=cb.fact(max(apart_itself)),
+    documents_matter=min(apart_maps) >= 0.9 and max(apart_itself) - min(apart_maps) <= 0.05,
 )
 
 # %% [markdown]
