@@ -121,15 +121,12 @@ for axis, over in zip(axes, share, strict=True):
     axis.grid(visible=False)
 axes[0].set_ylabel("neurons of base")
 axes[0].legend(fontsize=8)
-medians = "; ".join(
-    f"Over {k} medians: seed 1 {seed_1[k]['median']}, mixtures {seed_1[k]['median of mixtures']}, own past {past[k]['median']}"
-    for k in share
-)
+medians = "; ".join(f"over {k}: seed 1 {seed_1[k]['median']}, mixtures {seed_1[k]['median of mixtures']}, own past {past[k]['median']}" for k in share)  # fmt: skip
 cb.figures.picture(
     figure,
     "E.1",
     "Of each neuron of base: its best match in the training with seed 1 (line), in random mixtures of that training's neurons (filled), and in base itself after 30% of its training (dashed).",
-    f"Two panels of three histograms. {medians}.",
+    f"Two panels of three histograms. Medians {medians}.",
 )
 
 # %% [markdown]
@@ -164,7 +161,7 @@ counts.scatter_add_(1, x[:, 1:], torch.ones(x[:, 1:].shape))
 of_words = {"counts": counts, "roots": counts.sqrt(), "logarithms": counts.log1p()}
 of_words = {name: geometry(of) for name, of in of_words.items()}
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 map_ours, map_theirs = geometry(ours["texts"]), geometry(theirs["texts"])
 halves = cb.half_masks(study.texts)  # no document is in both
 of_halves = [[geometry(of["texts"], half) for half in halves] for of in (ours, theirs)]
@@ -180,24 +177,21 @@ for seed in range(3):
     ):
         maps.append(geometry(heads_add(cx.fix_query(one, n=study.n, token=TOKEN))))
 by_words = {k: agreement(v, map_theirs) for k, v in of_words.items()}
-best = max(by_words, key=by_words.get)
-shown = {MODEL: map_ours, "embeddings alone": words_alone[0], "words": of_words[best]}
-figure, (axes,) = cb.figures.panels(1, 3, height=2.9, width=9.0, sharex=True, sharey=True)
-for axis, (name, of), color in zip(axes, shown.items(), ("C0", "C7", "C7"), strict=True):
-    axis.plot(map_theirs[pairs], of[pairs], "o", ms=3, alpha=0.5, color=color)
-    axis.axline((0, 0), slope=1, color=cb.figures.INK, lw=0.8, ls=":")
-    axis.set(title=f"{name}, r = {agreement(of, map_theirs):.2f}", xlabel="cosine in base")
-axes[0].set_ylabel("cosine here")
-cb.figures.picture(
-    figure,
-    "E.2",
-    f"A dot for each pair of domains: the cosine of the two in base, and the same in {MODEL}, in a layer that has base’s embeddings and random numbers elsewhere, and from counts of words ({best}) without a model.",
-    "Three scatter plots. " + "; ".join(f"{k} r = {agreement(v, map_theirs):.2f}" for k, v in shown.items()) + ".",
-)  # fmt: skip
+shown = {
+    f"{MODEL}, the same documents": agreement(map_ours, map_theirs),
+    f"{MODEL}, other documents": min(apart_maps),
+    "base itself, other documents": apart_itself[1],
+    "base's embeddings, random numbers elsewhere": max(
+        agreement(v, map_theirs) for v in words_alone
+    ),
+    "counted words": max(by_words.values()),
+    "random numbers": max(agreement(v, map_theirs) for v in blank),
+}
+pd.Series(shown).round(2).to_frame("agreement with base's map")
 
 # %% [markdown]
 r"""
-The maps of any two seeds agree by {{map}} or more over the {{pair_count}} pairs. {{?same_map}} Relabelled domains reach {{relabelled}} in the best of {{= 1,000 =}} draws. Could so much come without learning? Layers with random weights agree with one another by {{blank_each_other}} or more, so agreement alone is no sign of it. But theirs is the map of counted words, and it agrees with the trained one by {{blank}} only; the counts themselves come to {{words}}, if we take the best of three ways to count. {{?learned}}
+The maps of any two seeds agree by {{map}} or more over the {{pair_count}} pairs. {{?same_map}} Relabelled domains reach {{relabelled}} in the best of {{= 1,000 =}} draws. Could so much come without learning? Layers with random weights agree with one another by {{blank_each_other}} or more, so agreement alone is no sign of it. But theirs is the map of counted words, and it agrees with the trained one by {{blank}} only; the counts themselves come to {{words}} in the best of three ways to count. {{?learned}}
 
 Does it need the same documents? Half A and half B share none. It was fixed before this was computed that the map is of the subjects, and not of these documents, if `{{model}}` on one half and base on the other agree by {{= 0.9 =}}, and if one training with itself, on the two halves, agrees by no more than {{= 0.05 =}} better. They agree by {{apart}}, and one training with itself by {{apart_itself}}, so what is lost is the documents', not the training's. {{?documents_matter}} (`{{model}}` began as base did. Of the other seeds only maps of the same documents are kept.)
 
@@ -305,7 +299,7 @@ of_pairs = {
     over: [v[over] for k, v in kept["pairs"].items() if "itself" not in k] for over in share
 }
 apart, relabelled = zip(*kept["domains"], strict=True)
-of_blanks, embedded = ([agreement(v, map_theirs) for v in maps] for maps in (blank, words_alone))
+embedded = shown["base's embeddings, random numbers elsewhere"]
 each_other = min(agreement(blank[i], blank[k]) for i, k in ((0, 1), (0, 2), (1, 2)))
 counted = min(agreement(of_words["counts"], v) for v in blank)
 with_end, with_each_other = kept["domains at 1%"]
@@ -331,9 +325,10 @@ cb.facts(
     domains=len(np.unique(domain)),
     pair_count=len(pairs[0]),
     relabelled=cb.fact(max(relabelled)),
-    blank=cb.fact(max(of_blanks)),
+    blank=cb.fact(shown["random numbers"]),
     blank_each_other=cb.fact(each_other),
-    learned=max(of_blanks) < max(by_words.values()) < 0.9 and min(each_other, counted) > 0.8,
+    learned=shown["random numbers"] < max(by_words.values()) < 0.9
+    and min(each_other, counted) > 0.8,
     young_r=cb.fact(start["r"], ".3f"),
     base_r=cb.fact(base["r"], ".3f"),
     mini_r=cb.fact(ends.loc["mini", "r"], ".3f"),
@@ -355,8 +350,8 @@ cb.facts(
     asked=cb.fact(len(conditions), "words"),
     met=cb.fact(int(conditions.sum()), "words"),
     not_met=cb.fact(int((~conditions).sum()), "words"),
-    embedded=cb.fact(max(embedded)),
-    not_embeddings=max(embedded) < 0.9 and max(embedded) < max(by_words.values()),
+    embedded=cb.fact(embedded),
+    not_embeddings=embedded < 0.9 and embedded < max(by_words.values()),
     apart=cb.fact(min(apart_maps)),
     apart_itself=cb.fact(max(apart_itself)),
     documents_matter=min(apart_maps) >= 0.9 and max(apart_itself) - min(apart_maps) <= 0.05,

@@ -123,23 +123,22 @@ The query and the token before it leave {{two_left}} unexplained, because other 
 
 ## How well do the tables do?
 
-So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, on documents that no page reads, and adds one group of heads after another. Every head has its kernel, its content, its values, and the text's own denominator. The heads that are not there yet stand at their mean. The table has the median over neurons of the correlation between prediction and output. (Chapter 10 subtracts the mean of each domain, and so has slightly smaller ones. Its rival, exact attention to the last ten tokens, does about as well in Qwen as the local heads: {{whole_neuron.qwen_ten}} within domains.)
+So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, on documents that no page reads, and adds one group of heads after another. Every head has its kernel, its content, its values, and the text's own denominator. The heads that are not there yet stand at their mean. The table has the median over neurons of the correlation between prediction and output, and in the last column of the variance that the local heads leave. (Chapter 10 subtracts the mean of each domain, and so has slightly smaller ones. Its rival, exact attention to the last ten tokens, does about as well in Qwen as the local heads: {{whole_neuron.qwen_ten}} within domains.)
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-STEPS = {"local": "local heads", "stable": "and stable heads", "margins": "and all others", "planes 2": "and two planes a head"}  # fmt: skip
 previous = json.loads(cb.evidence("last_ten.json").read_text())["qwen"]["previous token"]
-reached, left = {}, {}
+reached = {}
 for model, name in NAMES.items():
     query = next(q for q in whole["models"][model]["queries"] if q["token"] == " the")
     steps = query["judged"]["fresh"]["steps"]
-    reached[name] = {label: steps[step]["product"]["r"][1] for step, label in STEPS.items()}
-    left[name] = steps["local"]["product"]["fvu"][1]
+    reached[name] = {label: steps[step]["product"]["r"][1] for label, step in (("local heads", "local"), ("and stable heads", "stable"), ("and all others", "margins"))}  # fmt: skip
+    reached[name]["left by local heads"] = steps["local"]["product"]["fvu"][1]
 pd.DataFrame(reached).T.round(2)
 
 # %% [markdown]
 r"""
-In Qwen the local heads alone bring the prediction to {{alone}}, and the stable ones add the step from there to {{with_stable}}. (The last step, two more numbers for each position and each token, is the subject of chapter 10.)
+In Qwen the local heads alone bring the prediction to {{alone}}, and the stable ones add the step from there to {{with_stable}}.
 
 Is this more than knowing the previous word? The simplest rival is a table with one row for each previous token. It is what all heads give, exactly, if they see nothing but the query and the token before it. In Qwen it reaches a correlation of {{previous}} and leaves {{previous_left}} of the variance of the median neuron unexplained, where the local heads leave {{alone_left}}. That they would leave less was fixed before this was measured. {{?more_than_previous}} (A table fitted to outputs might do better than this one, which makes broad heads look at two tokens. We have too few texts to fit a row for each token.)
 
@@ -292,10 +291,11 @@ cb.facts(
     eight_left=cb.fact(lost[8], ".0%"),
     worst_head=worst,
     worst=cb.fact(pieces["qwen"][worst], ".0%", holds=ends["qwen"][worst][1] < 0.5),
-    more_than_previous=left["Qwen"] < previous["fvu"] and previous["r"] < alone - cb.ABOUT,
+    more_than_previous=qwen["left by local heads"] < previous["fvu"]
+    and previous["r"] < alone - cb.ABOUT,
     previous=cb.fact(previous["r"]),
     previous_left=cb.fact(previous["fvu"], ".0%"),
-    alone_left=cb.fact(left["Qwen"], ".0%"),
+    alone_left=cb.fact(qwen["left by local heads"], ".0%"),
     few_tokens=lost[8] < cb.ABOUT < lost[1],
 )
 
