@@ -87,7 +87,7 @@ The local heads have {{local_share}} of the variance. {{?nearly_all}} {{Themselv
 
 ## A table that is looked up
 
-A head that puts nearly all of its attention on the token before adds nearly that token's value, whatever its content. Such a head needs hardly any theory. Its table has one row for each token, the value, and the row is looked up.
+A head that attends to the token before, and to little else, adds about that token's value, whatever its content. Such a head needs hardly any theory. Its table has one row for each token, the value, and the row is looked up.
 
 How many tokens must the tables of the local heads read? We cut each row of attention to the last $k$ tokens, and see how much of the variance of what the local heads add is then left unexplained, in the median neuron:
 """
