@@ -14,7 +14,7 @@
 r"""
 # How accurate is it, and what limits it?
 
-**The circuit ranks unseen texts well and gets the amounts wrong, and what mends the amounts differs from model to model.** {{?limits}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone ({{domain_fvu}}). {{?loses_to_domain}} With the mean denominators of many texts, and with what positions add to values, {{both_left}} is left. A straight line per neuron, fitted on other texts, mends them too, but it also mends the simplest rival: with such a line, kernel and content leave less than {{= 0.8 =}} of what a uniform average leaves in `{{model}}` and Qwen, and not in the other two models. {{?worth_more}} Mean denominators are advice for `{{model}}`: in three real models mean denominators hardly help, and two of them need the denominators of each text. {{?not_everywhere}} In SmolLM2 even the ranking fails ([chapter 8](08_real_model), with a correlation of {{real_model.r_smol}}), and Equation 1 alone costs {{own_most}} there, where it costs {{own_fvu}} in `{{model}}`.
+**The circuit ranks unseen texts well and gets the amounts wrong, and what mends the amounts differs from model to model.** {{?limits}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone ({{domain_fvu}}). {{?loses_to_domain}} With the mean denominators of many texts, and with what positions add to values, {{both_left}} is left. A straight line per neuron, fitted on other texts, mends the amounts too, but it also mends those of the simplest rival: with such a line, kernel and content leave less than {{= 0.8 =}} of what a uniform average leaves in `{{model}}` and Qwen, and not in the other two models. {{?worth_more}} Mean denominators are advice for `{{model}}`: in three real models they hardly help, and two of them need the denominators of each text. {{?not_everywhere}} In SmolLM2 even the ranking fails ([chapter 8](08_real_model), with a correlation of {{real_model.r_smol}}), and Equation 1 alone costs {{own_most}} there, where it costs {{own_fvu}} in `{{model}}`.
 
 Here are these steps in four models. Qwen and SmolLM2 are language models that people use, and MiniLM is an encoder for sentences. In each we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Beside it is a guess that knows only whether a text is law or cooking. Which step would you expect to matter most?
 """
@@ -84,13 +84,13 @@ fits = {name: cx.evaluation.r_and_fvu(guess, true_B, kind) for name, guess in gu
 fits = pd.DataFrame(fits).T
 fits.loc["domain mean", "r within domains"] = np.nan  # which it has taken off
 RUNGS = {
-    "domain": "mean of\nthe domain",
-    "line": "uniform,\nwith a line",
-    "page line": "one page,\nwith a line",
-    "page": "constants\nof one page",
-    "mean": "mean\nconstants",
-    "both": "and positions\nin values",
-    "own": "all but\nEquation 1 exact",  # the self-normalised circuit
+    "domain": "mean of the domain",
+    "line": "uniform average, with a line",
+    "page line": "one page, with a line",
+    "page": "constants of one page",
+    "mean": "mean constants",
+    "both": "and positions in values",
+    "own": "all but Equation 1 exact",  # the self-normalised circuit
 }
 ladder = {}
 for name in NAMES:
@@ -103,20 +103,21 @@ for name in NAMES:
     lines = line["uniform average"], line["circuit"]
     ladder[name] = [left["domain mean"], *lines, page, means, patterns, left["self-normalised"]]
 ladder = pd.DataFrame(ladder, index=RUNGS)
-figure, ((axis,),) = cb.figures.panels(height=3.4, width=7.4)
-for name, color in zip(ladder, cb.figures.COLORS, strict=False):
+figure, ((axis,),) = cb.figures.panels(height=3.6, width=5.2)
+sides = "right", "left", "center", "center"  # of a point, where its name stands
+for name, color, side in zip(ladder, cb.figures.COLORS, sides, strict=False):
     steps = pd.Series(ladder[name].to_numpy())
-    axis.plot(steps[:3], "D", color=color, ms=5)
-    axis.plot(steps[3:].dropna(), "o-", color=color, ms=5)
-    axis.text(6.1, steps[6], NAMES[name], color=color, va="center")
-axis.set_xticks(range(7), RUNGS.values(), fontsize=8)
-axis.set(yscale="log", xlim=(-0.4, 7), ylabel="variance unexplained (FVU)")
-axis.yaxis.set_major_formatter(lambda left, _: f"{100 * left:g}%")
+    axis.plot(steps[:3], range(3), "D", color=color, ms=5)
+    axis.plot(steps[3:].dropna(), steps[3:].dropna().index, "o-", color=color, ms=5)
+    axis.text(steps[6], 6.5, NAMES[name], color=color, ha=side, va="center")
+axis.set_yticks(range(7), RUNGS.values())
+axis.set(xscale="log", ylim=(6.9, -0.4), xlabel="variance unexplained (FVU)")
+axis.xaxis.set_major_formatter(lambda left, _: f"{100 * left:g}%")
 cb.figures.picture(
     figure,
     "11.1",
     f"What is left of the variance of what the stable heads add to a neuron, in the median of the {NEURONS} strongest, on texts that chose nothing. Diamonds: two rivals, the mean of other texts of the domain and a uniform average of the tokens’ values with a slope and an offset per neuron fitted on half A, and the circuit of one page with such a line. Lines: the circuit with the constants of one page, with the mean constants of half A, with what positions add to values as well (only where positions are added to tokens), and with everything but Equation 1 exact.",
-    "Falling lines. " + "; ".join(f"{NAMES[m]}: {cb.listed(ladder[m].dropna().map('{:.1%}'.format))}" for m in ladder),
+    "Lines from row to row. " + "; ".join(f"{NAMES[m]}: {cb.listed(ladder[m].dropna().map('{:.1%}'.format))}" for m in ladder),
 )  # fmt: skip
 
 # %% [markdown]
