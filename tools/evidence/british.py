@@ -384,7 +384,8 @@ def changes_of(name: str) -> dict[str, Any]:
     probe = probe_of(name)
     (reads, gate, _), fixed, neuron = first_layer(name), probe.circuit.fixed, probe.found[0]
     begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
-    moves, words = (defaultdict(lambda: defaultdict(list)) for _ in range(2))
+    moves: dict[str, dict[str, list[torch.Tensor]]] = defaultdict(lambda: defaultdict(list))
+    words: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     english = [
         t
         for t in cx.texts.collection(cx.texts.Reader.of(fixed, 512))
