@@ -16,7 +16,7 @@ r"""
 
 **The circuit ranks unseen texts well and gets the amounts wrong, and what mends the amounts differs from model to model.** {{?limits}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone ({{domain_fvu}}). {{?loses_to_domain}} With the mean denominators of many texts, and with what positions add to values, {{both_left}} is left. A straight line per neuron, fitted on other texts, mends the amounts too, but it also mends those of the simplest rival: with such a line, kernel and content leave less than {{= 0.8 =}} of what a uniform average leaves in `{{model}}` and Qwen, and not in the other two models. {{?worth_more}} Mean denominators are advice for `{{model}}`: in three real models they hardly help, and two of them need the denominators of each text. {{?not_everywhere}} In SmolLM2 even the ranking fails ([chapter 8](08_real_model), with a correlation of {{real_model.r_smol}}), and Equation 1 alone costs {{own_most}} there, where it costs {{own_fvu}} in `{{model}}`.
 
-Here are these steps in four models. Qwen and SmolLM2 are language models that people use, and MiniLM is an encoder for sentences. In each we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Beside it is a guess that knows only whether a text is law or cooking. Which step would you expect to matter most?
+Here are these steps in four models. Qwen and SmolLM2 are language models that people use, and MiniLM is an encoder for sentences. In each we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Beside it are two guesses. One knows only whether a text is law or cooking. The other is a uniform average of the values of the text's tokens, with a slope and an offset for each neuron (a *line*) that were fitted on half of the texts. Which step would you expect to matter most?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -122,11 +122,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Most of what the circuit gets wrong in `{{model}}` goes away with two repairs: mean denominators, which leave one number for each token and neuron, and the positions' part of the values, which adds one number for each neuron. In the three real models, mean constants hardly help. MiniLM gains from the positions; Qwen and SmolLM2, where no position enters a value, need each text's own denominators. {{?not_everywhere}} The rival needs only a slope and an offset per neuron. With these a uniform average leaves {{even_line}} of the variance in `{{model}}` and {{even_qwen}} in Qwen, and the circuit of one page, with a line of its own, {{page_line}} and {{page_qwen}}. It was fixed before that kernel and content are worth more than a line where the circuit leaves less than {{= 0.8 =}} of what the average does. So they are in these two. MiniLM misses the mark ({{page_minilm}} to {{even_minilm}}), and in SmolLM2 the average does better. {{?worth_more}}
+Most of what the circuit gets wrong in `{{model}}` goes away with two repairs: mean denominators, which leave one number for each token and neuron, and the positions' part of the values, which adds one number for each neuron. In the three real models, mean constants hardly help. MiniLM gains from the positions; Qwen and SmolLM2, where no position enters a value, need each text's own denominators. {{?not_everywhere}} With its line, a uniform average leaves {{even_line}} of the variance in `{{model}}` and {{even_qwen}} in Qwen, and the circuit of one page, with a line of its own, {{page_line}} and {{page_qwen}}. It was fixed before that kernel and content are worth more than a line where the circuit leaves less than {{= 0.8 =}} of what the average does. So they are in these two. MiniLM misses the mark ({{page_minilm}} to {{even_minilm}}), and in SmolLM2 the average does better. {{?worth_more}}
 
 When everything but Equation 1 is exact, {{own_most}} is left in SmolLM2, and {{own_qwen}} or less in the other three. {{?limits}}
 
-Here is `{{model}}` once more, with another rival, a uniform average of the tokens' values:
+Here is `{{model}}` once more, where the uniform average has no line:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
