@@ -2,7 +2,7 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way. But we found no use that the model makes of it.** When we respelled {{documents}} documents, its input rose in {{rises}} of them, by {{gate_sd}} of its standard deviation over documents. Such a share is not rare enough: {{as_often_share}} of the other neurons of this layer move one way as often, where we had fixed {{= 1% =}} as the most. {{?not_alone}} What the neuron writes hardly changes. {{?writes_little}} And when we give it the values that it has under American spelling, Qwen's preference for British forms does not shrink. Of the eleven conditions on spelling and use that were fixed before, it met {{met}}.
+**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way. But we found no use that the model makes of it.** When we respelled {{documents}} documents, its input rose in {{rises}} of them, by {{gate_sd}} of its standard deviation over documents. Such a share is not rare enough: {{as_often_share}} of the other neurons of this layer move one way as often, where we had fixed {{= 1% =}} as the most. {{?not_alone}} But no other consistent change that we tried moves the input as far: the farthest of {{others}}, such as *a* for *the* or *leter* for *letter*, reaches {{farthest_share}} of it. {{?none_reaches}} What the neuron writes hardly changes. {{?writes_little}} And when we give it the values that it has under American spelling, Qwen's preference for British forms does not shrink. Of the eleven conditions on spelling and use that were fixed before, it met {{met}}.
 
 Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. At the words that are the same in both versions, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
 """
@@ -28,7 +28,7 @@ NAMES = {"qwen": "Qwen", "smollm2": "SmolLM2", MODEL: MODEL}
 SIDES = "American", "British"
 ASKED = cb.spelling.dialect()  # what was fixed in advance
 BAR = ASKED["conditions"]
-kept, facts = (json.loads(cb.evidence(f"{name}.json").read_text()) for name in ("british", "british-facts"))  # fmt: skip
+kept, facts, changed = (json.loads(cb.evidence(f"{of}.json").read_text()) for of in ("british", "british-facts", "changes"))  # fmt: skip
 
 
 def probe_of(name):
@@ -73,41 +73,43 @@ documents = {name: respelled(name) for name in kept}
 of_qwen = documents["qwen"]
 
 # %% tags=["hide-input"]
-every = kept["qwen"]["one way"]
-one_way, in_so_many = np.array(every["neurons that move so many documents one way"][0]), every["found"][0][0]  # fmt: skip
-of_all = one_way.size - 1  # documents
-figure, ((left, right, others),) = cb.figures.panels(1, 3, height=2.8, width=9)
+moves = pd.DataFrame(changed["qwen"]["changes"]).T  # by British spelling, and by other changes
+by_spelling, others = moves.iloc[0], moves.iloc[1:]
+far, farthest = np.abs([v[0] for v in others["moved"]]), others["moved"].str[0].abs().idxmax()
+figure, axes = cb.figures.panels(3, 1, height=1.8, width=5.2)
+left, right, other = axes[:, 0]
 for k, (of, (_, means)) in enumerate(of_qwen.side.items()):
     left.plot(np.sort(means), np.linspace(0, 1, len(means)), color=f"C{k}")
     left.text(0.97, 0.18 - 0.12 * k, f"{of} as found ({len(means)})", color=f"C{k}", ha="right", transform=left.transAxes)  # fmt: skip
 left.axvline(0, color=cb.figures.INK, lw=0.7)
-left.set(xlabel="gate, British less American", ylabel="share of documents below")
+left.set(xlabel="gate, British less American", ylabel="documents below")
 middle = [dose.value for dose in of_qwen.dose]
 spans = np.abs([np.array(dose.ends) - dose.value for dose in of_qwen.dose]).T
 right.errorbar(BAR["doses"], middle, yerr=spans, marker="o", color="C0")
 right.set(xlabel="share of the words respelled", ylabel="gate, less American")
-others.stairs(one_way, (np.arange(of_all + 2) - 0.5) / of_all, fill=True, color="C7")
-others.axvline(in_so_many / of_all, color="C1")
-top = 1.2 * one_way.max()
-others.text(in_so_many / of_all - 0.01, top, str(NEURON), color="C1", ha="right", va="top")
-others.set(xlabel="documents, moved one way", ylabel="neurons", xlim=(0.48, 1.02), ylim=(0, top))
-others.xaxis.set_major_formatter("{x:.0%}")
+for k, (of, color) in enumerate(((others, "C7"), (moves.iloc[:1], "C1"))):
+    other.plot([v[0] for v in of["moved"]], [k] * len(of), "o", color=color, alpha=0.7)
+other.axvline(0, color=cb.figures.INK, lw=0.7)
+other.set(xlabel="mean move of the gate", ylim=(-0.5, 1.5))
+other.set_yticks([0, 1], ["other changes", "British spelling"])
 cb.figures.picture(
     figure,
     "9.1",
-    f"What British spelling does to the gate of Qwen’s neuron {NEURON}, at tokens that are alike in both versions. Left: {len(of_qwen.all[1])} documents in order; those that were American as found and those that were British are separate lines. Middle: the mean over documents as more of the words are respelled, with 95% intervals. Right: of all neurons of the layer, in how many documents British spelling moves the gate in its more frequent direction.",
-    f"Left, two rising lines, nearly all right of zero. Middle, a line that rises from 0 to {middle[-1]:.3f}. Right, a histogram with {NEURON} at {in_so_many / of_all:.0%}.",
+    f"What British spelling does to the gate of Qwen’s neuron {NEURON}, at tokens that are alike in both versions. Top: {len(of_qwen.all[1])} documents in order; those that were American as found and those that were British are separate lines. Middle: the mean over documents as more of the words are respelled, with 95% intervals. Bottom: the mean move under {len(others)} other consistent changes of the same documents, near the same places.",
+    f"Top, two rising lines, nearly all right of zero. Middle, a line that rises from 0 to {middle[-1]:.3f}. Bottom, British spelling at {by_spelling['moved'][0]:.3f}, others between {min(v[0] for v in others['moved']):.3f} and {max(v[0] for v in others['moved']):.3f}.",
 )
 
 # %% [markdown]
 r"""
 In {{rises}} of {{documents}} documents the British version pushes the gate of neuron {{neuron}} higher. (The *gate* is the input that the neuron's activation function reads.) These are the numbers of Qwen's own first layer. The neuron is that of [page 0](00_welcome), and we had seen it in a first look at Qwen. Everything was then fixed in advance and run on documents and words that the first look had not used.
 
-Is that much? Any change of a text moves every gate a little. In the right panel, the median of all {{all}} neurons moves its gate one way in {{usual}} of the documents, and {{as_often}} others, {{as_often_share}}, do so in as many as {{neuron}}. Before counting, we had fixed {{= 1% =}} as the most, so this share does not set the neuron apart. {{?not_alone}} It stands out when its mean move is divided by its spread over documents: by this ratio, $t$, its gate comes {{gate_place_1}}.
+Is that much? Any change of a text moves every gate a little. Of the other neurons, {{as_often}} move their gate one way in as many documents as {{neuron}}, which is {{as_often_share}} of them. Before counting, we had fixed {{= 1% =}} as the most, so this share does not set the neuron apart. {{?not_alone}} It stands out when its mean move is divided by its spread over documents: by this ratio, $t$, its gate comes {{gate_place_1}}.
 
-Three controls say that it is spelling. The gate rises in documents that were American as we found them (by {{american}}) and in those that were British (by {{british}}). It grows with every quarter of the words respelled. {{?doses}} And random words in the same places move the gate by {{random}} at most in {{draws_random}} draws, where spelling moves it by {{in_those}} in the same texts.
+Would any consistent change do it? We made {{others}} that are not British, in the same documents and near the same places: ten put one common word for another, and ten misspell by a rule. It was fixed before that none must move the gate as far on average, and none does. The farthest writes *nacion* for *nation* and moves it by {{farthest}}, downwards, where British spelling made in the same way moves it by {{by_spelling}}. {{?none_reaches}} (In how many documents the gate moves one way says little: {{one_way_too}} of the others do so in as many.)
 
-The effect is small, {{gate}} with one token in {{one_in}} respelled. (On page 0, it was {{welcome.gate}} with {{welcome.differ}} words.)
+Three more controls say that it is spelling. The gate rises in documents that were American as we found them (by {{american}}) and in those that were British (by {{british}}). It grows with every quarter of the words respelled. {{?doses}} And random words in the same places move the gate by {{random}} at most in {{draws_random}} draws, where spelling moves it by {{in_those}} in the same texts.
+
+The effect is small, {{gate}} with one token in {{one_in}} respelled.
 
 ## Words: is it only letters?
 
@@ -134,29 +136,26 @@ $$ (eq-bri-columns)
 """
 
 # %% tags=["hide-input"]
-figure, (panels,) = cb.figures.panels(1, 2, height=3.2, width=7.4)
-said = []
-for axis, name in zip(panels, kept, strict=True):
-    first, again = (probes[name].columns[group] for group in ("discovery", "judging"))
-    axis.plot(first.z, again.z, ".", ms=2, color="C0", rasterized=True)
-    for j in probes[name].found:
-        axis.plot(first.z[j], again.z[j], "o", color="C1")
-        axis.annotate(str(j), (first.z[j], again.z[j]), (0, -14), textcoords="offset points", ha="center", color="C1")  # fmt: skip
-        said.append(f"{NAMES[name]} {j} at {first.z[j]:.1f} and {again.z[j]:.1f}")
-    limit = np.quantile(np.abs(first.null).max(1), 1 - BAR["columns"])
-    for side in (-limit, limit):
-        axis.axvline(side, color=cb.figures.INK, lw=0.7, ls=":")
-    axis.set(xlabel="z, families that discover", ylabel="z, families that judge", title=NAMES[name])
+figure, ((axis,),) = cb.figures.panels(height=3.2, width=4.8)
+first, again, _ = probe.columns.values()
+axis.plot(first.z, again.z, ".", ms=2, color="C0", rasterized=True)
+for j in probe.found:
+    axis.plot(first.z[j], again.z[j], "o", color="C1")
+    axis.annotate(str(j), (first.z[j], again.z[j]), (0, -14), textcoords="offset points", ha="center", color="C1")  # fmt: skip
+limit = np.quantile(np.abs(first.null).max(1), 1 - BAR["columns"])
+for side in (-limit, limit):
+    axis.axvline(side, color=cb.figures.INK, lw=0.7, ls=":")
+axis.set(xlabel="z, families that discover", ylabel="z, families that judge")
 cb.figures.picture(
     figure,
     "9.2",
-    "What British spelling adds to each neuron, as the weights and one page have it: by the families that discover (across) and by those that judge (up), words of one piece each. The two neurons with the farthest z are named. Between the dotted lines lies what the largest of all neurons reaches in 99% of the draws of random words.",
-    "Two clouds of dots, with two neurons far out in each: " + "; ".join(said) + ".",
+    "What British spelling adds to each neuron of Qwen, as the weights and one page have it: by the families that discover (across) and by those that judge (up), words of one piece each. The two neurons with the farthest z are named. Between the dotted lines lies what the largest of all neurons reaches in 99% of the draws of random words.",
+    f"A cloud of dots with two far out, {NEURON} and {SECOND}: z of {first.z[NEURON]:.0f} and {first.z[SECOND]:.0f}, and {again.z[NEURON]:.0f} and {again.z[SECOND]:.0f}.",
 )
 
 # %% [markdown]
 r"""
-British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The most extreme of as many random mixtures of neurons reaches {{mixture}}, so the whole layer carries some spelling, and this neuron more. On the families that had no part in finding it, its $z$ is {{z_again}}, and on words of several pieces, held out until then, {{z_more}}, with {{agree}} of these families pointing the same way. One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron: its best comes out of both halves, but among words of several pieces only {{agree_smol}} of the families agree. (Others we have not tested.)
+British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The most extreme of as many random mixtures of neurons reaches {{mixture}}, so the whole layer carries some spelling, and this neuron more. On the families that had no part in finding it, its $z$ is {{z_again}}, and on words of several pieces, held out until then, {{z_more}}, with {{agree}} of these families pointing the same way. One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron: its best comes out of both halves, but among words of several pieces only {{agree_smol}} of the families agree.
 
 Is it spelling, then, or Britain? One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. On this the neuron misses: its AUC is {{vocabulary}}, and we had required {{= 0.75 =}}. Fewer than one in a hundred shuffles of the words get that far, so there is a weak effect. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
@@ -185,7 +184,7 @@ r"""
 
 ## Does the model use it?
 
-*The sky that morning was a dull* … *grey* or *gray*? After a British context Qwen's log odds for the British form are higher than after the same context in American spelling. We call the difference the *shift*. It is {{shift}} nats on average over {{sentences}} such sentences, and has this sign in {{all_up}} of {{contexts}} contexts. Which part of the model carries it? We run the model on the British context, with one part of it set to what it was in the American one, and see how much of the shift is lost. (We count sentences whose word does not occur in the context, since copying it would do.)
+*The sky that morning was a dull* … *grey* or *gray*? After a British context Qwen's log odds for the British form are higher than after the same context in American spelling. We call the difference the *shift*. It is {{shift}} nats on average over {{sentences}} such sentences, and has this sign in each of {{contexts}} contexts. Which part of the model carries it? We run the model on the British context, with one part of it set to what it was in the American one, and see how much of the shift is lost. (We count sentences whose word does not occur in the context, since copying it would do.)
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "The log odds that are kept"}
@@ -240,11 +239,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Neuron {{neuron}} does not carry it. With its American values, the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. That is little, but the interval, from {{grows_low}} to {{grows_high}}, excludes zero: the neuron works slightly against the preference. With {{second}} as well the shift grows by {{grows_2}}, and with the {{= 40 =}} neurons whose output respelling moves most, chosen on other documents, by {{forty}}; {{= 40 =}} others of like size change it by {{forty_others}}.
+Neuron {{neuron}} does not carry it. With its American values, the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. That is little, but the interval excludes zero: the neuron works slightly against the preference. {{?works_against}} The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, chosen on other documents; {{= 40 =}} others of like size change it by {{forty_others}}.
 
-How much could this test have seen? Its interval reaches {{seen}} to either side, so a loss of {{= 1% =}} of the shift would have been told from none. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. To take that back changes little. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
+How much could this test have seen? Its interval reaches {{seen}} to either side, so a loss of {{= 1% =}} of the shift would have been told from none. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
 
-The words themselves carry it. With their residual stream after the first layer as in the American context, {{words_1}} of the shift is lost, and with that after layer {{= 25 =}} of {{= 28 =}} still {{words_25}}; so late heads must read the spelling off the words. The first MLP matters, but only there: replaced at every token it costs {{mlp}}, replaced everywhere except at the words nothing ({{mlp_elsewhere}}). The stable heads have a part in it, with {{heads}}. What the first MLP writes at other tokens made no difference here.
+The words themselves carry it. With their residual stream after layer {{= 25 =}} of {{= 28 =}} as in the American context, {{words_25}} of the shift is lost; so late heads must read the spelling off the words. The first MLP matters, but only there: replaced everywhere except at the words, it costs nothing. The stable heads have a part in it. {{?words_carry}}
 
 ## What can go wrong
 
@@ -465,8 +464,9 @@ gate, product, second_gate, second_product = (
     parts[f"{j} {part}"] for j in (NEURON, SECOND) for part in ("gate", "product")
 )
 of_gate, of_product, of_second = (of["rank of |t|"]["B"] for of in (gate, product, second_product))
+every = kept["qwen"]["one way"]
+one_way, in_so_many = np.array(every["neurons that move so many documents one way"][0]), every["found"][0][0]  # fmt: skip
 as_often = int(one_way[in_so_many:].sum()) - 1  # other neurons
-usual = int(np.searchsorted(one_way.cumsum(), one_way.sum() / 2))
 shift = odds["British"] - odds["American"]
 up = (by_context["British"] > by_context["American"]).sum()
 lists = {n: (registers.xs(n, level="model")["by luck"] <= BAR["again"]).sum() for n in ("Qwen", "SmolLM2")}  # fmt: skip
@@ -508,28 +508,26 @@ cb.facts(
     writes_little=abs(product["in spreads over documents"]) < 0.1 and of_product > 1000,
     shift=cb.fact(shift.mean(), ".1f", holds=up == len(by_context)),
     sentences=len(use["families"]),
-    all_up=int(up),
     contexts=len(by_context),
     grows=cb.fact(-of_use.value, ".1%", holds=of_use.high < BAR["used"]),
-    grows_low=cb.fact(-of_use.high, ".1%"),
-    grows_high=cb.fact(-of_use.low, ".1%"),
-    grows_2=cb.fact(-shares["neurons"].value, ".1%", holds=max(of_use.high, shares["neurons"].high) < 0),
-    words_1=cb.fact(shares["words after layer 1"].value, ".0%"),
+    works_against=max(of_use.high, shares["neurons"].high, shares["forty"].high) < 0,
     words_25=cb.fact(shares["words after layer 25"].value, ".0%", holds=shares["words after layer 25"].low > cb.MOST),
-    mlp=cb.fact(shares["MLP"].value, ".0%", holds=shares["MLP elsewhere"].high < 0.01),
-    heads=cb.fact(shares["stable heads"].value, ".0%", holds=shares["stable heads"].low > BAR["used"]),
-    mlp_elsewhere=cb.fact(shares["MLP elsewhere"].value, ".1%"),
+    words_carry=shares["MLP elsewhere"].high < 0.01 < shares["MLP"].low and shares["stable heads"].low > BAR["used"],
     swapped=cb.fact(z_swapped, ".0f", holds=z_swapped < 1.5 * most),
     mixture=cb.fact(mixture, ".0f", holds=mixture < first.z[NEURON] / 1.5),
     too_few=few,
     registers_smol=cb.fact(int(lists["SmolLM2"]), "words", holds=lists["Qwen"] == len(ASKED["registers"]) == 5 and registers["z, judging"].max() < first.z[NEURON] / 2),
-    usual=cb.fact(usual / of_all, ".0%"),
+    others=len(others),
+    farthest=cb.fact(far.max(), ".3f"),
+    farthest_share=cb.fact(far.max() / by_spelling["moved"][0], ".0%"),
+    by_spelling=cb.fact(by_spelling["moved"][0], ".3f"),
+    none_reaches=far.max() < by_spelling["moved"][0] and farthest == "nation, nacion" and others["moved"][farthest][0] < 0,
+    one_way_too=cb.fact(int((others["one way"] >= by_spelling["one way"]).sum()), "words"),
     as_often=as_often,
     not_alone=as_often > 0.01 * (one_way.sum() - 1),
     as_often_share=cb.fact(as_often / (one_way.sum() - 1), ".1%"),
     product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%"),
     seen=cb.fact((of_use.high - of_use.low) / 2, ".1%"),
-    forty=cb.fact(-shares["forty"].value, ".1%", holds=shares["forty"].high < 0),
     forty_others=cb.fact(abs(facts["qwen"]["use"]["forty others"][0]), ".1%", holds=facts["qwen"]["use"]["forty others"][1] < 0),
 )  # fmt: skip
 

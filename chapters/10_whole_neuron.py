@@ -2,7 +2,7 @@
 r"""
 # A whole neuron, from tables
 
-**For a fixed query token, and with the text's own denominators, tables with three numbers a head for each position and each token predict the output of a neuron in the first layer almost exactly, even in a model with {{= 1.5 =}} billion parameters.** Over the {{neurons}} neurons of Qwen, the median correlation of output and prediction is between {{qwen_low}} and {{qwen_high}}, with the mean of each domain subtracted, on documents that no other page reads. We had asked for {{= 0.99 =}} with each of five queries, and all {{qwen_met}} reach it; SmolLM2 reaches its own mark with {{smollm2_met}}. Not all of this is due to the tables, since exact attention to the last ten tokens alone comes to {{qwen_ten}} in Qwen with *the*. And a median says nothing of the worse half: with one of the queries, {{and_below}} of all of Qwen's neurons stay below {{= 0.99 =}}.
+**For a fixed query token, and with the text's own denominators, tables with three numbers a head for each position and each token predict the output of a neuron in the first layer almost exactly, even in a model with {{= 1.5 =}} billion parameters.** Over the {{neurons}} neurons of Qwen, the median correlation of output and prediction is between {{qwen_low}} and {{qwen_high}}, with the mean of each domain subtracted, on documents that no other page reads. We had asked for {{= 0.99 =}} with each of five queries, and all {{qwen_met}} reach it; SmolLM2 reaches its own mark with {{smollm2_met}}. Not all of this is due to the tables, since exact attention to the last ten tokens alone comes to {{qwen_ten}} in Qwen with *the*. And a median says nothing of the worse half: with one of the queries, {{and_below}} of all of Qwen's neurons stay below {{= 0.99 =}}. What the numbers in such a table mean we have read in our small model `{{model}}` only.
 
 [Chapter 9](09_british) left us with neuron {{neuron}} of Qwen. British spelling drives its gate through stable heads, but of what changes in that gate from text to text, the stable heads account for {{stable_share}}. And the gate is only half of the neuron, which passes on the gate times a second number, *up*.
 
@@ -266,70 +266,32 @@ The query token is the same in every text, so alone it predicts nothing. In Qwen
 
 ## How well does it work?
 
-How good are planes for their size? There are simpler ways of keeping scores: a singular value decomposition (SVD) of the whole table, plain or with our weights for positions and tokens; or the key of every token, rounded to a few bits a number.
-"""
-
-# %% tags=["hide-input"]
-BITS = {"keys": 2} | {f"keys, {k} bits": k for k in (3, 4, 6, 8)}
-figure, (axes,) = cb.figures.panels(1, 2, height=3.3, width=8.6)
-said, values_mb = [], {}
-for axis, name in zip(axes, REAL, strict=True):
-    judged = fresh(name)
-    cost, rivals = judged["cost"], {k: v["fvu"][1] for k, v in judged["rivals"].items()}
-    size = {int(k): 2 * v / 1e6 for k, v in cost["numbers of all heads"].items()}  # 16 bits
-    values_mb[name] = 2 * cost["numbers of values"] / 1e6
-    planes = {k: median_of(name, f"planes {k}" if k else "margins", "fvu") for k in size}
-    keys = {bits * cost["numbers of values"] / 8e6: rivals[key] for key, bits in BITS.items()}
-    axis.plot(size.values(), planes.values(), "o-", color="C0")
-    axis.plot(keys.keys(), keys.values(), "s--", color="C1")
-    for k, v in planes.items():
-        axis.annotate(str(k), (size[k], v), (-5, -9), textcoords="offset points", ha="right", fontsize=8, color="C0")  # fmt: skip
-    for (mb, v), bits in zip(keys.items(), BITS.values(), strict=True):
-        axis.annotate(f"{bits} bits", (mb, v), (4, 4), textcoords="offset points", fontsize=8, color="C1")  # fmt: skip
-    for rival, mark, label, at in (
-        ("svd", "^", "plain SVD", (7, 3, "left")),
-        ("weighted", "D", "weighted SVD", (-13, -14, "right")),
-    ):
-        axis.plot(size[2], rivals[rival], mark, color="C2")
-        axis.annotate(label, (size[2], rivals[rival]), at[:2], textcoords="offset points", ha=at[2], fontsize=8, color="C2")  # fmt: skip
-    axis.set(yscale="log", xlabel="size of the tables, MB", title=NAMES[name])
-    axis.yaxis.set_major_formatter(lambda left, _: f"{100 * left:g}%")
-    said.append(f"{NAMES[name]}: " + ", ".join(f"{k} planes {size[k]:.0f} MB {v:.4f}" for k, v in planes.items()) + f"; keys of 2 to 8 bits {', '.join(f'{v:.4f}' for v in keys.values())}; plain SVD {rivals['svd']:.4f}, weighted {rivals['weighted']:.4f}")  # fmt: skip
-axes[0].set_ylabel("variance left, median neuron")
-cb.figures.picture(
-    figure,
-    "10.3",
-    f"The share of the variance of a neuron's output that is left, by the size of what is kept of the scores of all heads, for one query (<em>the</em> at 256). Circles: kernels, content, and at most so many planes a head. Squares: all keys, rounded. Triangle and diamond: singular vectors of the whole table, at the size of two planes. The values of tokens come on top for all, with {values_mb['qwen']:.0f} MB in Qwen and {values_mb['smollm2']:.0f} in SmolLM2.",
-    "Falling curves. " + ". ".join(said) + ".",
-)
-
-# %% [markdown]
-r"""
-Two planes leave less variance than a plain SVD and two-bit keys of their size for each of the {{ahead}} pairs of a model and a query, as asked in advance. But there are better rivals. The weighted SVD beats planes in {{weighted_ahead}} of the {{real_run}}, so our tables are not the best use of the bytes, but one can read them. Four-bit keys, at nearly twice the size of two planes, are about as good as four planes: those are ahead at {{four_ahead_qwen}} of Qwen's {{= five =}} queries, and behind in SmolLM2. And one table of keys serves every query, while planes are made for a single token at a single position.
-
-Planes are hardly faster: a text takes {{seconds_tables}} milliseconds in Qwen, and computing this row of every head exactly takes {{seconds_row}}. What the tables give is a neuron whose every ingredient belongs to a position or to a token.
-
-## What can go wrong
-
-A median hides half of the neurons. For each query, here are those that stay below {{= 0.99 =}}, and the head that leaves most of the variance when it alone is taken from tables, with the share of its attention that two planes, and eight, put in the wrong place:
+How good are planes for their size? There are simpler ways of keeping scores: a singular value decomposition (SVD) of the whole table, plain or with our weights for positions and tokens; or the key of every token, rounded to a few bits a number. The table has the size of what is kept, in megabytes, and the share of the variance of the median neuron's output that is left, for *the* at {{= 256 =}}.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-fails = {}
-for name, query in (k for k in runs if k[0] in REAL):
-    of = fresh(name, query)["failures"]
-    head = int(np.argmax(of["fvu of one head"]))
-    fails[NAMES[name], query] = {
-        "below 0.99": f"{of['below .99']:.0%}",
-        "worst head": f"{head}",
-        "wrong place": f"{of['tv']['2'][head]:.0%}",
-        "with eight": f"{of['tv']['8'][head]:.0%}",
-    }
-pd.DataFrame(fails).T
+KEPT = {"planes 2": "two planes a head", "planes 4": "four planes a head", "svd": "SVD", "weighted": "weighted SVD", "keys": "keys, 2 bits", "keys, 4 bits": "keys, 4 bits"}  # fmt: skip
+scores_kept = {}
+for name in REAL:
+    judged = fresh(name)
+    cost, rivals = judged["cost"], {k: v["fvu"][1] for k, v in judged["rivals"].items()}
+    planes = {f"planes {k}": 2 * v / 1e6 for k, v in cost["numbers of all heads"].items()}  # MB
+    keys = {key: bits * cost["numbers of values"] / 8e6 for key, bits in (("keys", 2), ("keys, 4 bits", 4))}  # fmt: skip
+    size = planes | keys | dict.fromkeys(("svd", "weighted"), planes["planes 2"])
+    left = {k: median_of(name, k, "fvu") for k in ("planes 2", "planes 4")} | rivals
+    scores_kept[NAMES[name], "MB"] = {label: f"{size[k]:.0f}" for k, label in KEPT.items()}
+    scores_kept[NAMES[name], "left"] = {label: f"{left[k]:.2%}" for k, label in KEPT.items()}
+pd.DataFrame(scores_kept).rename_axis("kept of the scores")
 
 # %% [markdown]
 r"""
-With *and*, {{and_below}} of Qwen's neurons are below {{= 0.99 =}}, and {{and_wrong}} of head {{and_worst}}'s attention is in the wrong place; in SmolLM2, between {{below_low}} and {{below_high}} of the neurons are below, depending on the query. Neurons that hardly vary from text to text are predicted worst: with *the*, a neuron's correlation and its standard deviation over texts have a rank correlation of {{by_spread}} in Qwen. With *the*, head {{worst}} of Qwen accounts for most of the error. It is narrow, with a kernel that lies almost entirely on one position ({{worst_eff}} effective tokens). This may be why its planes are bad; we have not tested it.
+Two planes leave less variance than a plain SVD and two-bit keys of their size for each of the {{ahead}} pairs of a model and a query, as asked in advance. But there are better rivals. The weighted SVD beats planes in {{weighted_ahead}} of the {{real_run}}, so our tables are not the best use of the bytes. Their advantage is that a plane can be read, and that we have shown for heads of `{{model}}` only, as in Figure 10.2; of a real model we have read none. Four-bit keys, at nearly twice the size of two planes, are about as good as four planes: those are ahead at {{four_ahead_qwen}} of Qwen's {{= five =}} queries, and behind in SmolLM2. And one table of keys serves every query, while planes are made for a single token at a single position.
+
+Planes are hardly faster: a text takes {{seconds_tables}} milliseconds in Qwen, and computing this row of every head exactly takes {{seconds_row}}.
+
+## What can go wrong
+
+A median hides half of the neurons. With *and*, {{and_below}} of Qwen's neurons are below {{= 0.99 =}}, and of head {{and_worst}}, which alone leaves most of the variance, {{and_wrong}} of the attention is in the wrong place; in SmolLM2, between {{below_low}} and {{below_high}} of the neurons are below, depending on the query. Neurons that hardly vary from text to text are predicted worst: with *the*, a neuron's correlation and its standard deviation over texts have a rank correlation of {{by_spread}} in Qwen. With *the*, head {{worst}} of Qwen accounts for most of the error. It is narrow, with a kernel that lies almost entirely on one position ({{worst_eff}} effective tokens). This may be why its planes are bad; we have not tested it.
 
 ## Where this leaves us
 
@@ -382,7 +344,9 @@ qwen, smollm2, mini = ({q: run for (name, q), run in runs.items() if name == of}
 real = [(name, query) for name, query in runs if name in REAL]
 r_qwen, r_smollm2 = ([of[2]["r within"] for of in among.values()] for among in (qwen, smollm2))
 missed = [r for r in r_smollm2 if r < ASKED["smollm2"]]
-below = [fresh("smollm2", query)["failures"]["below .99"] for query in smollm2]
+below_in = {name: {q: fresh(name, q)["failures"]["below .99"] for n, q in real if n == name} for name in REAL}  # fmt: skip
+of_and = fresh("qwen", AND)["failures"]
+and_worst = int(np.argmax(of_and["fvu of one head"]))
 left_mini = [median_of("mini", "margins", "fvu", query) for query in mini]
 left_qwen = [median_of("qwen", "planes 2", "fvu", query) for query in qwen]
 
@@ -448,12 +412,11 @@ cb.facts(
     worst=worst,
     worst_eff=cb.fact(followed["effective tokens"][worst], ".1f", holds=followed["effective tokens"][worst] < 1.2
     and one[worst] > cb.MOST * median_of("qwen", "planes 2", "fvu")),
-    and_below=cb.fact(fails["Qwen", AND]["below 0.99"], holds=fresh("qwen", AND)["failures"]["below .99"] > 0.3
-    and fresh("qwen", AND)["failures"]["below .99"] == max(fresh("qwen", q)["failures"]["below .99"] for q in qwen)),
-    below_low=cb.fact(min(below), ".0%"),
-    below_high=cb.fact(max(below), ".0%"),
-    and_worst=fails["Qwen", AND]["worst head"],
-    and_wrong=fails["Qwen", AND]["wrong place"],
+    and_below=cb.fact(below_in["qwen"][AND], ".0%", holds=below_in["qwen"][AND] == max(below_in["qwen"].values()) > 0.3),
+    below_low=cb.fact(min(below_in["smollm2"].values()), ".0%"),
+    below_high=cb.fact(max(below_in["smollm2"].values()), ".0%"),
+    and_worst=and_worst,
+    and_wrong=cb.fact(of_and["tv"]["2"][and_worst], ".0%"),
     by_spread=cb.fact(fail["rank correlation of r with sd"], ".2f", holds=fail["rank correlation of r with sd"] > 0.3),
     n_heads=cb.fact(len(share), "words"),
     domains=len({*followed["domains"]}),

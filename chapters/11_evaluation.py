@@ -2,9 +2,9 @@
 r"""
 # How accurate is it, and what limits it?
 
-**The circuit ranks unseen texts well and gets the amounts wrong, and what mends the amounts differs from model to model.** {{?limits}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone ({{domain_fvu}}). {{?loses_to_domain}} With the mean denominators of many texts, and with what positions add to values, {{both_left}} is left. But this is advice for `{{model}}`: in three real models mean denominators hardly help, and two of them need the denominators of each text. {{?not_everywhere}} In SmolLM2 even the ranking fails ([chapter 8](08_real_model), with a correlation of {{real_model.r_smol}}), and Equation 1 alone costs {{own_most}} there, where it costs {{own_fvu}} in `{{model}}`.
+**The circuit ranks unseen texts well and gets the amounts wrong, and what mends the amounts differs from model to model.** {{?limits}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone ({{domain_fvu}}). {{?loses_to_domain}} With the mean denominators of many texts, and with what positions add to values, {{both_left}} is left. A straight line per neuron, fitted on other texts, mends the amounts too, but it also mends those of the simplest rival: with such a line, kernel and content leave less than {{= 0.8 =}} of what a uniform average leaves in `{{model}}` and Qwen, and not in the other two models. {{?worth_more}} Mean denominators are advice for `{{model}}`: in three real models they hardly help, and two of them need the denominators of each text. {{?not_everywhere}} In SmolLM2 even the ranking fails ([chapter 8](08_real_model), with a correlation of {{real_model.r_smol}}), and Equation 1 alone costs {{own_most}} there, where it costs {{own_fvu}} in `{{model}}`.
 
-Here are these steps in four models. Qwen and SmolLM2 are language models that people use, and MiniLM is an encoder for sentences. In each we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Beside it is a guess that knows only whether a text is law or cooking. Which step would you expect to matter most?
+Here are these steps in four models. Qwen and SmolLM2 are language models that people use, and MiniLM is an encoder for sentences. In each we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Beside it are two guesses. One knows only whether a text is law or cooking. The other is a uniform average of the values of the text's tokens, with a slope and an offset for each neuron (a *line*) that were fitted on half of the texts. Which step would you expect to matter most?
 """
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
@@ -67,11 +67,13 @@ fits = {name: cx.evaluation.r_and_fvu(guess, true_B, kind) for name, guess in gu
 fits = pd.DataFrame(fits).T
 fits.loc["domain mean", "r within domains"] = np.nan  # which it has taken off
 RUNGS = {
-    "domain": "mean of\nthe domain",
-    "page": "constants\nof one page",
-    "mean": "mean\nconstants",
-    "both": "and positions\nin values",
-    "own": "all but\nEquation 1 exact",  # the self-normalised circuit
+    "domain": "mean of the domain",
+    "line": "uniform average, with a line",
+    "page line": "one page, with a line",
+    "page": "constants of one page",
+    "mean": "mean constants",
+    "both": "and positions in values",
+    "own": "all but Equation 1 exact",  # the self-normalised circuit
 }
 ladder = {}
 for name in NAMES:
@@ -80,29 +82,34 @@ for name in NAMES:
     of = constants.get(name, {"FVU": {"one page": left["circuit"]}})
     page, means = (of["FVU"].get(k, np.nan) for k in ("one page", "half A"))
     patterns = of.get("with patterns", {}).get("half A", np.nan)
-    ladder[name] = [left["domain mean"], page, means, patterns, left["self-normalised"]]
+    line = of.get("with a line", {"uniform average": np.nan, "circuit": np.nan})
+    lines = line["uniform average"], line["circuit"]
+    ladder[name] = [left["domain mean"], *lines, page, means, patterns, left["self-normalised"]]
 ladder = pd.DataFrame(ladder, index=RUNGS)
-figure, ((axis,),) = cb.figures.panels(height=3.4, width=7.4)
-for name, color in zip(ladder, cb.figures.COLORS, strict=False):
+figure, ((axis,),) = cb.figures.panels(height=3.6, width=5.2)
+sides = "right", "left", "center", "center"  # of a point, where its name stands
+for name, color, side in zip(ladder, cb.figures.COLORS, sides, strict=False):
     steps = pd.Series(ladder[name].to_numpy())
-    axis.plot(steps[:1], "D", color=color, ms=5)
-    axis.plot(steps[1:].dropna(), "o-", color=color, ms=5)
-    axis.text(4.1, steps[4], NAMES[name], color=color, va="center")
-axis.set_xticks(range(5), RUNGS.values())
-axis.set(yscale="log", xlim=(-0.3, 4.8), ylabel="variance unexplained (FVU)")
-axis.yaxis.set_major_formatter(lambda left, _: f"{100 * left:g}%")
+    axis.plot(steps[:3], range(3), "D", color=color, ms=5)
+    axis.plot(steps[3:].dropna(), steps[3:].dropna().index, "o-", color=color, ms=5)
+    axis.text(steps[6], 6.5, NAMES[name], color=color, ha=side, va="center")
+axis.set_yticks(range(7), RUNGS.values())
+axis.set(xscale="log", ylim=(6.9, -0.4), xlabel="variance unexplained (FVU)")
+axis.xaxis.set_major_formatter(lambda left, _: f"{100 * left:g}%")
 cb.figures.picture(
     figure,
     "11.1",
-    f"What is left of the variance of what the stable heads add to a neuron, in the median of the {NEURONS} strongest, on texts that chose nothing. Diamonds: the mean of other texts of the domain, a rival. Lines: the circuit with the constants of one page, with the mean constants of half A, with what positions add to values as well (only where positions are added to tokens), and with everything but Equation 1 exact.",
-    "Falling lines. " + "; ".join(f"{NAMES[m]}: {cb.listed(ladder[m].dropna().map('{:.1%}'.format))}" for m in ladder),
+    f"What is left of the variance of what the stable heads add to a neuron, in the median of the {NEURONS} strongest, on texts that chose nothing. Diamonds: two rivals, the mean of other texts of the domain and a uniform average of the tokens’ values with a slope and an offset per neuron fitted on half A, and the circuit of one page with such a line. Lines: the circuit with the constants of one page, with the mean constants of half A, with what positions add to values as well (only where positions are added to tokens), and with everything but Equation 1 exact.",
+    "Lines from row to row. " + "; ".join(f"{NAMES[m]}: {cb.listed(ladder[m].dropna().map('{:.1%}'.format))}" for m in ladder),
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-Most of what the circuit gets wrong in `{{model}}` goes away with two repairs: mean denominators, which leave one number for each token and neuron, and the positions' part of the values, which adds one number for each neuron. In the three real models, mean constants hardly help. MiniLM gains from the positions; Qwen and SmolLM2, where no position enters a value, need each text's own denominators. {{?not_everywhere}} When everything but Equation 1 is exact, {{own_most}} is left in SmolLM2, and {{own_qwen}} or less in the other three. {{?limits}}
+Most of what the circuit gets wrong in `{{model}}` goes away with two repairs: mean denominators, which leave one number for each token and neuron, and the positions' part of the values, which adds one number for each neuron. In the three real models, mean constants hardly help. MiniLM gains from the positions; Qwen and SmolLM2, where no position enters a value, need each text's own denominators. {{?not_everywhere}} With its line, a uniform average leaves {{even_line}} of the variance in `{{model}}` and {{even_qwen}} in Qwen, and the circuit of one page, with a line of its own, {{page_line}} and {{page_qwen}}. It was fixed before that kernel and content are worth more than a line where the circuit leaves less than {{= 0.8 =}} of what the average does. So they are in these two. MiniLM misses the mark ({{page_minilm}} to {{even_minilm}}), and in SmolLM2 the average does better. {{?worth_more}}
 
-Here is `{{model}}` once more, with another rival, a uniform average of the tokens' values:
+When everything but Equation 1 is exact, {{own_most}} is left in SmolLM2, and {{own_qwen}} or less in the other three. {{?limits}}
+
+Here is `{{model}}` once more, where the uniform average has no line:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -143,41 +150,26 @@ The offset is six times as costly as the slope, and together they make an FVU of
 
 ## Which approximation costs what?
 
-The circuit makes five approximations ([chapter 5](05_circuit)): Equation 1 in place of the keys, values as if every token were at position $n$, one kernel for all heads, the denominators of one page, and its LayerNorm scale. In chapter 5 we made them one at a time. In the circuit they come together, so now we do the opposite: we make all five, then repair one. `cx.evaluation.error_budget` does this for any circuit.
+The circuit makes five approximations ([chapter 5](05_circuit)): Equation 1 in place of the keys, values as if every token were at position $n$, one kernel for all heads, the denominators of one page, and its LayerNorm scale. In chapter 5 we made them one at a time. In the circuit they come together, so now we do the opposite: we make all five, then repair one. `cx.evaluation.error_budget` does this for any circuit, and the table has the share of the FVU that each repair leaves.
 """
 
 # %%
 budget = cx.evaluation.error_budget(circuit, half_B[::2], J)
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 left = pd.DataFrame({MODEL: budget["fvu"]})  # which are made, and the one; model
 for name in REAL:
     rows = real["models"][name]["budget"]
     left[name] = pd.Series({(made, item): fvu for made, item, _, fvu in rows})
 kept_share = left.loc["without"] / left.loc["all"].iloc[0]  # approximation model
 kept_share = kept_share.loc[["keys", "scale", "kernel", "values", "denominators"]]
-figure, (axes,) = cb.figures.panels(1, len(NAMES), width=8.6, height=2.5, sharey=True)
-for axis, (name, called) in zip(axes, NAMES.items(), strict=True):
-    share = kept_share[name]
-    best = share.to_numpy() == share.min()
-    axis.barh(range(len(share)), share, 0.6, color=np.where(best, "C1", "C0"), alpha=0.7)
-    axis.axvline(1, color=cb.figures.INK, lw=1, ls="--")
-    axis.set(title=called, xlim=(0, 1.3), xlabel="of the FVU, left", xticks=[0, 0.5, 1])
-    axis.grid(visible=False, axis="y")
-axes[0].set_yticks(range(len(kept_share)), kept_share.index)
-cb.figures.picture(
-    figure,
-    "11.2",
-    "All five approximations are made, then one is repaired: how much of the FVU is left (dashed: all of it). The orange bar is the repair that helps most. <em>Scale</em> is that of LayerNorm, and <em>kernel</em> that one serves all heads.",
-    "Bars. "
-    + " ".join(f"{called}: " + ", ".join(f"{k} {v:.0%}" for k, v in kept_share[name].items()) + "." for name, called in NAMES.items()),
-)  # fmt: skip
+kept_share.rename(columns=NAMES).map("{:.0%}".format).rename_axis("one is repaired")
 
 # %% [markdown]
 r"""
 Two approximations matter most. In Qwen and SmolLM2 it is the borrowed denominators: repairing them leaves {{qwen_denominators}} and {{smol_denominators}} of the FVU. In MiniLM and `{{model}}`, where positions are added to tokens, it is the values, with the denominators second. (Rotary positions never enter a value, so in Qwen and SmolLM2 there is nothing to repair.) So no ranking of approximations should be carried from one model to another.
 
-One bar is odd. In all three real models, *repairing the keys makes things worse*. {{?keys_hurt}} An exact key can hurt because errors are added before they are squared. If one approximation is off by $+3$ and another by $-2$, the circuit is off by $1$, and repairing the second makes it $3$. Equation 1 for keys happens to undo part of a larger error. An approximation that costs nothing alone may matter in company, and the other way round.
+One row is odd. In all three real models, *repairing the keys makes things worse*. {{?keys_hurt}} An exact key can hurt because errors are added before they are squared. If one approximation is off by $+3$ and another by $-2$, the circuit is off by $1$, and repairing the second makes it $3$. Equation 1 for keys happens to undo part of a larger error. An approximation that costs nothing alone may matter in company, and the other way round.
 
 ## Each text with its own denominators
 
@@ -231,7 +223,7 @@ axis.axline((float(t.mean()),) * 2, slope=1, color=cb.figures.INK, lw=1, ls=":")
 axis.set(xlabel="predicted", ylabel="in the model", title=f"neuron {followed}")
 picture = cb.figures.picture(
     figure,
-    "11.3",
+    "11.2",
     f"Neuron {followed} on {len(t)} texts of half B, a mark a text and circuit. On the dotted line a prediction is right.",
     f"Dots along a diagonal: neuron {followed} by both circuits and in the model.",
 )
@@ -243,10 +235,10 @@ cv.LiveReader(
 r"""
 ## What can go wrong
 
-**Another page.** Let each of the {{pages}} labelled passages of the book calibrate in turn. The table has, over passages, the correlation, the FVU and its three parts (medians over neurons).
+**Another page.** We let each of the {{pages}} labelled passages of the book calibrate in turn.
 """
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "What the circuit says with every passage's constants"}
 x_P = study.fixed.prepare(passages)
 scales = circuit.scale / circuit.fixed.scale(x_P, circuit.fixed.head_outputs(x_P))  # page 1
 factors = circuit.denominators / circuit.fixed.denominators(x_P)[:, heads] * scales  # page head
@@ -260,16 +252,6 @@ def by_pages(x):
 
 fits_of = [cx.evaluation.Moments.of(v, true_B).table(J).median() for v in by_pages(x_B)]
 paged = pd.DataFrame(fits_of).assign(light=factors.log().mean(1).tolist()).sort_values("light")
-shown = {
-    "r": "r",
-    "fvu": "FVU",
-    "from offset": "offset",
-    "from spread": "slope",
-    "from shape": "order",
-}
-over_pages = paged[[*shown]].quantile([0, 0.025, 0.5, 0.975, 1]).round(2).rename(columns=shown)
-over_pages.set_axis(["least", "2.5%", "median", "97.5%", "most"]).rename_axis("passages")
-
 # %% [markdown]
 r"""
 The page decides how wrong the amounts are, and hardly touches the order. Nineteen pages in twenty leave between {{least_fvu}} and {{most_fvu}} of the variance, and no page brings the correlation below {{least_r}}. A page with small denominators makes everything come out too large. (This book's own page is the most typical of sixteen passages of prose; no result chose it.)
@@ -323,7 +305,7 @@ r"""
 
 ## Evidence
 
-**What other constants leave.** The circuit with the constants of one page, with the geometric mean of half A's, with those of the nearest of four clusters of half A (texts of like denominators), and with each text's own. (The last is not the self-normalised circuit: it still has one kernel for all heads, and values as if every token were at position $n$. It leaves {{own_constants_qwen}} in Qwen and {{own_constants_smol}} in SmolLM2, where the self-normalised circuit leaves {{own_qwen}} and {{own_most}}.) Where positions are added to tokens, also with what the heads' own positional patterns add to the values, $\sum_h \sum_i \text{pos}^h_i\, P_V^h[n, i]\, W_O^h$, one number per neuron {cite}`gibson2025contextual`. Kept, by `tools/evidence/constants.py`. Its head says what was fixed in advance: patterns take away at least half of what exact values would ({{patterns_close}} in `mini`, {{patterns_close_minilm}} in MiniLM: met). Clusters leave less than {{= 0.8 =}} of what one set of constants does: met in SmolLM2 alone. {{?clusters_met}} That the published gap is closed by patterns alone (FVU at most {{= 0.1426 =}}) is met in MiniLM, where there was hardly a gap, and not in `mini`. {{?gap_met}}
+**What other constants leave.** The circuit with the constants of one page, with the geometric mean of half A's, with those of the nearest of four clusters of half A (texts of like denominators), and with each text's own. (The last is not the self-normalised circuit: it still has one kernel for all heads, and values as if every token were at position $n$.) Where positions are added to tokens, also with what the heads' own positional patterns add to the values, $\sum_h \sum_i \text{pos}^h_i\, P_V^h[n, i]\, W_O^h$, one number per neuron {cite}`gibson2025contextual`. Kept, by `tools/evidence/constants.py`. Its head says what was fixed in advance: patterns take away at least half of what exact values would ({{patterns_close}} in `mini`, {{patterns_close_minilm}} in MiniLM: met). Clusters leave less than {{= 0.8 =}} of what one set of constants does: met in SmolLM2 alone. {{?clusters_met}} That the published gap is closed by patterns alone (FVU at most {{= 0.1426 =}}) is met in MiniLM, where there was hardly a gap, and not in `mini`. {{?gap_met}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "FVU with other constants, in four models"}
@@ -410,6 +392,7 @@ cb.ledger(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 r_of, within = fits["r"], fits["r within domains"]
+worth = ladder.loc["page line"] / ladder.loc["line"]
 low, high = np.quantile(paged["fvu"], [0.025, 0.975])
 patterns = {m: constants[m]["with patterns"] for m in ("mini", "minilm")}
 page = {m: constants[m]["FVU"]["one page"] for m in patterns}
@@ -422,12 +405,17 @@ cb.facts(
     fvu=cb.fact(ladder.loc["page", MODEL], ".0%"),
     domain_fvu=cb.fact(ladder.loc["domain", MODEL], ".0%"),
     loses_to_domain=ladder.loc["page", MODEL] > ladder.loc["domain", MODEL],
-    both_left=cb.fact(ladder.loc["both", MODEL], ".0%", holds=(ladder[MODEL][1:].diff()[1:] < 0).all() and ladder.loc["both", MODEL] < 0.2 * ladder.loc["page", MODEL]),
+    both_left=cb.fact(ladder.loc["both", MODEL], ".0%", holds=(ladder[MODEL][3:].diff()[1:] < 0).all() and ladder.loc["both", MODEL] < 0.2 * ladder.loc["page", MODEL]),
     own_fvu=cb.fact(ladder.loc["own", MODEL], ".0%"),
     own_most=cb.fact(ladder.loc["own"].max(), ".0%", holds=ladder.loc["own"].idxmax() == "smollm2"),
     own_qwen=cb.fact(ladder.loc["own"].nlargest(2).iloc[1], ".0%", holds=ladder.loc["own"].nlargest(2).index[1] == "qwen"),
-    own_constants_qwen=cb.fact(constants["qwen"]["FVU"]["its own"], ".0%"),
-    own_constants_smol=cb.fact(constants["smollm2"]["FVU"]["its own"], ".0%"),
+    even_line=cb.fact(ladder.loc["line", MODEL], ".0%"),
+    even_qwen=cb.fact(ladder.loc["line", "qwen"], ".0%"),
+    even_minilm=cb.fact(ladder.loc["line", "minilm"], ".1%"),
+    page_line=cb.fact(ladder.loc["page line", MODEL], ".0%"),
+    page_qwen=cb.fact(ladder.loc["page line", "qwen"], ".0%"),
+    page_minilm=cb.fact(ladder.loc["page line", "minilm"], ".1%"),
+    worth_more=[m for m in ladder if worth[m] < 0.8] == [MODEL, "qwen"] and worth["smollm2"] > 1,
     limits=r_of["circuit"] > cb.ALMOST_EXACTLY
     and ladder.loc["own"].max() < 1.5 * cb.ABOUT
     and ladder.loc["own", MODEL] < cb.ABOUT / 2

@@ -225,11 +225,16 @@ for k, (width, mark) in enumerate(zip(by_two, "D|", strict=True), start=1):
 axis.plot([1, 1], [-0.4, len(heads)], color=cb.figures.INK, lw=0.8, ls=":")
 axis.set(xscale="log", xlim=(0.01, 3), xlabel="distance from the mean, at most")
 axis.set_xticks([0.01, 0.1, 1], ["1%", "10%", "100%"])
-axis.set(yticks=heads, ylabel="head", ylim=(len(heads) - 0.5, -1.6))
+axis.set(yticks=heads, ylabel="head", ylim=(len(heads) - 0.5, -1.2))
 axis.grid(visible=False, axis="y")
-labels = ("measured", measured * 0.5), ("independent", by_two[0]), (f"blocks of {BLOCK}", by_two[1])
+labels = (
+    ("measured", measured * 0.5),
+    ("independent ", by_two[0]),
+    (f" blocks of {BLOCK}", by_two[1]),
+)
 for k, (label, width) in enumerate(labels):
-    axis.text(float(width[0]), -0.65 - 0.3 * k, label, color=f"C{k}", ha="center", fontsize=9)
+    ha = ("center", "right", "left")[k]
+    axis.text(float(width[0]), -0.65, label, color=f"C{k}", ha=ha, fontsize=9)
 cb.figures.picture(
     figure,
     "C.2",

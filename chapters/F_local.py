@@ -1,8 +1,8 @@
 # %% [markdown]
 r"""
-# Can tables stand for local heads?
+# How far do the local heads of one model go?
 
-**In Qwen, a language model with {{= 1.5 =}} billion parameters, they can: with the tables of {{local}} local heads alone, the output of a neuron is predicted with a median correlation of {{alone}}.** {{?alone_suffice}} A table with one row for each previous token comes to {{previous}}. {{?more_than_previous}} In SmolLM2, which has one local head, its table comes to {{smollm2}}, so how far this goes depends on the model. {{?not_in_smollm2}} What these heads are *for* we could not find out: of {{asked}} conditions that we fixed in advance, {{failed}} fail. {{?weak_preference}}
+**For one query token of Qwen, a language model with {{= 1.5 =}} billion parameters, the tables of {{local}} local heads alone predict the output of a neuron, with a median correlation of {{alone}}. What such heads are for we did not find out: of {{asked}} conditions that we fixed in advance, {{failed}} fail.** {{?alone_suffice}} A table with one row for each previous token comes to {{previous}}. {{?more_than_previous}} And it is one model: in SmolLM2, which has one local head, its table comes to {{smollm2}}. {{?not_in_smollm2}}
 
 A **local** head spreads its attention over fewer than {{= 15 =}} tokens ([chapter 3](03_kernels)). So it can say little about the subject of a page, and the circuit of [chapter 5](05_circuit) leaves it out. Our small model `mini` has no such head. Qwen has {{local}}. Here is where each of its heads looks, and how much of the variance across texts it accounts for. Which would you keep, if you could keep two?
 """
@@ -25,9 +25,7 @@ import ctxlib as cx
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 NAMES = {"qwen": "Qwen", "smollm2": "SmolLM2"}
-kept, whole, lines = (
-    json.loads(cb.evidence(f"{name}.json").read_text()) for name in ("local", "whole", "rows")
-)
+kept, whole = (json.loads(cb.evidence(f"{name}.json").read_text()) for name in ("local", "whole"))
 fixed = cx.fix_query(LAYER)
 x = fixed.prepare(cx.texts.collection(fixed, TEXTS))  # text source
 kernels = fixed.decomposition.kernels  # head source
@@ -70,18 +68,9 @@ cb.figures.picture(
 r"""
 The local heads have {{local_share}} of the variance. {{?nearly_all}} {{Themselves}} of them look at their own token and at nothing else. The query is the same in every text, so what they add is the same, too, and none of the variance is theirs. {{?silent}} Head {{first}}, which looks at the token before, has {{first_share}}. {{?mostly_one}} So most of what changes in the input of a neuron, from text to text, is the word before the query.
 
-## A table by hand
+## A table that is looked up
 
-Take the three tokens of [chapter 3](03_kernels) again, with *moon* just before the query *the*. *Moon* has content {{= 6 =}} and value {{= +2 =}}, *the* has {{= 1 =}} and {{= −1 =}}. A broad head may give each position a kernel of {{= 0.5 =}}, a local one {{= 0.95 =}} to the token before and {{= 0.05 =}} to the query. The broad head and the local head add
-
-$$
-\begin{aligned}
-\frac{0.5 \times 6 \times 2 - 0.5 \times 1 \times 1}{0.5 \times 6 + 0.5 \times 1} &= 1.6 , \\
-\frac{0.95 \times 6 \times 2 - 0.05 \times 1 \times 1}{0.95 \times 6 + 0.05 \times 1} &= 1.97 .
-\end{aligned}
-$$
-
-The local head adds nearly the value of *moon* itself, whatever its content. Such a head needs hardly any theory. Its table has one row for each token, the value, and the row is looked up.
+A head that attends to the token before, and to little else, adds about that token's value, whatever its content. Such a head needs hardly any theory. Its table has one row for each token, the value, and the row is looked up.
 
 How many tokens must the tables of the local heads read? We cut each row of attention to the last $k$ tokens, and see how much of the variance of what the local heads add is then left unexplained, in the median neuron:
 """
@@ -117,28 +106,26 @@ The query and the token before it leave {{two_left}} unexplained, because other 
 
 ## How well do the tables do?
 
-So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, on documents that no page reads, and adds one group of heads after another. Every head has its kernel, its content, its values, and the text's own denominator. The heads that are not there yet stand at their mean. The table has the median over neurons of the correlation between prediction and output. (Chapter 10 subtracts the mean of each domain, and so has slightly smaller ones. Its rival, exact attention to the last ten tokens, does about as well in Qwen as the local heads: {{whole_neuron.qwen_ten}} within domains.)
+So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, on documents that no page reads, and adds one group of heads after another. Every head has its kernel, its content, its values, and the text's own denominator. The heads that are not there yet stand at their mean. The table has the median over neurons of the correlation between prediction and output, and in the last column of the variance that the local heads leave. (Chapter 10 subtracts the mean of each domain, and so has slightly smaller ones. Its rival, exact attention to the last ten tokens, does about as well in Qwen as the local heads: {{whole_neuron.qwen_ten}} within domains.)
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-STEPS = {"local": "local heads", "stable": "and stable heads", "margins": "and all others", "planes 2": "and two planes a head"}  # fmt: skip
 previous = json.loads(cb.evidence("last_ten.json").read_text())["qwen"]["previous token"]
-reached, gate, left = {}, {}, {}
+reached = {}
 for model, name in NAMES.items():
     query = next(q for q in whole["models"][model]["queries"] if q["token"] == " the")
     steps = query["judged"]["fresh"]["steps"]
-    reached[name] = {label: steps[step]["product"]["r"][1] for step, label in STEPS.items()}
-    left[name] = steps["local"]["product"]["fvu"][1]
-    gate[name] = steps["local"]["gate"]["r"][1]
+    reached[name] = {label: steps[step]["product"]["r"][1] for label, step in (("local heads", "local"), ("and stable heads", "stable"), ("and all others", "margins"))}  # fmt: skip
+    reached[name]["left by local heads"] = steps["local"]["product"]["fvu"][1]
 pd.DataFrame(reached).T.round(2)
 
 # %% [markdown]
 r"""
-In Qwen the local heads alone bring the prediction to {{alone}}, and the stable ones add the step from there to {{with_stable}}. (The last step, two more numbers for each position and each token, is the subject of chapter 10.)
+In Qwen the local heads alone bring the prediction to {{alone}}, and the stable ones add the step from there to {{with_stable}}.
 
 Is this more than knowing the previous word? The simplest rival is a table with one row for each previous token. It is what all heads give, exactly, if they see nothing but the query and the token before it. In Qwen it reaches a correlation of {{previous}} and leaves {{previous_left}} of the variance of the median neuron unexplained, where the local heads leave {{alone_left}}. That they would leave less was fixed before this was measured. {{?more_than_previous}} (A table fitted to outputs might do better than this one, which makes broad heads look at two tokens. We have too few texts to fit a row for each token.)
 
-Could the stable heads have done it alone? For the gate, the first of a neuron's two inputs, the circuit of [chapter 5](05_circuit) comes to {{circuit}} ([chapter 8](08_real_model) has it on other texts, for the {{= 100 =}} strongest neurons), and the local heads to {{gate}}. {{?gate_too}} In SmolLM2 it is the other way round: most of the way is made by the stable heads. {{?not_in_smollm2}}
+In SmolLM2 it is the other way round: most of the way is made by the stable heads. {{?not_in_smollm2}}
 
 ## Do local heads prefer the right piece of a word?
 
@@ -151,8 +138,6 @@ $$ (eq-local-entry)
 with means over tokens as they occur. A head *prefers* a pair if its entry is larger than that of the same second piece with the first piece of another split word. A head that likes first pieces as such gains nothing, and a coin prefers half.
 
 The best local head, chosen on half A of the texts, is Qwen's head {{best_head}}, with {{best}} on pairs that half A does not have. Pieces paired at random stay below {{chance}} in {{= 99% =}} of draws, so there is a preference, and it is weaker than the {{= 75% =}} that we had asked for. {{?weak_preference}} SmolLM2's local head has none, at {{smollm2_pairs}}. Qwen's head {{worst_head}} even prefers the wrong piece, since the true one wins in only {{worst}}. Nor is preferring the right piece special to local heads: Qwen's head {{best_any}}, which is not local, reaches {{best_any_share}}. {{?not_the_local_ones}}
-
-Another condition said that local heads do not look for copies of the query token, by {{= 2 =}} nats or more. Head {{copier}} of Qwen does, by {{copies}}. It is one of those that look at their own token, and an earlier copy has the same key but for its position. {{?it_copies}}
 
 ## What can go wrong
 
@@ -256,23 +241,18 @@ share = dict(enumerate(variance_share.tolist()))
 first = int(variance_share.argmax())
 themselves = [h for h in local if kernels[h, -1] > cb.ALMOST_EXACTLY and share[h] < 0.01]
 worst = pieces["qwen"][locals_of["qwen"]].idxmin()
-copier = max(locals_of["qwen"], key=lambda h: max(kept["qwen"]["copies"][h]))
 best_any = int(kinds["qwen"]["split word, A"].idxmax())
-circuit = lines["lines"]["08_real_model"]["r with the pre-activation"]["Qwen"]
-circuit_r = float(circuit.partition(" ")[0].replace("−", "-"))
 chance = max(kept[name]["null"]["split word, B"] for name in NAMES)
 qwen, smollm2 = reached["Qwen"], reached["SmolLM2"]
+alone = qwen["local heads"]
 cb.facts(
     "local",
     local=cb.fact(len(local), "words"),
     local_share=cb.fact(sum(share[h] for h in local), ".0%"),
     nearly_all=sum(share[h] for h in local) > cb.NEARLY_ALL,
-    alone=cb.fact(qwen["local heads"]),
-    alone_suffice=qwen["local heads"] > 0.85,
+    alone=cb.fact(alone),
+    alone_suffice=alone > 0.85 and (table["holds"] == "no").sum() > len(table) / 2,
     with_stable=cb.fact(qwen["and stable heads"]),
-    gate=cb.fact(gate["Qwen"]),
-    circuit=cb.fact(circuit_r),
-    gate_too=gate["Qwen"] > 0.85 > circuit_r + 2 * cb.ABOUT,
     smollm2=cb.fact(smollm2["local heads"]),
     not_in_smollm2=smollm2["local heads"] < cb.MOST * smollm2["and stable heads"],
     asked=cb.fact(len(table), "words"),
@@ -294,14 +274,11 @@ cb.facts(
     eight_left=cb.fact(lost[8], ".0%"),
     worst_head=worst,
     worst=cb.fact(pieces["qwen"][worst], ".0%", holds=ends["qwen"][worst][1] < 0.5),
-    copier=copier,
-    copies=cb.fact(copies, ".1f"),
-    it_copies=copier in themselves and max(kept["qwen"]["copies"][copier]) == copies > 2,
-    more_than_previous=left["Qwen"] < previous["fvu"]
-    and previous["r"] < qwen["local heads"] - cb.ABOUT,
+    more_than_previous=qwen["left by local heads"] < previous["fvu"]
+    and previous["r"] < alone - cb.ABOUT,
     previous=cb.fact(previous["r"]),
     previous_left=cb.fact(previous["fvu"], ".0%"),
-    alone_left=cb.fact(left["Qwen"], ".0%"),
+    alone_left=cb.fact(qwen["left by local heads"], ".0%"),
     few_tokens=lost[8] < cb.ABOUT < lost[1],
 )
 

@@ -232,6 +232,29 @@ def test_british_facts_are_those_of_the_kept_documents():
     assert found["falls in"] == np.mean(np.array(moved) < 0) and found["rank of |t|"]["B"] == 15
 
 
+def test_other_changes_are_made_near_the_words_of_the_table_and_as_often():
+    text = "the gray sky and the sea met the land, in color, the end"
+    found = [(m.start(), m.end(), "") for m in cb.spelling.matches(text)]
+    places = british.places_of(text, found, ("^the$", "a"))
+    assert [text[:start].count("the") for start, *_ in places] == [0, 3]
+    parts = british.in_parts(text, places, changed=True)
+    assert "".join(p for p, _ in parts) == "a gray sky and the sea met the land, in color, a end"
+    assert [p for p, alike in parts if not alike] == ["a", "a"]
+    assert british.places_of(text, found, ("gray", "grey")) == []  # a word of the table
+    assert british.places_of(text, found, None) == found
+
+
+def test_a_line_fitted_on_half_a_mends_any_scale_and_offset(model):
+    draw = torch.randn(2, 30, 4, generator=torch.Generator().manual_seed(0))
+    truth = 3 * draw + torch.tensor([1.0, 2, 3, 4])
+    assert torch.allclose(constants.fitted((draw[0], draw[1]), truth[0]), truth[1], atol=1e-4)
+    circuit = cx.study(model, 100).circuit
+    A, B = map(circuit.fixed.prepare, cb.halves(cx.texts.collection(model, 60)))
+    said = circuit.summary(A)[:, :4], circuit.summary(B)[:, :4]
+    left = constants.with_a_line(circuit, (A, B), (2 * said[0] + 1, 2 * said[1] + 1), [0, 1, 2, 3])
+    assert left["circuit"] < 1e-6 < left["uniform average"]
+
+
 def test_sentences_are_scored_both_ways_and_with_what_they_were_written_from():
     """For labels that the last token gives, true and shuffled."""
     of = [tuple(f"{who} {verb}" for who in "ABCDEFGH") for verb in ("was", "is")]

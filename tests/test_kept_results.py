@@ -92,7 +92,13 @@ def test_the_law_is_exact_where_errors_know_nothing_of_the_text():
 
 def test_a_layers_law_and_what_is_measured(mini):
     facts = one_page.measured_of(mini)
-    heads = facts["heads"]
+    heads, A, circuit = facts["heads"], mini.halves[0], mini.study.circuit
+    u = (mini.z[A, mini.heads[0]] / mini.scale[A, None]) @ circuit.fixed.readout.W_O[mini.heads[0]]
+    u = (u @ circuit.fixed.readout.W_in).double()
+    own = circuit.fixed.denominators(mini.x[A])[:, mini.heads[0]] / circuit.denominators[0]
+    e = (own * mini.scale[A] / circuit.scale - 1).double()[:, None]
+    by_hand = (e * u).square().sum() / (u - u.mean(0)).square().sum()
+    assert facts["on A"]["heads"][0] == pytest.approx(float(by_hand), rel=1e-3)
     assert heads["head"] == mini.heads and len(heads["measured"]) == len(mini.heads)
     by_evaluate = cx.evaluate(
         mini.study.circuit, [mini.texts[i] for i in mini.halves[1]], mini.strongest

@@ -41,6 +41,7 @@ WIDTH = 100
 REAL = ["Qwen", "SmolLM2", "MiniLM"]
 KERNELS = cb.DATA / "gpt2-kernels.npz"
 N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token norm, is the book's
+NEAR = 0.05  # of the bound: a miss by no more is a near one; set before any miss was sized
 HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
 GROUPS = {  # what came out, in the order of the page, and what its part of the page is called
     "does not hold": "What does not hold",
@@ -159,15 +160,18 @@ def page(run: Run) -> str:
         run = replace(run, rows=[row for row in run.rows if row["in"] != "08_real_model"])
     real, beside = ([], []) if run.studied else (REAL, on_real_models(run))
     claims = by_claim(row | {"apart": apart(row)} for row in run.rows)
+    claims.sort(key=lambda claim: -max(map(miss, claim)) * (kind(claim) == "does not hold"))
     groups = {
         title: [row for claim in claims if kind(claim) == of for row in claim]
         for of, title in GROUPS.items()
     }
     judged = [claim for claim in claims if not claim[0]["apart"]]
+    missed = [max(map(miss, claim)) for claim in claims if kind(claim) == "does not hold"]
     return files.filled_in(
         "reproduction.md",
         run=run, real=real, beside=beside, groups=groups, published=cb.published,
-        figures=cb.published_figures().values(), plain=plain, came=came, short=short,
+        figures=cb.published_figures().values(), plain=plain, came=came, short=short, miss=miss,
+        near=sum(size <= NEAR for size in missed), far=sum(size > 1 for size in missed), limit=NEAR,
         judged=len(judged), drawn=sum("[" in row["this run"] for of in judged for row in of),
         count=Counter(map(kind, claims)),
     )  # fmt: skip
@@ -190,6 +194,19 @@ def kind(claim: Claim) -> str:
     """What came out of a claim, where its rows agree; or why it is not counted with the others."""
     verdicts = {came(row["verdict"]) for row in claim}
     return claim[0]["apart"] or (verdicts.pop() if len(verdicts) == 1 else "depends")
+
+
+def miss(row: dict[str, str]) -> float:
+    """By how much a result lies outside its bound, as a share of the bound; 0 for one within it.
+
+    >>> miss({"id": "tv", "this run": "0.15 [0.12, 0.18]"})  # at most 0.075
+    1.0
+    """
+    figure, here = cb.published(row["id"]), row["this run"].partition(" ")[0]
+    if here == "–" or figure.at_least <= float(here) <= figure.at_most:
+        return 0.0
+    bound = figure.at_least if float(here) < figure.at_least else figure.at_most
+    return abs(float(here) - bound) / abs(bound) if bound else float("inf")
 
 
 def came(verdict: str) -> str:

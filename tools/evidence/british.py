@@ -1,7 +1,10 @@
 """British spelling in real models (chapter 9): `data/evidence/british.json`, what their own runs on
-respelled documents give, and `british-facts.json`, what is read off that.
+respelled documents give, `british-facts.json`, what is read off that, and `changes.json`, what
+other consistent changes of the same documents do to the neuron (`british.toml` has them, and was
+committed before they were run).
 
     python tools/evidence/british.py             # names of models choose; --facts: read it again
+    python tools/evidence/british.py --changes   # of Qwen
 
 Held-out documents in both spellings: the gate, the up and the product of both discovered neurons,
 at the tokens that are alike. Of Qwen also use: the log odds of the next word's two spellings, with
@@ -19,7 +22,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
+import tomllib
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
@@ -30,7 +35,7 @@ import numpy as np
 import pandas as pd
 import torch
 from command import ROOT, command
-from evidence import kept
+from evidence import kept, provenance
 from transformers import AutoModelForCausalLM
 
 import ctxbook as cb
@@ -338,6 +343,92 @@ def keep_runs(names):
         KEPT.write_text(json.dumps(held) + "\n")
 
 
+# ---------------------------------------------------------------- other consistent changes
+
+Place = tuple[int, int, str]  # the characters of a word, and what is put in its place
+
+
+def places_of(text: str, found: list[Place], change: tuple[str, str] | None) -> list[Place]:
+    """Return where a text is changed, as often as it has words of the table, near to these; without
+    a change these places themselves.
+    """
+    if change is None:
+        return found
+    free = [
+        (m.start(), m.end(), new)
+        for m in cb.spelling.WORD.finditer(text)
+        if m.group() not in PAIR and (new := re.sub(*change, m.group(), count=1)) != m.group()
+    ]
+    taken: list[Place] = []
+    for start, *_ in found[: len(free)]:
+        taken.append(free.pop(int(np.argmin([abs(at - start) for at, *_ in free]))))
+    return sorted(taken)
+
+
+def in_parts(text: str, places: list[Place], changed: bool) -> list[tuple[str, bool]]:
+    """Return a text in parts, as it is or changed, each with whether it is alike in both."""
+    parts, last = [], 0
+    for start, end, new in places:
+        parts += [(text[last:start], True), (new if changed else text[start:end], False)]
+        last = end
+    return [*parts, (text[last:], True)]
+
+
+def changes_of(name: str) -> dict[str, Any]:
+    """Return what British spelling and other consistent changes do to the gate of a model's
+    neuron: its mean move over documents of half B with its interval, in how many it moves the more
+    frequent way, and its rank among all neurons by the size of t.
+    """
+    plan = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    changes: dict[str, Any] = {"British spelling": None} | plan["words"] | plan["misspelled"]
+    probe = probe_of(name)
+    (reads, gate, _), fixed, neuron = first_layer(name), probe.circuit.fixed, probe.found[0]
+    begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
+    moves: dict[str, dict[str, list[torch.Tensor]]] = defaultdict(lambda: defaultdict(list))
+    words: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    english = [
+        t
+        for t in cx.texts.collection(cx.texts.Reader.of(fixed, 512))
+        if t.dialect.startswith("en")
+        and t.half == "B"
+        and len(cb.spelling.matches(t.source)) >= BAR["least"]
+    ]
+    for t in cx.texts.progress(english, f"{name}: changes"):
+        parts = cb.spelling.respelled(t.source, lambda m: PAIR[m.group()][1])
+        text = "".join(part for part, _ in parts)
+        found = [(m.start(), m.end(), PAIR[m.group()][0]) for m in cb.spelling.matches(text)]
+        before = reads(begin + crop(fixed.tokenizer, in_parts(text, [], False))[0])[len(begin) :]
+        for called, change in changes.items():
+            if not (places := places_of(text, found, change)):
+                continue
+            (_, old), (ids, new) = (
+                crop(fixed.tokenizer, in_parts(text, places, changed)) for changed in (False, True)
+            )
+            after = reads(begin + ids)[len(begin) :]
+            at = [{end: k for k, end in enumerate(ends)} for ends in (old, new)]
+            alike = sorted(end for end in at[0].keys() & at[1].keys() if end > places[0][0])
+            if alike:
+                one, two = (
+                    x[[of[end] for end in alike]] for x, of in zip((before, after), at, strict=True)
+                )
+                moves[called][t.document].append((two - one).mean(0) @ gate)
+                words[called][t.document].append(len(places))
+    out: dict[str, Any] = {}
+    for called, of in moves.items():
+        d = torch.stack([torch.stack(rows).mean(0) for rows in of.values()]).numpy()
+        t_all = np.abs(d.mean(0) / d.std(0, ddof=1))
+        texts: list[Any] = [SimpleNamespace(document=key, name=key) for key in of]
+        ends = cb.with_interval(partial(mean_of, d[:, neuron]), texts)
+        out[called] = {
+            "documents": len(d),
+            "words": float(np.mean([np.mean(k) for k in words[called].values()])),
+            "moved": [*ends[:3]],
+            "one way": float(max((d[:, neuron] > 0).mean(), (d[:, neuron] < 0).mean())),
+            "rank of |t|": int((t_all > t_all[neuron]).sum()) + 1,
+        }
+    return {"neuron": neuron, "changes": out}
+
+
 # ---------------------------------------------------------------- what is read off them
 
 
@@ -401,7 +492,12 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("models", nargs="*", default=REAL)
     parser.add_argument("--facts", action="store_true", help="read what is kept: no model is run")
+    parser.add_argument("--changes", action="store_true", help="other changes, and nothing else")
     args = parser.parse_args(argv)
+    if args.changes:
+        with torch.no_grad():
+            kept(cb.evidence("changes.json"), "qwen", provenance("qwen") | changes_of("qwen"))
+        return
     if not args.facts:
         keep_runs(args.models)
     out = EVIDENCE / "british-facts.json"

@@ -25,7 +25,8 @@ which is sigma^2 (c^2 + 1) again where all heads err alike. For a head, squares 
 layer's neurons. The short form takes for sigma^2 the mean of E_hh, weighted by variance share.
 
 What is predicted is computed from half A, what is measured from half B; `one_page.toml` says what
-counts as agreement, and was committed before this was run.
+counts as agreement, and was committed before this was run. `on A` is what half A itself measures,
+where errors that know something of the text are all that can be wrong with the law.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ import ctxbook as cb
 import ctxlib as cx
 
 PLAN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-VERSION = "1"
+VERSION = "2"
 DRAWS = 99  # of documents of half B, for the interval of a median ratio
 QUANTILES = np.linspace(0, 1, 101)
 
@@ -105,6 +106,37 @@ def fvu(error: Tensor, truth: Tensor) -> Tensor:
     return error.double().square().mean(0) / truth.double().var(0, correction=0)
 
 
+def fvu_of_heads(wrong: Tensor, by_head: Tensor) -> Tensor:
+    """Return the FVU of every head, `head text neuron`, with squares summed over neurons."""
+    pairs = zip(wrong.double(), by_head.double(), strict=True)
+    return torch.stack([w.square().sum() / (u - u.mean(0)).square().sum() for w, u in pairs])
+
+
+def on_half_A(layer: FirstLayer) -> dict[str, Any]:
+    """Return what half A itself measures where the law is computed from it: the FVU of every head,
+    how the law agrees with that of the neurons, and the median FVU of other calibration pages."""
+    study, heads, (A, _) = layer.study, layer.heads, layer.halves
+    fixed, circuit = study.fixed, study.circuit
+    read = fixed.readout.W_O[heads] @ fixed.readout.W_in
+    inside = layer.z[A][:, heads] / layer.scale[A, None, None]
+    by_head = einsum(inside, read, "t h d, h d j -> h t j")
+    truth, e = by_head.sum(0), errors(layer, circuit.denominators, circuit.scale)[A]
+    wrong = e.T[..., None] * by_head
+    several, measured = Law(inside, read).of_neurons(e), fvu(wrong.sum(0), truth)
+    J, pages = layer.strongest, []
+    for page in np.random.default_rng(PLAN["seed"]).choice(A, PLAN["pages"], replace=False):
+        made = cx.ContextualCircuit.calibrate(fixed, layer.texts[page], heads)
+        borrowed = errors(layer, made.denominators, made.scale)[A]
+        of_page = einsum(borrowed, by_head[..., J], "t h, h t j -> t j")
+        pages.append(float(fvu(of_page, truth[:, J]).median()))
+    seen = measured > 0
+    return {
+        "heads": fvu_of_heads(wrong, by_head).tolist(),
+        "neurons": agreement(several[seen], measured[seen]),
+        "pages": pages,
+    }
+
+
 def agreement(predicted: Tensor, measured: Tensor) -> dict[str, Any]:
     """Return how predicted and measured compare, and whether the set bounds are met."""
     ratio = (predicted / measured).numpy()
@@ -127,10 +159,7 @@ def measured_of(layer: FirstLayer) -> dict[str, Any]:
 
     by_head = einsum(inside[B], read, "t h d, h d j -> h t j")
     wrong = e[B].T[..., None] * by_head
-    of_heads = torch.stack(
-        [w.double().square().sum() / (u - u.mean(0)).double().square().sum()
-         for w, u in zip(wrong, by_head, strict=True)]
-    )  # fmt: skip
+    of_heads = fvu_of_heads(wrong, by_head)
     truth, alone = by_head.sum(0), wrong.sum(0)
     sigma, c = law.of_heads(e[A])
     several, short = law.of_neurons(e[A]), law.short(e[A], share)
@@ -184,6 +213,7 @@ def measured_of(layer: FirstLayer) -> dict[str, Any]:
             (law.constant.sum(0).abs() / law.variance.sqrt())[J].median()
         ),
         "remedy": remedy(layer),
+        "on A": on_half_A(layer),
     }  # fmt: skip
 
 
