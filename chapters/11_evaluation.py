@@ -87,7 +87,7 @@ for name in NAMES:
     ladder[name] = [left["domain mean"], *lines, page, means, patterns, left["self-normalised"]]
 ladder = pd.DataFrame(ladder, index=RUNGS)
 figure, ((axis,),) = cb.figures.panels(height=3.6, width=5.2)
-sides = "right", "left", "center", "center"  # of a point, where its name stands
+sides = "right", "left", "left", "center"  # of a point, where its name stands
 for name, color, side in zip(ladder, cb.figures.COLORS, sides, strict=False):
     steps = pd.Series(ladder[name].to_numpy())
     axis.plot(steps[:3], range(3), "D", color=color, ms=5)
@@ -314,7 +314,7 @@ for name, of in constants.items():
     called = NAMES.get(name, name)
     also = {f"{k}, positional patterns": v for k, v in of.get("with patterns", {}).items()}
     rows[called] = of["FVU"] | also | {"one page, exact values": of.get("exact values", np.nan)}
-    rows[called]["self-normalised circuit"] = ladder.loc["own", name]
+    rows[called]["self-normalised circuit"] = ladder.loc["own"].get(name, np.nan)
     rows[called]["four clusters over half A"] = cb.Estimate(*of["ratio"][:3])
 rows = pd.DataFrame(rows).rename({"its own": "each text's own constants"})
 rows.map(lambda v: "" if v != v else f"{v:.2f}")
