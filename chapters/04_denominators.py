@@ -146,7 +146,7 @@ $$
 \end{aligned}
 $$
 
-A variable $y$ with mean zero in an interval of width $w$ has $\mathbb{E}\,e^{\lambda y} \le e^{\lambda^2 w^2 / 8}$ {cite}`hoeffding1963`, and here $w = \text{pos}_i \times \text{range}$. So the exponent is at most $-\lambda\varepsilon + \lambda^2\, \text{range}^2 \sum_i \text{pos}_i^2 / 8$. It is least at $\lambda = 4 \varepsilon / (\text{range}^2 \sum_i \text{pos}_i^2)$, where it is $-2\varepsilon^2 / (\text{range}^2 \sum_i \text{pos}_i^2)$. Texts below the mean double the bound. Set it to $5\%$, and solve for $\varepsilon$.
+A variable $y$ with mean zero has $\mathbb{E}\,e^{\lambda y} \le e^{\lambda^2\, \text{width}^2 / 8}$ if it stays in an interval of that width {cite}`hoeffding1963`, and here the width is $\text{pos}_i \times \text{range}$. So the exponent is at most $-\lambda\varepsilon + \lambda^2\, \text{range}^2 \sum_i \text{pos}_i^2 / 8$. It is least at $\lambda = 4 \varepsilon / (\text{range}^2 \sum_i \text{pos}_i^2)$, where it is $-2\varepsilon^2 / (\text{range}^2 \sum_i \text{pos}_i^2)$. Texts below the mean double the bound. Set it to $5\%$, and solve for $\varepsilon$.
 ```
 """
 
@@ -458,7 +458,7 @@ pd.concat(
 
 # %% [markdown]
 r"""
-**The best constants** are the $c$ with the least mean of $\lvert \text{denom}(x) / c - 1 \rvert$: a median of the denominators of half B, each weighted by itself.
+**The best constants** are those that make the mean error of half B least: a median of its denominators, each weighted by itself.
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "The best constants, and every text and passage as the page"}

@@ -147,10 +147,13 @@ $$ (eq-neu-top)
 Tops have different units in different models, so the paper's threshold of {{= 5 =}} (which about {{= 100 =}} of the {{= 3,072 =}} neurons of GPT-2 small exceed) does not carry over. We ask instead how far a neuron's top lies above the median of all tops, in robust standard deviations:
 
 $$
-z_j = \frac{\text{top}[j] - \operatorname{median}_k \text{top}[k]}{1.4826\, \operatorname{median}_k \lvert \text{far}_k \rvert} ,
+\begin{aligned}
+\text{far}_j &= \text{top}[j] - \operatorname{median}_k \text{top}[k] , \\
+z_j &= \frac{\text{far}_j}{1.4826\, \operatorname{median}_k \lvert \text{far}_k \rvert} .
+\end{aligned}
 $$ (eq-neu-z)
 
-where $\text{far}_k$ is the numerator for neuron $k$. A neuron is **found** if $z_j > 2$. No text has been read so far, except to choose the stable heads and to calibrate. (In the package, this is `cx.find_neurons(circuit)`; the view below calls the limit $\theta$.)
+A neuron is **found** if $z_j > 2$. No text has been read so far, except to choose the stable heads and to calibrate. (In the package, this is `cx.find_neurons(circuit)`; the view below calls the limit $\theta$.)
 """
 
 # %%
