@@ -218,10 +218,10 @@ cb.figures.shaded_text(
 r"""
 *Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} In this text a few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar*, both among the last ten tokens, add {{two_words}}. {{?two_words_lead}} The same *planets*, {{earlier}} tokens earlier, adds only {{earlier_adds}}. {{?fades}} Is it always the last few words that count?
 
-Which heads matter? If head $h$ adds $\text{added}_{h,j}$ to neuron $j$, its **variance share** is
+Which heads matter? If head $h$ adds $a_{h,j}$ to neuron $j$, its **variance share** is
 
 $$
-\text{share}_h = \frac{\sum_j \operatorname{Var}(\text{added}_{h,j})}{\sum_{h'} \sum_j \operatorname{Var}(\text{added}_{h',j})} ,
+\text{share}_h = \frac{\sum_j \operatorname{Var}(a_{h,j})}{\sum_{h'} \sum_j \operatorname{Var}(a_{h',j})} ,
 $$ (eq-variance-share)
 
 with variances over texts. Heads {{influential}} have nearly all of it, {{influential_share}}. {{?two_heads}} From here on, averages over heads are weighted by it. On two texts, let one head add {{= 0 =}} and {{= 2 =}}, and another {{= 0 =}} and {{= 1 =}}. Their variances are {{= 1 =}} and {{= 0.25 =}}, so their shares are {{= 80% =}} and {{= 20% =}}. The sum of the heads, {{= 0 =}} and {{= 3 =}}, has the variance {{= 2.25 =}}, more than {{= 1.25 =}}, because the heads rise together. The share leaves this covariance out, since it belongs to no single head.

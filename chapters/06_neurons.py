@@ -171,7 +171,7 @@ chosen = tops.topk(int((z > FAR).sum())).indices.tolist()  # the found, the larg
 
 # %% [markdown]
 r"""
-In `{{model}}` this finds {{found}} of {{all}} neurons. Neuron {{followed}} is the {{place}} of them, with a top of {{its_top}}. {{?place}} In Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, it finds {{qwen_found}} of {{qwen_neurons}}. {{?hundreds}} (The [explorer](explorer) takes two of our three heads, and finds a few fewer.)
+In `{{model}}` this finds {{found}} of {{all}} neurons. Neuron {{followed}} is the {{place}} of them, with a top of {{its_top}}. {{?place}}
 
 ## Do the labels hold?
 
@@ -286,7 +286,7 @@ cb.figures.picture(
 r"""
 Neurons and mixtures lie on top of each other. Mixtures have an AUC above {{= 0.8 =}} in {{sure_mixed}} of cases, neurons in {{sure}}. {{?mixtures_too}} Training does matter, for with random weights only {{sure_blank}} get as far. {{?blank_worse}} But it has made a *space* in which texts lie sorted by subject, and along any axis some subject lies farther out than the others ([appendix D](D_superposition) asks why).
 
-Nor does it say much how many neurons are found. Here is how many directions pass the threshold, also in three models that people use ([chapter 8](08_real_model)):
+Nor does the number of neurons that are found say much. Here it is, with the share of neurons and of mixtures that pass the threshold, for `{{model}}` and for three models that people use ([chapter 8](08_real_model); the largest, Qwen, has {{= 1.5 =}} billion parameters):
 """
 
 
@@ -338,7 +338,7 @@ The rule asks how far single tokens can push a neuron. One can also ask how far 
 
 Only the first group lies far above chance. {{?both_by_chance}} With one of the two properties it is about one in ten, and with neither no more than chance. {{?one_tenth}} Nor is it enough that texts move a direction far: of {{mixtures_of}} mixtures that they move as far, {{mixtures_out}} beat the others. {{?mixtures_no_more}} (We asked about texts after we had seen that found neurons have no better AUC than mixtures. So the table shows a pattern, and tests nothing.)
 
-In all, {{own}} neurons beat the mixtures, where as many mixtures give {{own_least}} to {{own_most}}; the first group makes the difference. {{?surplus}} Neuron {{followed}} does not: its AUC is higher than that of {{its_beaten}} of the mixtures labelled *{{its_label}}*. {{?not_special}}
+Neuron {{followed}} does not beat them: its AUC is higher than that of {{its_beaten}} of the mixtures labelled *{{its_label}}*. {{?not_special}}
 
 ## What can go wrong
 
@@ -453,13 +453,8 @@ auc_mixed = auc_of(draws[0][:, :250], label_null[:250])
 less = lambda other: lambda d: float(np.nanmedian(auc_found(d)) - np.nanmedian(other(d)))
 gain, plain = (cb.with_interval(less(of), of_B, 99, cb.WIDER) for of in (auc_blank, auc_mixed))
 
-# %% [markdown]
-r"""
-**Mixtures against mixtures.** Each draw of mixtures is judged by the other draws. Those are picked that texts move as far as the neurons of the table's first column.
-"""
-
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "How often does a mixture beat the others?"}
-rest = [null.drop(index=k, level=0) for k in range(DRAWS)]  # of a mixture the other draws judge
+# of a mixture the other draws judge
+rest = [null.drop(index=k, level=0) for k in range(DRAWS)]
 own_mixed = np.concatenate([beats(null.loc[k], mixed) for k, mixed in enumerate(rest)])
 sd_mixed = torch.cat([(averages[A] @ mixed).std(0) for mixed in draws]).numpy()
 as_wide = own_mixed[sd_mixed >= float(text_sd[by_sd].min())]
@@ -559,7 +554,6 @@ hook = {"first": followed, "second": chosen[0], "third": chosen[2], "example": e
 by_domain = pd.Series(summary[B][:, example].numpy()).groupby(kinds[B]).mean()
 by_domain = by_domain.sort_values(ascending=False)
 own_found, own_wide, own_long = (int(own[ids].sum()) for ids in (chosen, by_sd, by_length))
-own_least, *_, own_most = sorted(own_mixed.reshape(DRAWS, -1).sum(1).tolist())
 own_like = int(np.quantile(of_like, 0.95, method="lower"))
 sure = [float((table["auc"] > 0.8).mean()) for table in populations.values()]
 
@@ -575,12 +569,10 @@ percents |= {"ends_used": used, "ends_permuted": permuted, "by_end": by_end}
 percents |= {"by_driven": by_driven, "its_beaten": (same_label < its_auc).mean()}
 whole = {name: int(group.sum()) for name, group in groups.items()}
 whole |= {f"{name}_of": len(group) for name, group in groups.items()}
-whole |= {"found": len(chosen), "all": len(tops), "own": int(own.sum()), "k": K}
-whole |= {"own_least": own_least, "own_most": own_most, "n_domains": len(by_domain)}
+whole |= {"found": len(chosen), "all": len(tops), "k": K, "n_domains": len(by_domain)}
 whole |= {"own_found": own_found, "own_long": own_long, "own_wide": own_wide, "own_like": own_like}
 whole |= {"mixtures_of": len(as_wide), "mixtures_out": int(as_wide.sum()), "sets": SETS}
 whole |= {"restless": restless, "left": bare, "least": least, "of_real": OF_REAL}
-whole |= {f"qwen_{of}": int(counts.loc["Qwen", of]) for of in ("found", "neurons")}
 listed = {
     f"{name}{end}": ", ".join(words(ends_of(j, 5, 4))[part])
     for name, j in hook.items()
@@ -606,8 +598,6 @@ cb.facts(
     both_by_chance=cb.fact(round(by_chance * len(both)), "words", holds=p_both < 0.001),
     one_tenth=abs(one.mean() / 0.1 - 1) < cb.ABOUT and no_more(neither),
     mixtures_no_more=no_more(as_wide),
-    surplus=own_least <= own.sum() - both.sum() <= own_most < own.sum(),
-    hundreds=counts.loc["Qwen", "found"] >= 200,
     counts_decide_little=(counts["share of neurons"] < counts["share of mixtures"]).sum() == 2
     and counts.loc["Qwen", "share of neurons"] < counts.loc["Qwen", "share of mixtures"],
     mixed=str(shown[3]),
