@@ -447,18 +447,12 @@ terms, correlation = account(of_texts, inner)  # each: head
 parts = {name: term / sum(terms.values()) for name, term in terms.items()}
 within = parts["tokens"] / (1 - parts["topic"])
 moved = pd.Series((terms["topic"].clamp(min=0).sqrt() / denom.mean(0)).tolist())
-pd.concat(
-    [
-        per_head({name: parts[name] for name in ("topic", "tokens")}, ".0%"),
-        per_head({"tokens over all but the topic": within}, ".2f"),
-        per_head({"correlation of two tokens": correlation}, ".3f"),
-        per_head({"topic moves it by": moved}),
-    ]
-)
+rows = {name: parts[name] for name in ("topic", "tokens")}
+per_head(rows | {"tokens over all but the topic": within, "topic moves it by": moved}, ".2f")
 
 # %% [markdown]
 r"""
-**The best constants** are those that make the mean error of half B least: a median of its denominators, each weighted by itself.
+**The best constants** are those that make the mean error of half B least: a median of its denominators, each weighted by itself. **Other query tokens** change little: with {{queries}} other common tokens as the query, every head stays below the {{max_cv}} of a stable one. {{?queries_stable}}
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "The best constants, and every text and passage as the page"}
@@ -472,11 +466,6 @@ both = np.intersect1d(kinds[in_A], domain)
 from_domain = np.stack([each[kinds[in_A] == d].mean(0) for d in both])  # domain, text of B
 matched = both[:, None] == domain
 common = x[:, 1:-1].flatten().bincount().argsort(descending=True, stable=True)
-
-# %% [markdown]
-r"""
-**Other query tokens.** With {{queries}} other common tokens as the query, every head stays below the {{max_cv}} of a stable one. {{?queries_stable}}
-"""
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much do denominators vary with other query tokens?"}
 others = [token for token in common[:16].tolist() if token != study.fixed.token][:12]
