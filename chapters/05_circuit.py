@@ -527,12 +527,12 @@ gained = 1 - budget.loc["without", "fvu"] / together
 percents |= {"all_five": together}
 percents |= {f"{name}_repaired": gained[name] for name in ("values", "denominators")}
 percents |= {"fvu_offset": fvu_offset, "fvu_centered": fvu_centered}
-percents |= {"page_best": best, "page_median": median, "page_worst": worst}
 decimals = {"r": r, "inside": inside, "in_ones": in_ones, "in_even": in_even, "r_bag": r_bag}
 decimals |= {"r_both": r_both, "other_tokens_r": min(asked_r)}
 for model_name, short, k in (("Qwen", "qwen", 0), ("SmolLM2", "smol", 1)):
     decimals |= {f"r_{short}": circuits[model_name], f"even_{short}": bags[model_name]}
-    percents |= {f"{short}_plain": plain[k], f"{short}_centered": centered[k]}
+    decimals |= {f"{short}_plain": plain[k], f"{short}_centered": centered[k]}
+decimals |= {"page_best": best, "page_median": median, "page_worst": worst}
 cb.facts(
     "circuit",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},

@@ -31,7 +31,6 @@ TOKEN = " the"  # the query token
 TEXTS = 1000  # how many texts of the collection are read
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "How the texts become token ids"}
-import numpy as np
 import pandas as pd
 
 import ctxbook as cb
@@ -251,7 +250,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-All predictions rise and fall with the truth: nine in ten of the neurons have a correlation above {{low_r}}. {{?low_r}} The amounts differ a great deal. In neuron {{first}}, the one of bacteria and patients on the first screen of chapter 6, almost nothing of the variance is explained, in neuron {{second}} most of it, and in {{useless}} of the {{found}} neurons the prediction does worse than a constant would. {{?amounts}} (The median, {{fvu}}, is over the {{found}} neurons that are found. With the {{more}} that come next in the list they are the hundred of [chapter 5](05_circuit), and the median is its {{hundred}}. {{?same_as_there}}) A high correlation does not guarantee right amounts: it ignores slope and offset, and there the error lies.
+All predictions rise and fall with the truth: nine in ten of the neurons have a correlation above {{low_r}}. {{?low_r}} The amounts differ a great deal. In neuron {{first}}, the one of bacteria and patients on the first screen of chapter 6, almost nothing of the variance is explained, in neuron {{second}} most of it, and in {{useless}} of the {{found}} neurons the prediction does worse than a constant would. {{?amounts}} (The median, {{fvu}}, is over the neurons that are found. [Chapter 5](05_circuit) took a hundred, which are these and those that come next when neurons are sorted by `top`; on the same texts and with the same page, their median is {{circuit.fvu}}.) A high correlation does not guarantee right amounts: it ignores slope and offset, and there the error lies.
 
 ## Mend the amounts
 
@@ -340,7 +339,6 @@ fixed, own_heads = study.fixed, heads.tolist()
 circuit = cx.ContextualCircuit.calibrate(fixed, page[0], own_heads)
 theirs = cx.find_neurons(circuit)
 judged = cx.evaluate(circuit, half_B, theirs.index)
-hundred = cx.evaluate(circuit, half_B, cx.find_neurons(circuit, threshold=-np.inf).index[:100])
 of_entries = float((circuit.contribution - contribution).abs().max() / contribution.abs().max())
 of_r = (judged["r"] - table["r"]).abs().max()
 of_FVU = ((judged["fvu"] - table["FVU"]).abs() / table["FVU"].clip(lower=1)).max()
@@ -354,9 +352,6 @@ cb.facts(
     texts=len(half_B),
     r=cb.fact(table["r"].median(), holds=table["r"].median() > cb.ALMOST_EXACTLY),
     fvu=cb.fact(middle_FVU, ".0%", holds=middle_FVU > 0.3),
-    more=cb.fact(len(hundred) - len(table), "words"),
-    hundred=cb.fact(hundred["fvu"].median(), ".0%"),
-    same_as_there=[*hundred.index[: len(table)]] == [*table.index],
     low_r=cb.fact(low_r, holds=low_r > 0.9),
     mended=cb.fact(fvu_mended, ".0%", holds=fvu_mended < cb.ABOUT),
     useless=int((table["FVU"] > 1).sum()),
