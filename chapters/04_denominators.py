@@ -34,6 +34,8 @@ TOKEN = " the"  # the query token
 SHOWN = ("fiction-british", "law", "python")  # domains whose texts are drawn
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, the model and the texts"}
+import json
+
 import numpy as np
 import pandas as pd
 import torch
@@ -100,21 +102,6 @@ $$ (eq-iid)
 
 where $\text{eff}$ is the number of effective tokens of chapter 3. With {{effective_second}} of them, the denominator of head {{second}} should vary {{root}} times less than the content of a single token. This is concentration: a broad kernel makes a long average, and long averages hardly move.
 
-With the query in the middle of the context, all denominators are one line of code, and so is what {eq}`eq-iid` predicts:
-"""
-
-# %%
-x = study.fixed.prepare(texts)  # text source: the first n tokens, then TOKEN
-pos = study.fixed.decomposition.kernels.double()  # head source
-content = study.fixed.decomposition.log_content.double().exp()  # head vocab
-denom = einsum(pos, content[:, x], "head source, head text source -> text head")
-
-spread = denom.std(0) / denom.mean(0)  # head: the coefficient of variation
-inner, contents = pos[:, 1:-1], content[:, x[:, 1:-1]]  # without BOS and the query
-alone = (contents.var((1, 2)) * inner.square().sum(-1)).sqrt() / denom.mean(0)  # independent
-
-# %% [markdown]
-r"""
 ## How far from the mean can a text be?
 
 The variance also bounds how often a text lies far away. Suppose that {{= 5% =}} of all texts are off by $\varepsilon$ or more. These texts alone contribute $0.05\,\varepsilon^2$ to the variance. So $\varepsilon^2$ cannot be larger than the variance divided by {{= 0.05 =}}, and at least {{= 95% =}} of texts lie within
@@ -148,45 +135,9 @@ $$
 
 A variable $y$ with mean zero has $\mathbb{E}\,e^{\lambda y} \le e^{\lambda^2\, \text{width}^2 / 8}$ if it stays in an interval of that width {cite}`hoeffding1963`, and here the width is $\text{pos}_i \times \text{range}$. So the exponent is at most $-\lambda\varepsilon + \lambda^2\, \text{range}^2 \sum_i \text{pos}_i^2 / 8$. It is least at $\lambda = 4 \varepsilon / (\text{range}^2 \sum_i \text{pos}_i^2)$, where it is $-2\varepsilon^2 / (\text{range}^2 \sum_i \text{pos}_i^2)$. Texts below the mean double the bound. Set it to $5\%$, and solve for $\varepsilon$.
 ```
-"""
 
+For the real heads, we count tokens in half A of our texts. By Chebyshev's inequality, {{= 95% =}} of texts should then lie within {{failing_guaranteed}} of the mean in head {{failing}}. Do they?
 
-# %% tags=["nbval-check-output"]
-def chebyshev(pos, content, counts, p=0.05):
-    frequency = counts / counts.sum()
-    variance = content.square() @ frequency - (content @ frequency).square()
-    return (variance * pos.square().sum(-1) / p).sqrt()
-
-
-def hoeffding(pos, content, counts, p=0.05):
-    width = content.amax(-1) - content.amin(-1)  # counts do not matter
-    return width * (pos.square().sum(-1) * np.log(2 / p) / 2).sqrt()
-
-
-example = torch.tensor([0.2]), torch.tensor([6.0, 4.0]), torch.tensor([1.0, 1.0])
-print(f"{chebyshev(*example):.2f} and {hoeffding(*example):.2f}")
-
-# %% [markdown]
-r"""
-For the real heads, we count tokens in half A of our texts. By Chebyshev's inequality, {{= 95% =}} of texts should then lie within {{failing_guaranteed}} of the mean in head {{failing}}. We look for them in half B, which shares no document with half A.
-"""
-
-# %%
-in_A, in_B = cb.half_masks(texts)
-A, B = denom[in_A], denom[in_B]  # text head
-counts = x[in_A][:, 1:-1].flatten().bincount(minlength=weights.d_vocab).double()
-
-same = x[0, [0, -1]]  # BOS and the query add the same to every text
-fixed_part = (pos[:, [0, -1]] * content[:, same]).sum(-1)
-expected = fixed_part + inner.sum(-1) * (content @ (counts / counts.sum()))  # head
-guaranteed = {
-    "Chebyshev": chebyshev(inner, content, counts) / expected,
-    "Hoeffding": hoeffding(inner, content, counts) / expected,
-}  # each: head
-measured = (B / expected - 1).abs().quantile(0.95, dim=0)  # head
-
-# %% [markdown]
-r"""
 ## Do real texts settle?
 
 First let's follow single texts as the query moves along, in the two heads with the largest share of the variance, that is, of what changes from text to text in all that the heads add to the neurons.
@@ -215,8 +166,20 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-All lines jump about at the beginning, where one token can move an average of few, and then calm down. {{?settles}} In head {{second}} they settle at levels of their own: a text that lies high in the middle of the context still lies high at its end (correlation {{keeps_second}}). Head {{first}} looks at the nearer half of a text, so its lines wander on ({{keeps_first}}). {{?own_levels}} Here is how much all {{texts}} texts vary in the middle:
+All lines jump about at the beginning, where one token can move an average of few, and then calm down. {{?settles}} In head {{second}} they settle at levels of their own: a text that lies high in the middle of the context still lies high at its end (correlation {{keeps_second}}). Head {{first}} looks at the nearer half of a text, so its lines wander on ({{keeps_first}}). {{?own_levels}}
+
+With the query in the middle of the context, all denominators are one line of code, and so is what {eq}`eq-iid` predicts:
 """
+
+# %%
+x = study.fixed.prepare(texts)  # text source: the first n tokens, then TOKEN
+pos = study.fixed.decomposition.kernels.double()  # head source
+content = study.fixed.decomposition.log_content.double().exp()  # head vocab
+denom = einsum(pos, content[:, x], "head source, head text source -> text head")
+
+spread = denom.std(0) / denom.mean(0)  # head: the coefficient of variation
+inner, contents = pos[:, 1:-1], content[:, x[:, 1:-1]]  # without BOS and the query
+alone = (contents.var((1, 2)) * inner.square().sum(-1)).sqrt() / denom.mean(0)  # independent
 
 # %% tags=["hide-input", "nbval-check-output"]
 effective = cx.effective_tokens(pos)  # head
@@ -247,7 +210,7 @@ axis.set(xlabel=f"denominator of head {shown} / mean", ylabel="density")
 picture = cb.figures.picture(
     figure,
     "4.2",
-    f"The denominators of {len(texts):,} texts in head {shown}. The line is what its tokens would give if each were drawn independently. The interactive view has a band in its place, from an inequality of this page or of appendix C, or from this bell curve.",
+    f"The denominators of {len(texts):,} texts in head {shown}. The line is what its tokens would give if each were drawn independently. The interactive view has a band in its place, from one of the inequalities of this page, from a sharper one of appendix C, or from the bell curve that is drawn here.",
     f"A histogram of denominators with standard deviation {spread[shown]:.0%} of the mean, and a narrower bell curve with {alone[shown]:.0%}.",
 )
 labeled = [p for p in study.passages if len(p.tokens) > n]  # long enough for the query at n
@@ -270,8 +233,38 @@ $$ (eq-account)
 
 where the rest is what neighbouring tokens share beyond the topic. (In the example, $\tau^2$ is $0$ for separate draws and $1$ for the same word.) A longer average shrinks the first term and leaves the second as it is. So two tokens of a text correlate by only $\tau^2 / \sigma^2 =$ {{correlation}} in head {{second}}, and yet the topic makes up {{topic_least}} to {{topic_most}} of each head's variance. {{?topic_most_of_it}}
 
-Is Chebyshev's bound cautious enough for that?
+Is Chebyshev's bound cautious enough for that? Here are both bounds in code. The counts come from half A of the texts, and the denominators that we measure from half B, which shares no document with it.
 """
+
+
+# %% tags=["nbval-check-output"]
+def chebyshev(pos, content, counts, p=0.05):
+    frequency = counts / counts.sum()
+    variance = content.square() @ frequency - (content @ frequency).square()
+    return (variance * pos.square().sum(-1) / p).sqrt()
+
+
+def hoeffding(pos, content, counts, p=0.05):
+    width = content.amax(-1) - content.amin(-1)  # counts do not matter
+    return width * (pos.square().sum(-1) * np.log(2 / p) / 2).sqrt()
+
+
+example = torch.tensor([0.2]), torch.tensor([6.0, 4.0]), torch.tensor([1.0, 1.0])
+print(f"{chebyshev(*example):.2f} and {hoeffding(*example):.2f}")
+
+# %%
+in_A, in_B = cb.half_masks(texts)
+A, B = denom[in_A], denom[in_B]  # text head
+counts = x[in_A][:, 1:-1].flatten().bincount(minlength=weights.d_vocab).double()
+
+same = x[0, [0, -1]]  # BOS and the query add the same to every text
+fixed_part = (pos[:, [0, -1]] * content[:, same]).sum(-1)
+expected = fixed_part + inner.sum(-1) * (content @ (counts / counts.sum()))  # head
+guaranteed = {
+    "Chebyshev": chebyshev(inner, content, counts) / expected,
+    "Hoeffding": hoeffding(inner, content, counts) / expected,
+}  # each: head
+measured = (B / expected - 1).abs().quantile(0.95, dim=0)  # head
 
 # %% tags=["hide-input"]
 figure, ((axis,),) = cb.figures.panels(height=0.9 + 0.3 * len(heads), width=7.5)
@@ -295,7 +288,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In all heads but one it is. Only head {{failing}}, in which the topic makes up most, breaks it: {{= 95% =}} of texts should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} The proof is right, but its assumption is not. Hoeffding's bound holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that allow for topics, and finds the topic at work in models that people use as well.
+In all heads but one it is. Only head {{failing}} breaks it: {{= 95% =}} of texts should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} The proof is right, but its assumption is not. Hoeffding's bound holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that allow for topics, and finds the topic at work in models that people use as well.
 
 ## One page for all texts
 
@@ -330,8 +323,10 @@ In the three real models of [chapter 8](08_real_model), a page of prose does bet
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
+kept, too = (json.loads(cb.evidence(f"{name}.json").read_text()) for name in ("real", "welcome"))
+borderline = {*kept["models"]["qwen"]["heads"]} - {*too["heads"]}  # stable on one set of texts only
 on_real = cb.on_real("heads stable", "effective tokens", "spread", "error of one page")
-on_real.rename({"spread": "coefficient of variation"})
+on_real
 
 # %% tags=["hide-input"]
 error, domain = B / page - 1, kinds[in_B]
@@ -447,12 +442,18 @@ terms, correlation = account(of_texts, inner)  # each: head
 parts = {name: term / sum(terms.values()) for name, term in terms.items()}
 within = parts["tokens"] / (1 - parts["topic"])
 moved = pd.Series((terms["topic"].clamp(min=0).sqrt() / denom.mean(0)).tolist())
-rows = {name: parts[name] for name in ("topic", "tokens")}
-per_head(rows | {"tokens over all but the topic": within, "topic moves it by": moved}, ".2f")
+pd.concat(
+    [
+        per_head({name: parts[name] for name in ("topic", "tokens")}, ".0%"),
+        per_head({"tokens over all but the topic": within}, ".2f"),
+        per_head({"correlation of two tokens": correlation}, ".3f"),
+        per_head({"topic moves it by": moved}),
+    ]
+)
 
 # %% [markdown]
 r"""
-**The best constants** are those that make the mean error of half B least: a median of its denominators, each weighted by itself. **Other query tokens** change little: with {{queries}} other common tokens as the query, every head stays below the {{max_cv}} of a stable one. {{?queries_stable}}
+**The best constants** are those that make the mean error of half B least: a median of its denominators, each weighted by itself. Is a text with many common words a good page? Not by that alone: over the texts of half A, the share of the fifty commonest tokens correlates with the error as a page by only {{function_error}}.
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "The best constants, and every text and passage as the page"}
@@ -466,6 +467,13 @@ both = np.intersect1d(kinds[in_A], domain)
 from_domain = np.stack([each[kinds[in_A] == d].mean(0) for d in both])  # domain, text of B
 matched = both[:, None] == domain
 common = x[:, 1:-1].flatten().bincount().argsort(descending=True, stable=True)
+function = torch.isin(x[in_A][:, 1:-1], common[:50]).double().mean(1)  # text
+to_error = np.corrcoef(function, blind)[0, 1]
+
+# %% [markdown]
+r"""
+**Other query tokens.** With {{queries}} other common tokens as the query, every head stays below the {{max_cv}} of a stable one. {{?queries_stable}} (In the table of real models, head {{borderline}} of Qwen is borderline: over the texts of the [welcome page](00_welcome) it misses the bound, so that page counts one stable head fewer. {{?is_borderline}})
+"""
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much do denominators vary with other query tokens?"}
 others = [token for token in common[:16].tolist() if token != study.fixed.token][:12]
@@ -582,6 +590,7 @@ percents |= {"failing_measured": measured[fail], "topic_least": parts["topic"].m
 percents |= {"failing_guaranteed": guaranteed["Chebyshev"][fail]}
 percents |= {"code": median[two]["python"], "scripture": median[two]["bible-kjv"]}
 decimals = {"keeps_first": keeps[0], "keeps_second": keeps[1], "correlation": correlation[two]}
+decimals |= {"function_error": to_error}
 whole = {"effective_second": effective[two], "root": effective[two].sqrt()}
 cb.facts(
     "denominators",
@@ -599,6 +608,7 @@ cb.facts(
     all=cb.fact(len(heads), "words"),
     queries=cb.fact(len(others), "words"),
     signed=cb.listed(f"{v:.0%}" for v in signed),
+    borderline=cb.listed(borderline),
     much_the_same=(spread < study.max_cv).all() and effective.min() > 100,
     two_fail=np.median(of_prose.mean(1)) > cb.published("one_text").at_most
     and tau(np.arange(len(texts))) > cb.published("mean_of_context").at_most,
@@ -612,9 +622,7 @@ cb.facts(
     real_better=max(of_real) < 100 * on_page,
     topic_matters=ratio.min() > 1.5,
     topic_most_of_it=(parts["topic"] > cb.MOST).all(),
-    texts=len(texts),
-    one_fails=parts["topic"].argmax() == fail
-    and [fail] == np.flatnonzero(measured > guaranteed["Chebyshev"]).tolist(),
+    one_fails=[fail] == np.flatnonzero(measured > guaranteed["Chebyshev"]).tolist(),
     hoeffding_empty=(measured <= guaranteed["Hoeffding"]).all()
     and (guaranteed["Hoeffding"] > 1).sum() > 1
     and guaranteed["Hoeffding"][one] > 1,
@@ -623,6 +631,7 @@ cb.facts(
     own_domain_no_help=percents["same_domain"] > (1 - cb.ABOUT) * floor,
     ends_of_the_scale=median.index[-1] == "python"
     and {*median.index[:3]} == {"poetry-drama", "fiction-american", "fiction-british"},
+    is_borderline=len(borderline) == 1,
     queries_stable=by_query.max() < study.max_cv,
     hardest_query=(by_query.amax(0) < spread)[influential].all() and len(others) == 12,
     position_matters=(later < (1 - cb.ABOUT) * spread)[influential].all(),
