@@ -136,11 +136,11 @@ $$
 A variable $y$ with mean zero has $\mathbb{E}\,e^{\lambda y} \le e^{\lambda^2\, \text{width}^2 / 8}$ if it stays in an interval of that width {cite}`hoeffding1963`, and here the width is $\text{pos}_i \times \text{range}$. So the exponent is at most $-\lambda\varepsilon + \lambda^2\, \text{range}^2 \sum_i \text{pos}_i^2 / 8$. It is least at $\lambda = 4 \varepsilon / (\text{range}^2 \sum_i \text{pos}_i^2)$, where it is $-2\varepsilon^2 / (\text{range}^2 \sum_i \text{pos}_i^2)$. Texts below the mean double the bound. Set it to $5\%$, and solve for $\varepsilon$.
 ```
 
-For the real heads, we count tokens in half A of our texts. By Chebyshev's inequality, {{= 95% =}} of texts should then lie within {{failing_guaranteed}} of the mean in head {{failing}}. Do they?
+In head {{failing}}, this puts {{= 95% =}} of texts within {{failing_guaranteed}} of the mean. Are they there?
 
 ## Do real texts settle?
 
-First let's follow single texts as the query moves along, in the two heads with the largest share of the variance, that is, of what changes from text to text in all that the heads add to the neurons.
+Let's follow single texts as the query moves along, in the two heads with the largest share of the variance, that is, of what changes from text to text in all that the heads add to the neurons.
 """
 
 # %% tags=["hide-input"]
@@ -220,7 +220,7 @@ cv.Denominators(study.fixed, texts, labeled, picture=picture, head=shown)
 r"""
 ## What the topic does
 
-The reason is the topic. A text about astronomy is about astronomy on every line, so if one of its words has high content, others will too, a hundred lines away. By hand: split the middle position of the example into two, with weight {{= 0.1 =}} each. If the two tokens are drawn separately, the variance falls from {{= 0.04 =}} to $2 \times 0.1^2 = 0.02$. If they are always the same word, it stays at {{= 0.04 =}}, because averaging two copies of a number changes nothing.
+Why so much more? The reason is the topic. A text about astronomy is about astronomy on every line, so if one of its words has high content, others will too, a hundred lines away. By hand: split the middle position of the example into two, with weight {{= 0.1 =}} each. If the two tokens are drawn separately, the variance falls from {{= 0.04 =}} to $2 \times 0.1^2 = 0.02$. If they are always the same word, it stays at {{= 0.04 =}}, because averaging two copies of a number changes nothing.
 
 Real texts lie in between. Call *topic* whatever all tokens of a text share: subject, language, author. Let $\tau^2$ be the covariance, over texts, of the contents of two tokens that are far apart in the same text, so that only the topic connects them. Then
 
@@ -231,9 +231,9 @@ $$
 \end{aligned}
 $$ (eq-account)
 
-where the rest is what neighbouring tokens share beyond the topic. (In the example, $\tau^2$ is $0$ for separate draws and $1$ for the same word.) A longer average shrinks the first term and leaves the second as it is. So two tokens of a text correlate by only $\tau^2 / \sigma^2 =$ {{correlation}} in head {{second}}, and yet the topic makes up {{topic_least}} to {{topic_most}} of each head's variance. {{?topic_most_of_it}}
+where the rest is what neighbouring tokens share beyond the topic. A longer average shrinks the first term and leaves the second as it is. So two tokens of a text correlate by only $\tau^2 / \sigma^2 =$ {{correlation}} in head {{second}}, and yet the topic makes up {{topic_least}} to {{topic_most}} of each head's variance. {{?topic_most_of_it}}
 
-Is Chebyshev's bound cautious enough for that? Here are both bounds in code. The counts come from half A of the texts, and the denominators that we measure from half B, which shares no document with it.
+Is Chebyshev's bound cautious enough for that? We count tokens in half A of the texts, and measure denominators in half B, which shares no document with it.
 """
 
 
@@ -288,7 +288,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In all heads but one it is. Only head {{failing}} breaks it: {{= 95% =}} of texts should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} The proof is right, but its assumption is not. Hoeffding's bound holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that allow for topics, and finds the topic at work in models that people use as well.
+In all heads but one it is. Only head {{failing}} breaks it: {{= 95% =}} of texts should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} The proof is right, but its assumption is not. Hoeffding's bound holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that allow for topics.
 
 ## One page for all texts
 
