@@ -230,7 +230,7 @@ cv.picture.Picture(
 
 # %% [markdown]
 r"""
-We chose five of these neurons on half of our {{collection}} texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} This does not make them special. In `{{model}}`, we compared all neurons with random mixtures of neurons, and the mixtures sort texts just as well: {{neurons.sure_mixed}} of them rank two texts rightly more than {{= 80% =}} of the time, and so do {{neurons.sure}} of the neurons ([chapter 6](06_neurons)).
+We chose five of these neurons on half of our {{collection}} texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} Part of this is nothing special, for random mixtures of neurons also sort texts well: in `{{model}}`, {{neurons.sure_mixed}} of them rank two texts rightly more than {{= 80% =}} of the time, where {{neurons.sure}} of the neurons do. What sets a neuron apart is a question of [chapter 6](06_neurons).
 
 ## How to read this book
 
