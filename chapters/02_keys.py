@@ -114,7 +114,7 @@ $$
 \end{aligned}
 $$ (eq-split)
 
-This is Equation 1 of the paper, as this book reads it. (The paper divides $\sqrt{d_\text{model}}$ out; we keep it, so that a query times a key is a score as it stands.) For a given position $n$ of the query, $E$ is a table with a row per token and $P$ a table with a row per position; another $n$ has another pair of tables. A score becomes a sum of two numbers, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ for the token and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$ for the position. In code, for one page `x`, with the model's tables `W_E`, `W_pos` and `W_K`, LayerNorm's $\epsilon$ as `eps`, $\sqrt{d_\text{head}}$ as `scale`, and `C` the dashed line of Figure 2.1:
+This is Equation 1 of the paper, as this book reads it. (The paper divides $\sqrt{d_\text{model}}$ out; we keep it, so that a query times a key is a score as it stands.) For a given position $n$ of the query, $E$ is a table with a row per token and $P$ a table with a row per position; another $n$ has another pair of tables. A score becomes a sum of two numbers, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ for the token and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$ for the position. In code, for one page `x`, with the model's tables `W_E`, `W_pos` and `W_K`, LayerNorm's $\epsilon$ as `eps`, $\sqrt{d_\text{head}}$ as `scale` (it has nothing to do with LayerNorm's), and `C` the dashed line of Figure 2.1:
 """
 
 
@@ -204,7 +204,7 @@ $$
 \delta_i \;=\; c_i \left( 1 - \frac{\ell_i^n}{\ell_i} \right) \;+\; p_i \left( 1 - \frac{\bar\ell_i}{\ell_i} \right) .
 $$ (eq-error)
 
-A source gets $e^{\delta_i}$ times its weight, before the row is made to sum to one. So an error matters only where three things meet: the score has a large part, a length is wrong, and the head attends to the source.
+For *moon* at the third position above, $\ell_i$ is {{= 5 =}} and the length in the table is {{= 4 =}}, so the token's part of its score is too large by {{= 0.2 =}} $c_i$. A source gets $e^{\delta_i}$ times its weight, before the row is made to sum to one. So an error matters only where three things meet: the score has a large part, a length is wrong, and the head attends to the source.
 """
 
 
@@ -239,11 +239,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-**BOS, early in a text.** The vector of position 0 is long, as Figure 2.1 shows, but Equation 1 reads BOS as if it were at $n$, where the sum would be much shorter. So BOS gets too much attention, all the more when there are few other tokens. When we read BOS by its own key instead, {{early_bos}} of the error before position {{= 50 =}} goes away. {{?early}} Further on, only heads {{by_bos}} still attend to BOS much. Its own key would bring their error from {{by_bos_before}} down to {{by_bos_after}}. {{?half_by_bos}} But they carry only {{by_bos_share}} of the variance, and we keep the published form. {{?bos}}
+**BOS, early in a text.** The vector of position 0 is long, as Figure 2.1 shows, but Equation 1 reads BOS as if it were at $n$, where the sum would be much shorter. So BOS gets too much attention, all the more when there are few other tokens. When we read BOS by its own key instead, {{early_bos}} of the error before position {{= 50 =}} goes away. {{?early}} Further on, only heads {{by_bos}} still attend to BOS much. Reading BOS by its own key would bring the error of these heads from {{by_bos_before}} down to {{by_bos_after}}. {{?half_by_bos}} But they carry only {{by_bos_share}} of the variance, so we keep the published form. {{?bos}}
 
 **The length $C$, late in a text.** The further back a source is, the more its position differs from the query's, and the larger is the positional part of its score. Equation 1 divides this part by a length that assumes a typical token of the vocabulary, and {{shorter}} of the tokens in texts are shorter than that. {{?mostly_shorter}} So the positional part comes out too small, and sources far back get too much attention.
 
-If each token's own length takes the place of $C$, the error between positions {{= 200 =}} and {{= 450 =}} falls from {{late_before}} (the orange curve) to {{late_after}} (the blue one). {{?late}} This is no longer a split, because the length depends on token and position at once, but it shows the cause. [Appendix A](A_scale) tries other constants. What is left at the very end of the context we have not explained.
+If each token's own length takes the place of $C$, the error between positions {{= 200 =}} and {{= 450 =}} falls from {{late_before}} (the orange curve) to {{late_after}} (the blue one). {{?late}} This is no longer a split, because the length depends on token and position at once, but it shows the cause. [Appendix A](A_scale) tries other constants. We have not explained what is left at the very end of the context.
 
 **Two assumptions fail.** The derivation takes tokens to be orthogonal to positions. In `mini` their cosines are {{cosine}} times as large as those of random directions. It also takes the median length as $C$, but the error of the median head is least with {{best_C}} times that. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
 

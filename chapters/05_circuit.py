@@ -96,13 +96,13 @@ e_t \;&=\; \text{LN}(W_E[t] + W_\text{pos}[n]) ,
 \end{aligned}
 $$ (eq-cir-output)
 
-where $\text{denom}_h$ is the constant from the calibration text. A token still counts differently in each head, and each head has its own kernel. The paper removes this last knot by giving all stable heads one kernel, the median of theirs {cite}`gibson2025decomposing`.
+where $\text{denom}_h$ is the constant from the calibration text. A token still counts differently in each head, and each head has its own kernel. The paper gives all stable heads one kernel, the median of theirs {cite}`gibson2025decomposing`:
 
 $$
 \text{pos}_i \;=\; \frac{\operatorname{median}_{h} \text{pos}_{h,i}}{\sum_{k \le n} \operatorname{median}_{h} \text{pos}_{h,k}} .
 $$ (eq-cir-kernel)
 
-Now the sum over heads moves inside, and each token of the vocabulary gets one vector, its extended embedding:
+So the heads can be summed first, and each token of the vocabulary gets one vector, its extended embedding:
 
 $$
 \begin{aligned}
@@ -239,19 +239,19 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The marks lie on a line, but it is not the line of equality. So we give each neuron a slope and an offset, fitted on the other half of the texts, and {{fvu_corrected}} stays unexplained. For a uniform average, corrected in the same way, it is {{even_corrected}}. {{?two_constants}}
+The marks lie on another line. So we give each neuron a slope and an offset, fitted on the other half of the texts. Then {{fvu_corrected}} of the variance stays unexplained; for a uniform average, corrected in the same way, it is {{even_corrected}}. {{?two_constants}}
 
 ## Where do the errors come from?
 
 The circuit makes five approximations. We make each of them alone, with everything else exact, and split what it leaves unexplained into three parts: an *offset* (the same amount too much in every text), a *slope* (differences between texts too large or too small) and an *order*, $1 - r^2$, which no line can mend. In the median neuron (on every second text of half B):
 
 1. **Values** are read as if every token were at position $n$. This alone leaves {{only_values}} of the variance unexplained, nearly all of it by a wrong offset.
-2. **Denominators** are those of the calibration page: {{only_denominators}}, mostly by a wrong slope. On the text about the solar system, the output of head {{head}} is {{too_large}} too long; in the table above it was {{= 25% =}}. {{?costs}}
+2. **Denominators** are those of the calibration page: {{only_denominators}}, mostly by a wrong slope. On the text about the solar system, the output of head {{head}} is {{too_large}} too long; by hand it was {{= 25% =}}. {{?costs}}
 3. **One kernel** serves all heads: {{only_kernel}}.
 4. **Keys** are split by Equation 1: {{only_keys}}.
 5. **The scale** of the second LayerNorm is that of the page: {{only_scale}}.
 
-All five together leave {{all_five}}, more than their sum. Errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} Repairing either error removes this term, so the gains overlap: repairing the values would remove {{values_repaired}} of the FVU, and repairing the denominators {{denominators_repaired}}. {{?values_first}}
+All five together, the circuit, leave {{all_five}} on these texts ({{fvu}} on all of half B), more than their sum. Errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} Repairing either error removes this term, so the gains overlap: repairing the values would remove {{values_repaired}} of the FVU, and repairing the denominators {{denominators_repaired}}. {{?values_first}}
 
 If the offset is the same in every text, can't we compute it and add it? We can. What position $i$ adds to a value is a table, $P_V$, made as that for keys was made in [chapter 2](02_keys). Its average under the kernel is one constant per neuron:
 """
@@ -263,13 +263,13 @@ fvu_offset = fit(summary_B + offset, truth, kind)["FVU"]
 
 # %% [markdown]
 r"""
-With it, {{fvu_offset}} stays unexplained, less than the mean of the domain leaves. {{?offset_helps}} The circuit of this book leaves it out all the same. It is the published method that we test, we tried the offset only when we had seen the errors, and a constant changes no correlation.
+With it, {{fvu_offset}} stays unexplained, less than the mean of the domain leaves. {{?offset_helps}} This book leaves it out all the same. It is the published method that we test, we tried the offset only when we had seen the errors, and a constant changes no correlation.
 
-Qwen and SmolLM2, models that people use, have no such table, because they never add positions to values. There `circuit.centered()` helps: it takes what each head gathers on the calibration page as a constant, so that borrowed denominators scale only what differs from that page. The FVU of Qwen falls from {{qwen_plain}} to {{qwen_centered}}, and that of SmolLM2 from {{smol_plain}} to {{smol_centered}}; in `{{model}}` this changes little ({{fvu_centered}}). {{?centered_helps}}
+Qwen and SmolLM2, models that people use, have no such table, because they never add positions to values. There `circuit.centered()` helps: it takes what each head gathers on the calibration page as a constant, so that borrowed denominators scale only what differs from that page. The FVU of Qwen falls from {{qwen_plain}} to {{qwen_centered}}, of SmolLM2 from {{smol_plain}} to {{smol_centered}}; in `{{model}}`, from {{fvu}} to {{fvu_centered}}. {{?centered_helps}}
 
 ## What can go wrong
 
-The calibration page sets the slope: where its denominators are small, every prediction comes out too large. Ours has small ones, for in heads {{off}}, {{too_small}} of the texts have larger ones. {{?small_page}} With each of the {{pages}} labelled passages as the page in turn, the correlation stays, but the FVU runs from {{page_best}} to {{page_worst}}. {{?scale_of_page}} The median passage gives {{page_median}}, so our page is worse than most. {{?page_worse}}
+The calibration page sets the slope: where its denominators are small, every prediction comes out too large. Those of our page are small: in heads {{off}}, {{too_small}} of the texts have larger ones. {{?small_page}} With each of the {{pages}} labelled passages as the page in turn (on every third text), the correlation stays, but the FVU runs from {{page_best}} to {{page_worst}}. {{?scale_of_page}} The median passage gives {{page_median}}, so our page is worse than most. {{?page_worse}}
 
 Nor are the heads the whole story of a neuron, which also sees the current token directly. When each text keeps its own token at $n$, the summary correlates {{r_bag}} with the neuron's input, and {{r_both}} once we add what the weights say about the current token. {{?current_token}}
 
@@ -381,7 +381,7 @@ r"""
 
 1. Nearly at the kernel's pace: in the {{movers}} neurons that change most along this text, $\kappa$ correlates {{pace}} with what the heads add (median), and a sudden change {{at_once}}. The kernel of `mini` is almost uniform, so half way through the second part it has a third of its weight there, and the first subject is never quite forgotten.
 2. `mine = circuit.kernel @ circuit.contribution[x]`
-3. The expectation is $\bar c_d = \sum_t p(t \mid d)\, \text{contribution}[t, j]$ (BOS and the query apart), and the variance $\sigma_d^2 \sum_i \text{pos}_i^2$, where $\sigma_d^2$ is the variance of one token's contribution: chapter 4's argument with another number per token. Two domains can be told apart if their means differ by several times $\sigma_d$ over the root of the effective tokens.
+3. The expectation is $\sum_t p(t \mid d)\, \text{contribution}[t, j]$ (BOS and the query apart), and the variance $\sigma_d^2 \sum_i \text{pos}_i^2$, where $\sigma_d^2$ is the variance of one token's contribution: chapter 4's argument with another number per token. Two domains can be told apart if their expectations differ by several times $\sigma_d$ over the root of the effective tokens.
 ```
 
 ## Evidence

@@ -2,7 +2,7 @@
 r"""
 # Finding context-sensitive neurons
 
-**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}` such subjects are real. We label each neuron on half of our texts. On the other half the label *holds* for {{sure}} of all {{all}} neurons: they put a text with the label above one without it in more than {{= 80% =}} of pairs. {{?labels_hold}} But this is nothing special to neurons, for random mixtures of them do just as well ({{sure_mixed}}). {{?mixtures_too}} A few may be special all the same: {{both_of}} neurons are moved far both by tokens and by texts, and {{both}} of them beat {{= 95% =}} of the mixtures with their label, where chance would give {{both_by_chance}}. {{?both_by_chance}}
+**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}` such subjects are real. We label each neuron on half of our texts, and on the other half the label sorts texts well for {{sure}} of all {{all}} neurons. {{?labels_hold}} But this is nothing special to neurons: random mixtures of them do just as well ({{sure_mixed}}). {{?mixtures_too}} Of the {{both_of}} neurons that both single tokens and whole texts move farthest, {{both}} do better than {{= 95% =}} of the mixtures, where chance would give {{both_by_chance}}; but we thought of this group only when we had seen that most neurons are nothing special. {{?both_by_chance}}
 
 Here are four neurons, each with the tokens (some are pieces of words) that raise it most and those that lower it most. What is each neuron about?
 
@@ -114,9 +114,9 @@ draw(example, "6.1")
 
 # %% [markdown]
 r"""
-The upper end of neuron {{example}} reads like the index of a book on nature: *bacter*, *species*, *telesc*, *plants*, *astronomers*. But among the {{n_domains}} domains in our collection, it is recipes that raise it most, ahead of astronomy and biology. {{?cooking}} Of the twelve tokens at its upper end only *veget* and *lemon* hint at a kitchen. {{?kitchen}} So the ends of a column are a hint and no more. They show the strongest tokens, and most of these are rare: what raises the neuron most in recipes, all told, is {{drivers}}. {{?commoner}} Of all the tokens at the upper ends of the neurons that this page will find, only {{ends_used}} are used more in texts of the neuron's subject than elsewhere (with subjects permuted, {{ends_permuted}}). {{?ends_hint}}
+The upper end of neuron {{example}} reads like the index of a book on nature: *bacter*, *species*, *telesc*, *plants*, *astronomers*. But among the {{n_domains}} domains in our collection, it is recipes that raise it most, ahead of astronomy and biology. {{?cooking}} Of the twelve tokens at its upper end only *veget* and *lemon* hint at a kitchen. {{?kitchen}} So the ends of a column are a hint and no more. They show the strongest tokens, and most of these are rare: what raises the neuron most in recipes, all told, is {{drivers}}. {{?commoner}}
 
-## How far is far?
+## Which columns should you read?
 
 Nobody reads a thousand columns, so we rank the neurons by how far single tokens can push them {cite}`gibson2025decomposing`. In the toy, the largest contribution lies $7.5 - (7.5 + 0 - 0.625) / 3 = 5.2$ above the mean. In a real column one odd token should not decide, so we take the mean of the $K = 20$ largest:
 
@@ -127,13 +127,16 @@ $$
 \end{aligned}
 $$ (eq-neu-top)
 
-Tops have different units in different models, so the paper's threshold of {{= 5 =}} (which about {{= 100 =}} of the {{= 3,072 =}} neurons of GPT-2 small exceed) does not carry over. We ask instead how far a neuron lies from the median neuron, whose top is $m$, in robust standard deviations:
+Tops have different units in different models, so the paper's threshold of {{= 5 =}} (which about {{= 100 =}} of the {{= 3,072 =}} neurons of GPT-2 small exceed) does not carry over. We ask instead how far a neuron's top lies above the median of all tops, in robust standard deviations:
 
 $$
-z_j = \frac{\text{top}[j] - m}{1.4826\, \operatorname{median}_k \lvert \text{top}[k] - m \rvert} .
+\begin{aligned}
+\text{far}_j &= \text{top}[j] - \operatorname{median}_k \text{top}[k] , \\
+z_j &= \frac{\text{far}_j}{1.4826\, \operatorname{median}_k \lvert \text{far}_k \rvert} .
+\end{aligned}
 $$ (eq-neu-z)
 
-We say that a neuron is **found** if $z_j > 2$. No text has been read so far, except to choose the stable heads and to calibrate. (In the package, this is `cx.find_neurons(circuit)`; the view below calls the limit $\theta$.)
+A neuron is **found** if $z_j > 2$. No text has been read so far, except to choose the stable heads and to calibrate. (In the package, this is `cx.find_neurons(circuit)`; the view below calls the limit $\theta$.)
 """
 
 # %%
@@ -155,16 +158,16 @@ In `{{model}}` this finds {{found}} of {{all}} neurons. Neuron {{followed}} is t
 
 ## Do the labels hold?
 
-Now texts come in, half of them to choose a label and the other half to judge it. The halves share no document. On half A we compare each neuron's mean summary inside and outside of every domain,
+Now texts come in, half of them to choose a label and the other half to judge it. The halves share no document. On half A we compare each neuron's mean summary inside and outside of every domain $d$,
 
 $$
 \begin{aligned}
-\text{difference}_j(\ell) &= \operatorname*{mean}_{x \in \ell} \text{summary}_j(x) \\
-&\quad - \operatorname*{mean}_{x \notin \ell} \text{summary}_j(x) ,
+\text{difference}_j(d) &= \operatorname*{mean}_{x \in d} \text{summary}_j(x) \\
+&\quad - \operatorname*{mean}_{x \notin d} \text{summary}_j(x) ,
 \end{aligned}
 $$ (eq-neu-difference)
 
-and the domain $\ell$ with the largest difference becomes the label. On half B we ask how often a text with the label has a larger summary than a text without it. This share of all pairs is the **AUC**: a half for a label that means nothing, one for a perfect one.
+and the domain with the largest difference becomes the label. On half B we ask how often a text with the label has a larger summary than a text without it. This share of all pairs is the **AUC**: a half for a label that means nothing, one for a perfect one.
 """
 
 # %%
@@ -298,9 +301,11 @@ counts.assign(**{c: counts[c].map("{:.0%}".format) for c in columns[2:]})
 r"""
 In two of the four models, Qwen among them, random mixtures pass the neurons' own threshold more often than neurons do. {{?counts_decide_little}} So *hundreds of neurons* says little by itself.
 
-Do such neurons also sort texts better? We compare each neuron with the mixtures that have the same label, since some subjects are easier to tell than others. It **stands out** if its AUC is higher than that of {{= 95% =}} of them. Mixtures, judged by the other mixtures, do so in {{by_chance}} of cases, and this is what we call chance. (Ties keep it below {{= 5% =}}: in easy subjects many mixtures make no error. {{?by_chance}}) Neuron {{followed}}, with a higher AUC than {{its_beaten}} of the mixtures labelled *{{its_label}}*, does not stand out. {{?not_special}}
+## The rule and the texts
 
-Now ask two questions of each neuron. Can single tokens push it far, so that it was found? Do texts move it far, so that it is among the {{found}} whose summaries vary most over half A? (We asked the second question after seeing that found neurons have no better AUC than mixtures, so the figure shows a pattern and tests nothing.)
+Do at least the neurons that are found sort texts better than mixtures? Some subjects are easier to tell than others. So we say that a neuron *beats the mixtures*, or stands out, if its AUC is higher than that of {{= 95% =}} of the mixtures with the same label. Mixtures beat the other mixtures in {{by_chance}} of cases, which is what we call chance. (It is below {{= 5% =}} because in easy subjects many mixtures make no error, and ties do not count. {{?by_chance}}) Neuron {{followed}} does not beat them: its AUC is higher than that of {{its_beaten}} of the mixtures labelled *{{its_label}}*. {{?not_special}}
+
+The rule asks how far single tokens can push a neuron. One can also ask how far whole texts move it: is it among the {{found}} neurons whose summaries have the largest standard deviation over half A? (We asked this after we had seen that found neurons have no better AUC than mixtures. So the figure shows a pattern, and tests nothing.)
 """
 
 
@@ -349,13 +354,20 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Of the {{both_of}} neurons at the upper right, which are pushed and moved far, {{both_share}} stand out, many more than by chance. {{?both_by_chance}} With just one of the two properties, {{one}} of {{one_of}} stand out, about a tenth, and with neither no more than by chance. {{?one_tenth}} Of the {{mixtures_of}} mixtures that texts move as far, only {{mixtures_out}} stand out, no more than chance gives. {{?mixtures_no_more}} In all, {{own}} neurons stand out, and as many mixtures give {{own_least}} to {{own_most}}. The {{both}} at the upper right make the difference. {{?surplus}} So {{own_found}} of the {{found}} found neurons stand out, although their median AUC is no better than that of mixtures (Evidence): a few lie far out, and most do not.
+| | how many beat the mixtures |
+|---|---|
+| found, and texts move them far (upper right) | {{both}} of {{both_of}} |
+| one of the two (upper left, lower right) | {{one}} of {{one_of}} |
+| random mixtures that texts move as far | {{mixtures_out}} of {{mixtures_of}} |
+| any random mixture | {{by_chance}} |
+
+Only the first group lies far above chance, with {{both_share}}. {{?both_by_chance}} With one of the two properties it is about a tenth, and with neither no more than chance. {{?one_tenth}} Nor is it enough that texts move a direction far. {{?mixtures_no_more}} In all, {{own}} neurons beat the mixtures, where as many mixtures give {{own_least}} to {{own_most}}; the first group makes the difference. {{?surplus}} So {{own_found}} of the {{found}} found neurons beat the mixtures: a few lie far out, and most do not.
 
 ## What can go wrong
 
 **The choice hangs on one head.** Without head {{restless}}, the least stable, only {{left}} of the {{found}} neurons are found again, while any other head can be left out and at least {{least}} remain. {{?one_head}}
 
-**The names at the ends are not the words that do the work.** In the median of the found neurons, the {{k}} highest tokens of a column carry {{by_end}} of the difference that its label makes on half B. {{?ends_carry_little}}
+**The names at the ends are not the words that do the work.** Of the tokens at the upper ends of the found neurons, only {{ends_used}} are used more in texts of the neuron's label than elsewhere (with labels permuted, {{ends_permuted}}). {{?ends_hint}} In the median of these neurons, the {{k}} highest tokens carry {{by_end}} of the difference that the label makes on half B. {{?ends_carry_little}}
 
 **A label is no better than the domains at hand.** Neuron {{example}} is called *{{label_example}}*, but a domain of kitchens, stars and plants together would fit it better. And in Qwen, punctuation and tokens that hardly occur in texts lead the neurons with the largest tops (Evidence).
 
@@ -429,7 +441,7 @@ r"""
 
 ## Evidence
 
-The conditions under *What was fixed in advance* were written down before any null was drawn. Everything else was observed.
+Only the conditions under *What was fixed in advance* were set before we looked. Everything else was observed.
 
 For each real model {{of_real}} mixtures were drawn. The tops of its neurons are kept from the model itself (`tools/evidence/real_models.py` makes them again).
 
@@ -464,7 +476,7 @@ alone, bare = found_again([restless]), without.pop(restless)
 least = min(without.values(), default=0)
 # %% [markdown]
 r"""
-**Which tokens does a label rest on?** The **drive** of a token is what it adds to the difference that the label makes: its contribution, less that of the average token, times how much more of the kernel's weight it has in texts of the label than in the others. Over all tokens the drives add up to the difference. Drive is measured on half A, and its tokens are tested on half B. In the median of the found neurons, the {{k}} tokens of largest drive carry {{by_driven}} of the difference, and the {{k}} highest tokens of the column {{by_end}}.
+**Which tokens does a label rest on?** The texts of a label have a larger mean summary than the others, and each token has a part in this difference, which we call its **drive**: how much more it adds to the neuron than the average token, times how much more of the kernel's weight falls on it in texts of the label. Over all tokens the drives add up to the difference. We measure drive on half A and test its tokens on half B. In the median of the found neurons, the {{k}} tokens of largest drive carry {{by_driven}} of the difference, and the {{k}} highest tokens of the column {{by_end}}.
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "How much do the far ends carry, and how much does drive?"}
@@ -518,7 +530,7 @@ display({"text/html": f"<p>{href}{link}</a></p>", "text/plain": link}, raw=True)
 
 # %% [markdown]
 r"""
-**Is it more than scale?** Perhaps the rule finds neurons that anything moves far. We compare the found with as many neurons of the longest input weights, with as many that texts move most, and with {{sets}} random sets of two kinds, any neurons and neurons of like length. More of the found stand out than of the random sets, and about as many as of those that texts move most. {{?beyond_sets}} Length is no rival, for its rank correlation with top is {{by_size}}. The standard deviation over texts is one ({{by_varying}}). {{?rival}}
+**Is it more than scale?** We drew {{sets}} random sets of two kinds, any neurons and neurons of like length, and more of the found beat the mixtures than of the sets. {{?beyond_sets}} The length of a neuron's weights hardly matters, for its rank correlation with top is {{by_size}}; that of the standard deviation over texts is {{by_varying}}. {{?rival}}
 
 By plain AUC the found sort texts no better than mixtures do: the medians differ by {{plain}}. Only beside mixtures with the same label, a comparison that was chosen afterwards, are they ahead, by {{beside}}. {{?beside}}
 """
@@ -549,7 +561,16 @@ beside = float((neurons["auc"] - neurons["label"].map(of_label))[chosen].median(
 
 # %% [markdown]
 r"""
-**What was fixed in advance.** One condition was not met: that more of the found stand out than of the neurons with the largest standard deviation. {{?not_met}} These were met: more stand out than of the longest neurons and than in {{= 95% =}} of the sets of like length, and the median AUC is larger than in an untrained layer. {{?met}} Two more were met when we last computed them, and are left out here: random sets of neurons lose more AUC if only they may serve as probes, and sets of like length hold fewer of the neurons that are the best single probe of a domain {cite}`gurnee2023finding`. Our first random sets left out the neurons that were found. With these let in, one more bound failed, which we had set after the fact: that twice as many stand out among the found as at the upper end of the sets of like length.
+**What was fixed in advance.** A neuron may be found for a dull reason: because its weights are large, because everything moves it, or because any layer of this shape has such neurons. Before we drew any mixture or random set, we wrote down four conditions that should fail if the reason is a dull one. {{?met}} {{?not_met}}
+
+| of the {{found}} found neurons, {{own_found}} beat the mixtures; these should be more than ... | because otherwise | what came |
+|---|---|---|
+| of the {{found}} neurons with the longest input weights | large weights are enough | met |
+| in {{= 95% =}} of random sets of neurons with like length | the same, neuron by neuron | met |
+| of the {{found}} neurons that texts move most | anything that varies would do | **not met** |
+| (and their median AUC should be larger than that of the neurons found in a layer with random weights) | any layer would do | met |
+
+Two more conditions were met when we last computed them, and are no longer computed: as the only probes of a domain {cite}`gurnee2023finding`, random sets of neurons lose more AUC than the found, and sets of like length hold fewer of the best single probes. After the fact we also asked for twice as many as at the upper end of the sets of like length. This failed once sets could contain neurons that are found.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}

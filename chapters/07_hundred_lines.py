@@ -233,7 +233,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-All predictions rise and fall with the truth: nine in ten of the neurons have a correlation above {{low_r}}. {{?low_r}} The amounts differ a great deal. In neuron {{first}}, the one of bacteria and patients on the first screen of chapter 6, almost nothing of the variance is explained, in neuron {{second}} most of it, and in {{useless}} of the {{found}} neurons the prediction does worse than a constant would. {{?amounts}} (The median, {{fvu}}, is not that of [chapter 5](05_circuit), {{circuit.fvu}}, which judged a hundred neurons.) A high correlation does not guarantee right amounts: it ignores slope and offset, and there the error lies.
+All predictions rise and fall with the truth: nine in ten of the neurons have a correlation above {{low_r}}. {{?low_r}} The amounts differ a great deal. In neuron {{first}}, the one of bacteria and patients on the first screen of chapter 6, almost nothing of the variance is explained, in neuron {{second}} most of it, and in {{useless}} of the {{found}} neurons the prediction does worse than a constant would. {{?amounts}} (The median, {{fvu}}, is over the neurons that are found. [Chapter 5](05_circuit) took a hundred, which are these and those that come next when neurons are sorted by `top`; on the same texts and with the same page, their median is {{circuit.fvu}}.) A high correlation does not guarantee right amounts: it ignores slope and offset, and there the error lies.
 
 ## Mend the amounts
 

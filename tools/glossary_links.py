@@ -13,7 +13,7 @@ CHAPTER = re.compile(r"book/(\d\d|[A-F])_")
 # words that mostly mean something else in a sentence, or that stand as code
 COMMON = {"active", "block", "circuit", "column", "drive", "folded", "found", "label", "mini"}
 COMMON |= {"null", "offset", "order", "paper", "post", "score", "silence", "slope", "source"}
-COMMON |= {"summary", "top", "value"}
+COMMON |= {"spread", "summary", "top", "value"}
 APART = (nodes.reference, nodes.literal, nodes.math, nodes.raw, nodes.title, nodes.table)
 
 
