@@ -14,9 +14,9 @@
 r"""
 # What is left of the split in deeper layers?
 
-**It fades with depth: position and token explain {{many_first}} of the variance of the attention scores in the first layer of `{{model}}`, {{many_second}} in the second, {{many_third}} in the third and {{many_fourth}} in the fourth. What replaces them in the fourth layer is the context.** {{?more_texts}} {{?rest_is_context}} But this is no test that we have passed. The main condition that we had fixed in advance asked for this order with tables made from {{few_texts}} texts, and it failed: there position and token explain {{first}} in the first layer and {{second}} in the second. {{?main_fails}} The numbers above are from {{many_texts}} texts, read after the failure. Of eight conditions {{holds}} holds. {{?came_out}}
+**It fades with depth: position and token explain {{many_first}} of the variance of the attention scores in the first layer of `{{model}}`, {{many_second}} in the second, {{many_third}} in the third and {{many_fourth}} in the fourth. What replaces them in the fourth layer is the context.** {{?more_texts}} {{?rest_is_context}} But this is no test that we have passed. The main condition that we had fixed in advance asked for this order with tables made from {{few_texts}} texts, and it failed: there position and token explain {{first}} in the first layer and {{second}} in the second. {{?main_fails}} The numbers above are from {{many_texts}} texts, read after the failure and judged on the same texts. There the first layer is ahead of the second (the last of the conditions under Evidence has the interval), but on fresh texts this is not confirmed. Of eight conditions {{holds}} holds. {{?came_out}}
 
-In the first layer the score of a source depends on its token and its position, and on nothing else. In the second layer the key is read from a *state*, into which the first layer has mixed the rest of the text. So the same word at the same position may get another score in another text. Here are all heads, and what explains their scores. Which layer is positional?
+In the first layer the score of a source depends on its token and its position, and on nothing else. In the second layer the key is read from a *state*, into which the first layer has mixed the rest of the text. So the same word at the same position may get another score in another text. Here is what explains the scores of all heads.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -163,7 +163,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The second layer is the positional one: its scores follow the position more than those of the first layer do, and the token less. {{?second_is_positional}} The grey rest is small in the first two layers, a quarter in the third, and the largest part in the fourth. {{?rest_grows}} The rest is not all context. In the first layer none of it can be: it comes from tokens that the tables know badly, and from sources where token and position do not simply add.
+The second layer is the positional one: its scores follow the position more than those of the first layer do, and the token less. {{?second_is_positional}} The grey rest is small in the first two layers, a quarter in the third, and the largest part in the fourth. {{?rest_grows}} In the first layer none of it can be context: it comes from tokens that the tables know badly, and from sources where token and position do not simply add.
 
 ## A table of two means
 
@@ -203,7 +203,7 @@ assert torch.allclose(c, means[layer][2][head, often], atol=1e-3)
 r"""
 ## Is the rest the context?
 
-A table knows little about a token that it has hardly seen, and whatever it does not know counts as rest. So we read more texts. And where two texts of different domains have the same token about equally far back, we ask how much of the rest they have in common (the mean product of their rests, over the mean square). What they have in common is a fact about the token and its place. Only the remainder can be context. (We fixed in advance that in the first layer, which has no context, at least {{= 80% =}} of the rest should be common, and in the fourth less than half.)
+A table knows little about a token that it has hardly seen, and whatever it does not know counts as rest. So we read more texts. And where two texts of different domains have the same token about equally far back, we ask how much of the rest they have in common. What they have in common is a fact about the token and its place. Only the remainder can be context. (We fixed in advance that in the first layer, which has no context, at least {{= 80% =}} of the rest should be common, and in the fourth less than half.)
 """
 
 
@@ -226,7 +226,7 @@ Is the second layer "almost entirely positional", as the post reports of many of
 
 ## Do later layers average errors away?
 
-The circuit of [chapter 5](05_circuit) divides by the same denominator in every text, so each head of the first layer writes an output of the wrong length. The post hopes that "future layers might use an averaging head to remove the noise". We make this noise and nothing else: what each first-layer head writes at a position is multiplied by its denominator there over the mean denominator of other texts,
+The circuit of [chapter 5](05_circuit) divides by the same denominator in every text, so each head of the first layer writes an output of the wrong length. The post hopes that "future layers might use an averaging head to remove the noise". To make this noise alone, we multiply what each first-layer head writes by its denominator over the mean of other texts,
 
 $$
 z^h_i \;\to\; z^h_i \cdot \frac{\text{denom}^h_i(\text{text})}{\overline{\text{denom}^h_i}} .
@@ -277,7 +277,7 @@ table.rename_axis("noise / stream after")
 r"""
 In `{{model}}` the share falls from {{noise_first}} to {{noise_last}}, and in SmolLM2, a model of {{layers}} layers, from {{deep_first}} times the stream's own variance to {{deep_last}} of it, most of it within two layers. {{?outgrown}} But the noise is not averaged away: it is larger after the last layer than after the first, and the stream has grown more. {{?noise_grows}}
 
-Averaging fails for a reason that [chapter 4](04_denominators) has met. A broad head does remove noise that is independent from source to source: of noise whose factors are permuted among the texts at each source, the broad heads of the second layer pass on {{passed_permuted}}. Of the real noise they pass on {{passed}}. {{?passed_on}} (The condition fixed in advance was about all heads of that layer, narrow ones, too. In the median head, real noise was to pass more than twice as easily as permuted noise; it passes {{of_all_heads}} times as easily, {{of_all_low}} to {{of_all_high}}, which leaves this undecided.) A text whose denominators are too large at one position tends to have them too large at all others, because it has a topic, and no average removes what all its members share.
+Averaging fails for a reason that [chapter 4](04_denominators) has met. A broad head does remove noise that is independent from source to source: of noise whose factors are permuted among the texts at each source, the broad heads of the second layer pass on {{passed_permuted}}. Of the real noise they pass on {{passed}}. {{?passed_on}} (The condition fixed in advance was about all heads of that layer: in the median head, real noise was to pass more than twice as easily as permuted noise; it passes {{of_all_heads}} times as easily, {{of_all_low}} to {{of_all_high}}, which leaves this undecided.) A text whose denominators are too large at one position tends to have them too large at all others, because it has a topic, and no average removes what all its members share.
 
 ## What can go wrong
 
@@ -293,7 +293,7 @@ Chapters 11 to 14 come to this:
 - **With rotary positions the split is rough.** Expect errors of {{families.qwen}} to {{families.smollm2}} of the attention ([chapter 13](13_families)).
 - **Stay in the first layer,** or in `mini` the first two. Behind them the context takes over, and no table of tokens and positions has it.
 
-In short, the method is a map from tokens to neurons, read off the weights. It tells which texts a first-layer neuron responds to, and why, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.
+The method is a map from tokens to neurons, read off the weights. It tells which texts a first-layer neuron responds to, and why, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.
 
 ## Exercises
 
@@ -320,7 +320,7 @@ r"""
 
 1. $\sum_i \text{pos}_i^2$, one over the effective tokens: variances of independent terms add. It is about right for broad heads, and too small for narrow ones, where the noise moves the rows, too.
 2. `mine = s.mean(0).softmax(-1)`
-3. *Token*, most in the third layer: the mean of a token that occurs a few times takes in the rest of just those places. It is the reason for two halves.
+3. *Token*, most in the third layer: the mean of a token that occurs a few times takes in the rest of just those places. This is why there are two halves.
 ```
 
 ## Evidence

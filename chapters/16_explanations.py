@@ -14,7 +14,7 @@
 r"""
 # Can a sentence predict a head?
 
-**A sentence predicts a head only a little better than a coin does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} For a planted rule that is wrong about one prompt in five they score {{planted_fifth}}. {{?between}} With every prompt cut to {{= 16 =}} tokens they still score {{ends}}, so length is not the whole of it; but on whole prompts the length alone scores {{length}}.
+**A sentence predicts a head only a little better than a coin does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} For a planted rule that is wrong about one prompt in five they score {{planted_fifth}}. {{?between}} The length of a prompt alone scores {{length}}, and we have not tested whether our sentences score more than that. With every prompt cut to {{= 16 =}} tokens, where the length says nothing, they still score {{ends}}, against {{ends_shuffled}} for shuffled labels.
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """
@@ -293,7 +293,7 @@ pd.DataFrame({name: {"cases": len(of), **of.mean()} for name, of in alike.items(
 
 # %% [markdown]
 r"""
-On the {{ends_cases}} cases that are left, sentences score {{ends}} and {{ends_shuffled}} for shuffled labels (p = {{p_ends}}), so the cases pass; with whole prompts they score {{ends_whole}}. But the length alone scores {{length}}, against {{length_shuffled}} for shuffled labels (p = {{p_length}}). The embeddings we have not asked again.
+On the {{ends_cases}} cases that are left, sentences score {{ends}} and {{ends_shuffled}} for shuffled labels (p = {{p_ends}}), so the cases pass; with whole prompts they score {{ends_whole}}. But the length alone scores {{length}}, against {{length_shuffled}} for shuffled labels (p = {{p_length}}), so a rule about the length would have served about as well as our sentences. The embeddings we have not asked again.
 
 ## What can go wrong
 
