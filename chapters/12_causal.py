@@ -2,7 +2,7 @@
 r"""
 # Can the circuit take the heads' place?
 
-**In `{{model}}` the paper's circuit cannot, but with the two repairs of [chapter 11](11_evaluation) it can, most of the way.** We silence the heads, and ask how much of the damage is repaired when something stands in for them. At position {{n}}, with *the* in it, for which the circuit was made, the paper's circuit repairs {{home}} ({{= 95% =}} interval: {{home_low}} to {{home_high}}), and the repaired circuit {{mended_home}} ({{mended_home_low}} to {{mended_home_high}}). {{?repair_helps}} Put in at one position alone, with all else as it was, both do more harm than silence; but so does even a near-copy of the heads. {{?cancels}} Of {{asked}} conditions that we had fixed in advance for this page, {{met}} are met. {{?which_met}}
+**The published circuit cannot stand in for the heads of `{{model}}`, but a repaired one can, more than half of the way.** We silence the heads of the first layer, and ask how much of the damage is undone when something stands in for them. Over the first {{read}} positions of a text, the paper's circuit makes the damage worse, and with the two repairs of [chapter 11](11_evaluation) it undoes {{mended_silence}} of it. {{?paper_fails}} At position {{n}}, with *the* in it, for which the circuit was made, it undoes {{home}} ({{= 95% =}} interval: {{home_low}} to {{home_high}}), and repaired {{mended_home}} ({{mended_home_low}} to {{mended_home_high}}). {{?repair_helps}} Put in at that position alone, with all else as it was, both circuits do more harm than silence. {{?cancels}} Of {{asked}} conditions that we had fixed in advance for this page, {{met}} are met. {{?which_met}}
 
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The blue tokens are those that the model now predicts worse. Look which words they are. What does the model lose if its first layer cannot look back?
 """
@@ -116,7 +116,7 @@ by_silence = damage(silent[:READ].expand(len(read), -1, -1, -1))
 
 # %% [markdown]
 r"""
-In {{english}} English documents silence does a damage of {{silence_kl}} nats, and another text {{other_kl}}. {{?other_is_worse}} Even another document of *the same* domain costs {{same_kl}}, so the heads carry more than the domain. (The last two are kept.)
+In {{english}} English documents silence does a damage of {{silence_kl}} nats, and another text {{other_kl}}. {{?other_is_worse}} Even another document of *the same* domain costs {{same_kl}}, so the heads carry more than the domain.
 
 ## Four stand-ins
 
@@ -195,13 +195,13 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-At every position the paper's circuit is about as bad as another text, where we had expected worse, and its damage is more than twice that of silence (a repair of {{paper_silence}}). {{?paper_fails}} The repaired circuit makes good {{mended_other}} of what another text costs, and {{mended_silence}} of what silence does. At position {{n}}, with the circuit at all earlier positions, too, the repairs take it from {{home}} to {{mended_home}}. {{?repair_helps}} They are means over other texts, so it still has one number for each token and neuron. What is left needs the text itself: Equation 1 with its own queries and denominators repairs {{own_silence}}, and with BOS read exactly {{bos_silence}}. {{?bos_mends}}
+At every position the paper's circuit is about as bad as another text, where we had expected worse, and its damage is more than twice that of silence (a repair of {{paper_silence}}). {{?paper_fails}} The repaired circuit makes good {{mended_other}} of what another text costs, and {{mended_silence}} of what silence does. At position {{n}}, with the circuit at all earlier positions, too, the repairs take it from {{home}} to {{mended_home}}. {{?repair_helps}} What is left needs the text itself: Equation 1 with its own queries and denominators repairs {{own_silence}}, and with BOS read exactly {{bos_silence}}. {{?bos_mends}}
 
-What if we put a stand-in in at position {{n}} alone, so that nothing is wrong but its own output? Silence there does {{silence_home}} nats of damage, the repaired circuit {{mended_alone}}, and the paper's circuit {{alone_times}} times as much as silence. But this test cannot condemn them, for the near-copy fails it as well: at position {{last}} alone it does {{bos_alone}} nats, and silence {{silence_alone}}. Much of either error is the same in every text. When we subtract the mean error on other texts, the paper's circuit repairs {{alone_right}} at its one position, and {{paper_right}} at all of them. And the near-copy's mean error, added to what the heads gather, does as much harm at one position, and hardly any at all of them. {{?cancels}} So later layers cancel a constant that every position carries.
+What if we put a stand-in in at position {{n}} alone, so that nothing is wrong but its own output? Silence there does {{silence_home}} nats of damage, the repaired circuit {{mended_alone}}, and the paper's circuit {{alone_times}} times as much as silence. A near-copy can fail such a test as well: at position {{last}} alone it does {{bos_alone}} nats, and silence {{silence_alone}}. But we have not put it in alone at position {{n}}, so the failure of the circuits there stands. Much of either error is the same in every text. When we subtract the mean error on other texts, the paper's circuit repairs {{alone_right}} at its one position, and {{paper_right}} at all of them. And the near-copy's mean error, added to what the heads gather, does as much harm at one position, and hardly any at all of them. {{?cancels}} So later layers cancel a constant that every position carries.
 
 ## Is a vector for each domain enough?
 
-Perhaps the model needs much less than a copy. Let $\text{out}(x)$ be what the heads write in a text, averaged over positions {{half}} to {{last}}. The **vector** of a domain $D$ is a difference of means over texts of half A {cite}`rimsky2024steering`:
+Let $\text{out}(x)$ be what the heads write in a text, averaged over positions {{half}} to {{last}}. The **vector** of a domain $D$ is a difference of means over texts of half A {cite}`rimsky2024steering`:
 
 $$
 g_D = \operatorname*{mean}_{x \in D} \text{out}(x) - \operatorname*{mean}_x \text{out}(x) .

@@ -118,7 +118,7 @@ where $x_t$ is the normalised embedding of $t$, and each head has a vector $g_i$
 | ALiBi | the query | falls with $n - i$ |
 | none | the query | constant |
 
-(T5's biases {cite}`raffel2020exploring` are like ALiBi's here.) Only where $g_i$ changes from source to source can position and token act together. We read both off the model, since $g_i$ is the derivative of the score by what the key reads.
+Only where $g_i$ changes from source to source can position and token act together. We read both off the model, since $g_i$ is the derivative of the score by what the key reads.
 
 Take two tokens and two distances. In the first head every score falls by one from near to far. In the second the two tokens change places:
 
@@ -224,6 +224,8 @@ table.map("{:.1%}".format).rename_axis("positions")
 r"""
 With ALiBi and with no positions the split makes no error. {{?exact}} That is algebra, because $g_i$ is the same for all sources. Learned positions interact with tokens a little, since a position changes LayerNorm's scale: in the twin as in `{{model}}`, which was trained five times as long ({{own_split}}). {{?own_is_small}} In the rotary twin the error is larger, and in the two large rotary models larger still, where both parts are needed all the same. {{?order}} {{?both_parts}} (Qwen's stable heads hold only {{real_model.share_qwen}} of what varies between texts, so its number says little about the whole layer.) The interaction itself is not larger there: it is {{real_least}} to {{real_most}} of the content in their stable heads, and up to {{twin_most}} in the twin's.
 
+Our two means are the least-squares fit of a sum of two parts to the scores, with sources weighted by the kernel and tokens by their frequency. Whether another sum would put less of the attention in the wrong place, we have not tried.
+
 (Heads count here by their share of the variance. [Appendix E](E_training) takes the middle head, and Equation 1 in place of this split. Here the middle head puts {{middle_learned}} of the attention in the wrong place in the learned twin, and {{middle_own}} in `{{model}}`. The last three rows are kept from runs of the models of [chapter 8](08_real_model); MiniLM's split is that of chapter 2.)
 
 ## Is it learned that a head is stable?
@@ -285,11 +287,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Training has mainly used the slow planes, as the post expected. {{?slow_planes}} In the middle stable head they hold {{slow_share}} of the variance of the scores. In Gemma, a far larger model, the lowest frequencies are used most as well {cite}`barbero2025round`. What is left is in between: {{around}} of the interaction is in the four planes around the dotted line, slow enough to be used and fast enough to turn. {{?in_between}} This is why it does not go away with the fast planes: without them {{kept_by_slow}} of its standard deviation is left, where we had expected less than half. {{?not_the_fast}} And it was to stay below a quarter of what the token does, but is more in {{over_quarter}} of the {{rotary_stable}} stable heads of the rotary twin. {{?quarter}} Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
+Training has mainly used the slow planes, as the post expected. {{?slow_planes}} In the middle stable head they hold {{slow_share}} of the variance of the scores. What is left is in between: {{around}} of the interaction is in the four planes around the dotted line, slow enough to be used and fast enough to turn. {{?in_between}} This is why it does not go away with the fast planes: without them {{kept_by_slow}} of its standard deviation is left, where we had expected less than half. {{?not_the_fast}} And it was to stay below a quarter of what the token does, but is more in {{over_quarter}} of the {{rotary_stable}} stable heads of the rotary twin. {{?quarter}} Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
 
 ## What can go wrong
 
-A head that looks for one kind of token at one distance is all interaction, and no split will do. $f_t$ and $\bar x$ come from texts, so on other texts the line between kernel and content moves. Some models normalise their keys or cap their scores; then {eq}`eq-fam-score` holds for the normalised key or in front of the cap, and the package takes it from there. And our twins are small, with one corpus.
+A head that looks for one kind of token at one distance is all interaction, and no split will do. $f_t$ and $\bar x$ come from texts, so on other texts the line between kernel and content moves. And our twins are small, with one corpus.
 
 ## Where this leaves us
 

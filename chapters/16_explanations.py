@@ -2,9 +2,9 @@
 r"""
 # Can a sentence predict a head?
 
-**A sentence predicts a head only a little better than a coin does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} For a planted rule that is wrong about one prompt in five they score {{planted_fifth}}. {{?between}} With every prompt cut to {{= 16 =}} tokens they still score {{ends}}, so length is not the whole of it; but on whole prompts the length alone scores {{length}}.
+**A sentence predicts a head only a little better than a coin does, and perhaps no better than the length of the text does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} But the length of a text alone scores {{length}}, and the test that we had fixed in advance does not tell the sentences apart from it (p = {{p_whole_over}}). {{?not_apart}} With every text cut to {{= 16 =}} tokens, where length says nothing, sentences still score {{ends}}. {{?ends_pass}}
 
-People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
+People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
@@ -17,7 +17,7 @@ PREDICTS = 0.1  # what a next-token neuron's token is given, on average, where t
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Imports, and what is kept of classifiers and other models"}
 import json
 from collections import Counter
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 import pandas as pd
@@ -83,7 +83,7 @@ cases = cb.cases.cases_of(read, said | dict.fromkeys(at_random, ""))  # five hea
 
 # %% [markdown]
 r"""
-Of {{own_token}} neurons with a token of their own, {{said}} predict it. With the random ones, they give {{cases}} cases. (They are counted from {{= 0 =}}.)
+Of {{own_token}} neurons with a token of their own, {{said}} predict it. With the random ones, they give {{cases}} cases.
 
 ## A sentence, and its test
 
@@ -122,7 +122,7 @@ mixed = pd.DataFrame(mixed, columns=columns)
 
 # %% [markdown]
 r"""
-Here is the case whose sentence fares best, and some prompts that it has not seen. Would you have known from it?
+Here is the case whose sentence fares best, and some prompts that it has not seen.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -182,11 +182,11 @@ What is left on new documents is no accident. With each neuron counted once, rea
 
 A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. No sentence stands between the prompts and the verdict, so what a sentence about meaning could score should lie about here. As a positive control, we *plant* a subject: texts on cooking, texts of law or French texts are called active. The classifier finds these without an error. On our cases it scores {{meaning}}, about as much as the rules ({{score}}; the difference is {{meaning_over_rules}}, p = {{p_meaning}}). {{?ceiling}}
 
-Asked to write and to apply sentences, Qwen2.5-Coder with {{= 1.5 =}} billion parameters fails the positive control: it scores {{lm_planted}} on the planted subjects, where rules score {{rules_planted}}, because it calls {{lm_inactive}} of all prompts inactive. {{?lm_fails}} Judged by the odds of its two answers, a habit of saying *no* would not matter. A script for that is ready (`semantic.py --odds`), but it has not been run, so what a language model would add is open.
+Asked to write and to apply sentences, Qwen2.5-Coder with {{= 1.5 =}} billion parameters fails the positive control: it scores {{lm_planted}} on the planted subjects, where rules score {{rules_planted}}, because it calls {{lm_inactive}} of all prompts inactive. {{?lm_fails}} Judged by the odds of its two answers, a habit of saying *no* would not matter. That has not been tried, so what a language model would add is open.
 
 ## A trap: the length of the prompt
 
-Our cases were chosen by neurons, and the first layer is rare among them. So we begin with the heads. For each head we take the two neurons in which its term makes the largest share of the spread, and call the head active on the fifth of ordinary prompts where the term is largest. Two versions differ in one thing only. In the first, texts are cut off anywhere; in the second, all at one length. Beside the rules we try an explainer that knows nothing of a prompt but which of {{domains}} domains its text is from. Yours could be as short:
+Our cases were chosen by neurons, and the first layer is rare among them. So we begin with the heads. For each head we take the two neurons in which its term makes the largest share of the spread, and call the head active on the fifth of ordinary prompts where the term is largest. In a first version texts are cut off anywhere, in a second all at one length. Beside the rules we try an explainer that knows of a prompt only which of {{domains}} domains its text is from.
 """
 
 
@@ -249,7 +249,7 @@ cb.figures.picture(
 r"""
 Heads of the first layer look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, {{named}} of the sentences about the first layer name the length. Held-out texts do not reveal this trap, because they are short and long alike. Of what is left, the domain alone says about as much as a rule that may choose among all tokens ({{by_domain}}). {{?trap}}
 
-Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. It was fixed in advance that the cases pass if sentences beat shuffled labels (p below {{= 0.05 =}}) where every prompt is cut to its last {{= 16 =}} tokens. Prompts that have fewer are left out. And for the other side, we let the rules see nothing but the length, with every token of a prompt replaced by *the*.
+Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. It was fixed in advance that the cases pass if sentences beat shuffled labels (p below {{= 0.05 =}}) where every prompt is cut to its last {{= 16 =}} tokens. Prompts that have fewer are left out. And for the other side, we let the rules see nothing but the length, with every token of a prompt replaced by *the*. Sentences say more than the length if they score more than it on the same cases (p below {{= 0.05 =}} by sign flips, each neuron counted once), which was fixed before the test was made.
 """
 
 
@@ -276,7 +276,7 @@ pd.DataFrame({name: {"cases": len(of), **of.mean()} for name, of in alike.items(
 
 # %% [markdown]
 r"""
-On the {{ends_cases}} cases that are left, sentences score {{ends}} and {{ends_shuffled}} for shuffled labels (p = {{p_ends}}), so the cases pass; with whole prompts they score {{ends_whole}}. But the length alone scores {{length}}, against {{length_shuffled}} for shuffled labels (p = {{p_length}}). The embeddings we have not asked again.
+On the {{ends_cases}} cases that are left, sentences score {{ends}} and {{ends_shuffled}} for shuffled labels (p = {{p_ends}}), so the cases pass. {{?ends_pass}} But the length alone scores {{length}} on whole prompts, against {{length_shuffled}} for shuffled labels (p = {{p_length}}). On the same cases, the sentences' score less that of the length is {{whole_over}} on whole prompts (p = {{p_whole_over}}, and {{p_whole_over_cases}} if each case counts once) and {{ends_over}} on prompts of {{= 16 =}} tokens (p = {{p_ends_over}}, and {{p_ends_over_cases}}). {{?not_apart}} So our sentences know something besides the length, but a rule about the length alone would have served about as well.
 
 ## What can go wrong
 
@@ -291,15 +291,10 @@ This is the last page of the main text, which began with a grey harbour. The fir
 1. *Predict, then run.* Show the rules only a quarter of the prompts. Does the score on those shown rise or fall, and that on half B?
 """
 
-
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "A quarter of the prompts"}
-def few(p):
-    """A quarter of the prompts shown, three at least, and all those held out."""
-    parts = (part[: max(3, len(part) // 4)] for part in (p.shown_active, p.shown_inactive))
-    return cx.lookups.explain.Prompts(*parts, p.held_active, p.held_inactive)
-
-
-quarter = pd.DataFrame([tested(few(case.prompts)) for case in cases], columns=columns)
+few = lambda part: part[: max(3, len(part) // 4)]  # three at least
+some = [replace(p, shown_active=few(p.shown_active), shown_inactive=few(p.shown_inactive)) for p in (case.prompts for case in cases)]  # fmt: skip
+quarter = pd.DataFrame([tested(p) for p in some], columns=columns)
 pd.DataFrame({"a quarter": quarter[SCORES].mean(), "all": true[SCORES].mean()}).round(2)
 
 # %% [markdown]
@@ -331,7 +326,7 @@ r"""
 
 ## Evidence
 
-**Does it come again?** We write each case's sentence once more, from half B, and judge it on half A. Cases that score high one way do so the other way: the scores correlate by {{again}} (by neuron, between {{again_low}} and {{again_high}}), and for shuffled labels by {{again_shuffled}}. {{?comes_again}} On SmolLM2, with as many texts, {{smol_cases}} cases of {{smol_neurons}} neurons score {{smol_over}} above shuffled labels (p = {{smol_p}}), and the halves correlate by {{smol_again}}. {{?smol_too}} Whether the heads of neurons that predict a token are easier to explain than those of random neurons is undecided ({{of_next}}, p = {{p_next}}). {{?next_undecided}}
+**Does it come again?** We write each case's sentence once more, from half B, and judge it on half A. Cases that score high one way do so the other way: the scores correlate by {{again}} (drawn by neuron, {{again_low}} to {{again_high}}), and for shuffled labels by {{again_shuffled}}. {{?comes_again}} On SmolLM2, with as many texts, {{smol_cases}} cases score {{smol_over}} above shuffled labels (p = {{smol_p}}). {{?smol_too}} Whether the heads of neurons that predict a token are easier to explain than those of random neurons is undecided. {{?next_undecided}}
 """
 
 
@@ -346,16 +341,15 @@ def apart(one, other, kind="independent"):
 
 
 turned = [cx.lookups.explain.Prompts(p.held_active, p.held_inactive, p.shown_active, p.shown_inactive) for p in (case.prompts for case in cases)]  # fmt: skip
-back = [tested(p)[2] for p in turned]
-table = pd.DataFrame({"true": true["held out"], "shuffled": mixed["held out"], "B to A": back, "neuron": [str(case.neuron) for case in cases], "next": [bool(case.token) for case in cases]})  # fmt: skip
+table = pd.DataFrame({"true": true["held out"], "shuffled": mixed["held out"], "B to A": [tested(p)[2] for p in turned], "neuron": [str(case.neuron) for case in cases], "next": [bool(case.token) for case in cases]})  # fmt: skip
 held = json.loads(cb.evidence("cases.json").read_text())["table"]  # of SmolLM2
 smol = pd.DataFrame({"true": held["true, held out"], "shuffled": held["shuffled, held out"], "B to A": held["B to A"], "neuron": list(map(str, held["neuron"]))})  # fmt: skip
-of_neuron = [*table.assign(document=table["neuron"]).itertuples()]  # as documents are drawn
-of_r = cb.by_document(lambda d: np.corrcoef(table["B to A"][d], table["true"][d])[0, 1], of_neuron, 299)  # fmt: skip
+by_drawn = [*table.assign(document=table["neuron"]).itertuples()]  # neurons, as documents are drawn
+r_of = lambda d: np.corrcoef(table["B to A"][d], table["true"][d])[0, 1]
 found = {}
 for name, of in ((MODEL, table), ("SmolLM2", smol)):
-    neurons = of.groupby("neuron")[["true", "shuffled", "B to A"]].mean()
-    over, p = apart(neurons["true"].to_numpy(), neurons["shuffled"].to_numpy(), "samples")
+    neurons = of.groupby("neuron")[["true", "shuffled"]].mean()
+    over, p = apart(*neurons.to_numpy().T, "samples")
     again, by_luck = (of["B to A"].corr(of[k]) for k in ("true", "shuffled"))
     found[name] = {"cases": len(of), "neurons": len(neurons), "true": of["true"].mean(), "shuffled": of["shuffled"].mean(), "over, by neuron": over, "p": p, "r of the halves": again, "r, shuffled": by_luck}  # fmt: skip
 found = pd.DataFrame(found)
@@ -412,7 +406,10 @@ def score_of_next(drawn):
 own_scores = table["true"][is_next].to_numpy()
 two = (
     cb.by_document(score_of_next, of_B),
-    cb.by_document(lambda d: own_scores[d].mean(), [of for of in of_neuron if of.next]),
+    cb.by_document(
+        lambda d: own_scores[d].mean(),
+        [of for of in by_drawn if of.next],
+    ),
 )
 half = max(2, min(24, (read.ids.shape[1] - 1) // 2))
 drawn = torch.from_numpy(np.random.default_rng(0).integers(model.cfg.d_vocab, size=(8, half)))
@@ -437,22 +434,35 @@ cb.ledger(
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+again_ends = cb.by_document(r_of, by_drawn, 299)
 result, here, there = semantic["result"], found[MODEL], found["SmolLM2"]
 of_layer = {name: some.groupby("layer")["score"].mean()[0] for name, some in trap.items()}
 easy, hard, by_domain = of_layer.values()
 named = trap["rules, any length"].query("layer == 0")["sentence"].str.contains(" tokens").mean()
-by_neuron = table.groupby("neuron")[["true", "next"]].mean()
-of_next, of_others = (by_neuron.query(f"next == {own}")["true"].to_numpy() for own in (1, 0))
-next_over, p_next = apart(of_next, of_others)
-by_length = {}  # what the cases score, and how often chance makes the difference over neurons
-for short, of in zip(("ends", "length"), alike.values(), strict=True):
-    of_neurons = of.groupby([str(cases[k].neuron) for k in of.index]).mean()
-    by_length[short] = of, apart(of_neurons["true"].to_numpy(), of_neurons["shuffled"].to_numpy(), "samples")[1]  # fmt: skip
+by_neuron = table.groupby(["next", "neuron"])["true"].mean()
+_, p_next = apart(by_neuron[True].to_numpy(), by_neuron[False].to_numpy())
+shorter, length = alike.values()
+paired = shorter.assign(length=length["true"])  # on the cases that both have
+scores_of = {
+    "ends": paired[["true", "shuffled"]],
+    "length": length[["true", "shuffled"]],
+    "ends_over": paired[["true", "length"]],
+    "whole_over": length[["whole prompts", "true"]],
+}
+by_cases = {k: apart(*of.to_numpy().T, "samples") for k, of in scores_of.items()}
+by_neurons = {
+    k: apart(*of.groupby([str(cases[c].neuron) for c in of.index]).mean().to_numpy().T, "samples")
+    for k, of in scores_of.items()
+}
 at_noise = dict([*plants.groupby("noise")])  # noise: a planted rule a row
 fifth, three = (curve["held out"][noise] for noise in (0.2, 0.3))
 differs, subjects = result["meaning over rules"], kinds["planted subjects"]
 numbers = {
     "score": here["true"],
+    "ends": paired["true"].mean(),
+    "ends_shuffled": paired["shuffled"].mean(),
+    "length": length["true"].mean(),
+    "length_shuffled": length["shuffled"].mean(),
     "shuffled": here["shuffled"],
     "meaning": result["true, mean"],
     "shown": true["shown"].mean(),
@@ -468,12 +478,10 @@ numbers = {
     "hard": hard,
     "by_domain": by_domain,
     "again": here["r of the halves"],
-    "again_low": of_r[0],
-    "again_high": of_r[1],
+    "again_low": again_ends[0],
+    "again_high": again_ends[1],
     "again_shuffled": here["r, shuffled"],
     "smol_over": there["over, by neuron"],
-    "smol_again": there["r of the halves"],
-    "p_next": p_next,
 }
 cb.facts(
     "explanations",
@@ -487,23 +495,15 @@ cb.facts(
     domains=len({text.domain for text in read.texts}),
     lm_cases=int((~is_planted).sum()),
     smol_cases=int(there["cases"]),
-    smol_neurons=int(there["neurons"]),
     smol_p=cb.fact(there["p"], ".3f"),
-    of_next=cb.fact(next_over, "+.2f"),
     lm_inactive=cb.fact(inactive, ".0%"),
     named=cb.fact(named, ".0%"),
-    ends_cases=len(alike["of 16 tokens"]),
-    ends_whole=cb.fact(alike["of 16 tokens"]["whole prompts"].mean()),
-    **{
-        f"{short}{k}": v
-        for short, (of, p) in by_length.items()
-        for k, v in (
-            ("", cb.fact(of["true"].mean())),
-            ("_shuffled", cb.fact(of["shuffled"].mean())),
-        )
-    },
-    p_ends=cb.fact(by_length["ends"][1], ".3f"),
-    p_length=cb.fact(by_length["length"][1], ".3f"),
+    ends_cases=len(paired),
+    **{f"p_{k}": cb.fact(p, ".3f" if p < 0.1 else ".2f") for k, (_, p) in by_neurons.items()},
+    **{f"p_{k}_cases": cb.fact(p, ".2f") for k, (_, p) in by_cases.items() if "over" in k},
+    **{k: cb.fact(v, "+.3f") for k, (v, _) in by_cases.items() if "over" in k},
+    not_apart=min(of[k][1] for of in (by_neurons, by_cases) for k in of if "over" in k) > 0.05,
+    ends_pass=by_neurons["ends"][0] > 0 and by_neurons["ends"][1] < 0.05,
     better=here["over, by neuron"] > 0 and here["p"] < 0.001 and here["true"] < 0.65,
     between=three < here["true"] < fifth,
     ceiling=differs["p"] > 0.05
@@ -519,8 +519,8 @@ cb.facts(
     and inactive > cb.NEARLY_ALL
     and all(not of.low > 0 for of in lm.values()),
     trap=easy - hard > 0.1 and named > cb.MOST and abs(by_domain - hard) < cb.ABOUT * hard,
-    comes_again=of_r[0] > 0.2 > abs(here["r, shuffled"]),
-    smol_too=there["over, by neuron"] > 0 and there["p"] < 0.05 and there["r of the halves"] > 0.4,
+    comes_again=again_ends[0] > 0.2 > abs(here["r, shuffled"]),
+    smol_too=there["over, by neuron"] > 0 and there["p"] < 0.05,
     next_undecided=p_next > 0.05,
 )
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import british
 import causal
 import constants
+import deeper_mini
 import evidence
 import lookups
 import numpy as np
@@ -139,6 +140,29 @@ def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
         for where, values in again[name].items():
             there = [kept["beyond"][name][where][k] for k in few]
             assert np.allclose(values, there, rtol=0.02, atol=2e-3), (name, where)
+
+
+def additive_rows(texts=400, sources=24, tokens=6):
+    """Rows of two heads whose scores are a part of the position and one of the token."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randint(tokens, (texts, sources), generator=draw)
+    p, c = (torch.randn(2, k, generator=draw) for k in (sources, tokens))
+    return x, (p + c[:, x].transpose(0, 1)).softmax(-1)
+
+
+def test_tables_explain_scores_that_are_a_sum_and_a_rest_by_place_is_common():
+    x, rows = additive_rows()
+    run = {"0.attn.hook_pattern": rows}
+    tables = deeper_mini.two_means(run, x, 0, 6)
+    position, token, rest = deeper_mini.shares(deeper_mini.left_over(tables, run, x, 0))
+    assert (rest < 0.01).all() and torch.allclose(position + token + rest, torch.ones(2))
+    near = (torch.arange(x.shape[1]) > 12) * (x == 0)  # one token is liked nearby
+    moved = {"0.attn.hook_pattern": (rows.log() + 2.0 * near[:, None]).softmax(-1)}
+    domains = [f"{k % 3}" for k in range(len(x))]
+    tables = deeper_mini.two_means(moved, x, 0, 6)
+    rest = deeper_mini.shares(deeper_mini.left_over(tables, moved, x, 0))[2]
+    assert (rest > 0.02).all()
+    assert deeper_mini.in_common(tables, moved, x, 0, domains) > 0.5
 
 
 def test_another_text_is_of_another_domain_or_of_the_same():
