@@ -514,19 +514,8 @@ def complaint(page, call):
     return re.fullmatch(r"This view's data \((.*)\) cannot be used: (.*)\.", message).groups()
 
 
-def relisted(layer, change):
-    """The same file with other entries for some of its tensors, or none."""
-    content = gzip.decompress(layer)
-    start = 8 + int.from_bytes(content[:8], "little")
-    listed = json.loads(content[8:start])
-    for name, entry in change.items():
-        listed[name] = listed[name] | entry if entry else None
-    text = json.dumps({name: entry for name, entry in listed.items() if entry}).encode()
-    return gzip.compress(len(text).to_bytes(8, "little") + text + content[start:], mtime=0)
-
-
 def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy):
-    whole, head = packed_toy, header(packed_toy)
+    whole = packed_toy
     damaged, another = "it is damaged or cut off", "it is another kind of file"
     cases = [
         (whole[:-99] + bytes([whole[-99] ^ 4]) + whole[-98:], damaged),
@@ -538,18 +527,6 @@ def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy):
         (repacked(whole, version=1), "it has version 1 and this page reads version 3"),
         (repacked(whole, format="ctxlib lawyr"), another),
     ]
-    for place, change in (
-        ("vocab", {"vocab": 3}),
-        ("families", {"families": head["families"][:-1]}),
-        ("calibration", {"calibration": {}}),
-    ):
-        cases.append((repacked(whole, **change), f"its header is damaged ({place})"))
-    for place, change in (
-        ("tensors", {"W_E": {"dtype": "F99"}}),
-        ("tensor W_Q", {"W_Q": None}),
-        ("tensor W_E", {"W_E": {"shape": [10**9]}}),
-    ):
-        cases.append((relisted(whole, change), f"its header is damaged ({place})"))
     for k, (content, reason) in enumerate(cases):
         (view_folder / "broken.bin").write_bytes(content)
         error = complaint(page, f"loadLayer('/broken.bin?{k}')")

@@ -3,8 +3,6 @@ small screens and forced colours, one line where data are damaged, any host of t
 protocol, several side by side. What only one view shows is in `test_view_*.py`.
 """
 
-import copy
-import random
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -35,7 +33,7 @@ from viewing import (
 import ctxlib as cx
 import ctxviews as cv
 from ctxviews import packed_layer
-from ctxviews.views import LayerView, Whole, bundled, head_count
+from ctxviews.views import LayerView
 
 HOSTILE = '<img/src=x/onerror="document.title=1"></script><b>'
 LAYER = "This view's data (layer.bin) cannot be used"
@@ -85,25 +83,6 @@ def layers(make_folder):
 RECORDED = ("denominators", "positions", "lookups")
 
 
-def damages(record):
-    """Records with one place each that is not as it should be: every field, and what a list begins
-    and ends with. A number is a text, a list of numbers too short, all else is missing.
-    """
-    if isinstance(record, int | float):
-        yield str(record)
-        return
-    numbers = isinstance(record, list) and all(isinstance(x, int | float) for x in record)
-    yield record[:-1] if numbers and record else None
-    inside = record if isinstance(record, dict) else {}
-    if isinstance(record, list) and record:
-        inside = {0: record[0], len(record) - 1: record[-1]}
-    for place, held in inside.items():
-        for damaged in damages(held):
-            whole = copy.copy(record)
-            whole[place] = damaged
-            yield whole
-
-
 @pytest.fixture(scope="module")
 def address(address, view_folder, views, small, layers):
     folder, states = view_folder / "promises", {name: whole(view) for name, view in small.items()}
@@ -125,13 +104,6 @@ def address(address, view_folder, views, small, layers):
     view_page(folder / "missing", *of_layer)
     view_page(folder, *[("../views/rows", states["rows"])] * 4, name="nowhere")
     view_page(folder, *[(name, states[name] | TURNED[name]) for name in VIEWS], name="all")
-    damaged = []
-    for name in RECORDED:
-        record = views[name].record.copy()
-        without = {"activation": None} if record.pop("activation", None) else {}  # a page can
-        records = [*random.Random(0).sample([*damages(record)], 30), None, {}]
-        damaged += [(name, states[name] | {"record": r and without | r}) for r in records]
-    view_page(folder, *damaged, name="damaged")
     return f"{address}/promises"
 
 
@@ -348,7 +320,6 @@ DAMAGED = {
     "cut/index": f"{LAYER}: it is damaged or cut off.",
     "missing/index": f"{LAYER}: the server answers 404.",
     "nowhere": "This view could not be started. Reload the page to try again.",
-    "damaged": "This view’s record is damaged. Reload the page to try again.",
 }
 
 
@@ -601,28 +572,6 @@ def test_a_view_is_light_on_dark_where_colab_is(host, small):
     expect(page.locator(".ctx-view")).to_have_css("color", "rgb(0, 0, 0)")
     page.evaluate("document.documentElement.setAttribute('theme', 'dark')")
     expect(page.locator(".ctx-view")).to_have_css("color", "rgb(255, 255, 255)")
-
-
-# ---------------------------------------------------------------- the view that is copied
-
-
-class Skeleton(LayerView):
-    """As its module has it."""
-
-    module = "skeleton"
-    _esm = bundled("views/skeleton.js")
-    head = Whole(0, head_count, "head").tag(sync=True, turned=True)
-
-
-def test_the_skeleton_is_a_view(host, small):
-    page = hosted(host, Skeleton(small["rows"].of, head=3))
-    expect(page.locator("input:checked")).to_have_value("3")
-    page.press(".ctx-readable", "End")
-    expect(page.locator(".ctx-readout")).to_have_text("within 256 tokens: 100.0%")
-    page.evaluate("hosted[0].model.set('head', 4)")
-    page.wait_for_selector("svg[aria-label*='head 4']")
-    page.evaluate("hosted[0].end()")
-    assert page.evaluate(LISTENING) == [0]
 
 
 def test_a_saved_notebook_without_a_kernel_explains_what_to_do(host, small):

@@ -1,7 +1,7 @@
 /** How far denominators stray: what theory allows, and where texts fall (chapter 4).
  *
  *  No layer is needed: Python has measured, and all that is worked out here are bounds and shares.
- *  Everything in a record is in units of the head's expected denominator, so that 1 is the mean. */
+ *  Everything in a record (record.py) is in units of the head's expected denominator, so that 1 is the mean. */
 
 import { controlRow, either, headChoice, passageChoice, slider } from "../ui/controls.js";
 import { drawn, element, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
@@ -9,13 +9,15 @@ import { COLOURS, lineMark } from "../ui/marks.js";
 import { binAt, readableBars } from "../ui/distributions.js";
 import { byDomain, spots } from "../ui/domains.js";
 import { chart, digitsOfStep, linearTicks, rule, wash } from "../ui/plot.js";
-import { each, isSize, isText, list, object, recordOf } from "../ui/record.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/links.js";
 import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Infer } from "../ui/record.js"
- *  @typedef {Infer<typeof RECORD>} Measured
+/** @typedef {{variance: number, width: number, largest: number, squares: number, heaviest: number}} Facts of a
+ *    head what bounds are made of: the variance of a token's content, its interval's width and its largest
+ *    distance from the mean; of the kernel the sum of squares and the largest weight
+ *  @typedef {{n: number, token: string, heads: Facts[], texts: number[][],
+ *    passages: {name: string, domain: string}[], ofPassages: number[][]}} Measured head by head
  *  @typedef {{domain: [number, number], ticks: number[]}} Axis that both pictures share
  *  @typedef {{head: number, text: number, bound: string, level: number}} Turned
  *  @typedef {Turned & {record: Measured, texts: number[], values: number[], epsilon: number,
@@ -30,7 +32,7 @@ const MARGIN = 58; // pixels that a chart leaves for its own labels
 
 /** P(off by epsilon or more) at most, for tokens drawn independently, as in ctxlib.denominators;
  *  the last is no bound: it is what the normal curve of that variance has.
- *  @type {Record<string, (epsilon: number, facts: Measured["heads"][0]) => number>} */
+ *  @type {Record<string, (epsilon: number, facts: Facts) => number>} */
 const TAILS = {
   Chebyshev: (epsilon, { variance, squares }) => (variance * squares) / epsilon ** 2,
   Hoeffding: (epsilon, { width, squares }) =>
@@ -69,7 +71,7 @@ function normalTails(z) {
 }
 
 /** The epsilon for which a tail is 1 - level: by halving, since each of them falls as epsilon
- *  grows. @param {string} bound @param {Measured["heads"][0]} facts @param {number} level @returns {number} */
+ *  grows. @param {string} bound @param {Facts} facts @param {number} level @returns {number} */
 function halfWidth(bound, facts, level) {
   const beyond = (/** @type {number} */ epsilon) => TAILS[bound](epsilon, facts) > 1 - level;
   let [low, high] = [0, 1];
@@ -88,26 +90,11 @@ function shareInside(values, epsilon) {
   return values.filter((value) => Math.abs(value - 1) < epsilon).length / values.length;
 }
 
-// ---------------------------------------------------------------- what was measured
-
-/** Of a head what bounds are made of: the variance of a token's content, its interval's width and its
- *  largest distance from the mean; of the kernel the sum of squares and the largest weight. */
-const FACTS = object(each(["variance", "width", "largest", "squares", "heaviest"], isSize));
-const RECORD = object({
-  n: isSize,
-  token: isText,
-  heads: list(FACTS, "head"),
-  texts: list(list(isSize, "text"), "head"),
-  passages: list(object({ name: isText, domain: isText }), "passage", 0),
-  ofPassages: list(list(isSize, "passage", 0), "head"),
-});
-
 // ---------------------------------------------------------------- the view
 
 /** @param {{model: Model, el: HTMLElement}} view traits: record, head, text, bound, level */
 async function render({ model, el }) {
-  const record = recordOf(model, el, RECORD);
-  if (!record) return undefined;
+  /** @type {Measured} */ const record = model.get("record");
   const { heads, passages } = record;
   /** @returns {Turned} */
   const chosen = () => ({

@@ -6,17 +6,19 @@
 import { largest } from "../engine/linalg.js";
 import { checkbox, chip, chipRow, choice, pick } from "../ui/controls.js";
 import { element, quiet, renewed, row, table } from "../ui/dom.js";
-import { each, isCount, isNumber, isText, list, object, orNone, recordOf } from "../ui/record.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/links.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
 import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Infer, Test } from "../ui/record.js"
- *  @typedef {Infer<typeof RECORD>} LookUpRecord
- *  @typedef {LookUpRecord["neurons"][0]} Neuron
- *  @typedef {Neuron["usual"]} Terms
- *  @typedef {Neuron["prompts"][0]} LookedUp
+/** @typedef {{bias: number, embedding: number, mlps: number, heads: number[], rest: number}} Terms `heads` in
+ *    the order of the neuron's list, `rest` the sum of the heads that are not listed
+ *  @typedef {Terms & {tokens: string[], sources: number[], probability: number}} LookedUp `sources` in
+ *    thousandths, token by token for one head after the other
+ *  @typedef {{label: string, group: string, token: string, heads: number[], usual: Terms,
+ *    prompts: LookedUp[]}} Neuron its heads are counted through all layers
+ *  @typedef {{nHeads: number, neurons: Neuron[],
+ *    activation: {name: string, from: number, step: number, values: number[]} | null}} LookUpRecord
  *  @typedef {{neuron: Neuron, prompt: LookedUp, places: number[]}} Case
  *    `places` are where the chosen heads stand in the neuron's list */
 
@@ -49,46 +51,6 @@ function activated({ from, step, values }, x) {
   const left = Math.min(Math.max(Math.floor(place), 0), values.length - 2);
   return values[left] + (place - left) * (values[left + 1] - values[left]);
 }
-
-// ---------------------------------------------------------------- is the record whole?
-
-// `heads` in the order of the neuron's list, `rest` the sum of the heads that are not listed
-const TERMS = {
-  ...each(["bias", "embedding", "mlps", "rest"], isNumber),
-  heads: list(isNumber, "head"),
-};
-const PROMPT = object({
-  ...TERMS,
-  tokens: list(isText),
-  sources: list(isNumber), // thousandths, token by token for one head after the other
-  probability: isNumber,
-});
-const ACTIVATION = object({
-  name: isText,
-  from: isNumber,
-  step: isNumber,
-  values: list(isNumber, "", 2),
-});
-const RECORD = object({
-  nHeads: isCount,
-  activation: orNone(ACTIVATION),
-  neurons: list(
-    object({
-      ...each(["label", "group", "token"], isText),
-      heads: list(isCount, "head"), // counted through all layers
-      usual: object(TERMS),
-      prompts: list(PROMPT),
-    }),
-  ),
-});
-
-/** @type {Test<LookUpRecord>} */
-const isWhole = (record) => {
-  if (!RECORD(record) || !record.nHeads || !((record.activation?.step ?? 1) > 0)) return false;
-  return record.neurons.every((/** @type {Neuron} */ { heads, prompts }) =>
-    prompts.every(({ sources, tokens }) => sources.length === heads.length * tokens.length),
-  );
-};
 
 // ---------------------------------------------------------------- words
 
@@ -266,8 +228,7 @@ function promptReader(place) {
 /** @param {{model: Model, el: HTMLElement}} view traits: record, neuron, prompt, heads (counted
  *    through all layers; none: the one with the largest rise) */
 async function render({ model, el }) {
-  const record = recordOf(model, el, isWhole);
-  if (!record) return undefined;
+  /** @type {LookUpRecord} */ const record = model.get("record");
   const { neurons, nHeads } = record;
   /** @returns {Case & {heads: number[], which: number, nth: number}} */
   const chosen = () => {

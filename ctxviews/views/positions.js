@@ -8,14 +8,17 @@ import { either, headChoice } from "../ui/controls.js";
 import { element, numberCell, renewed, row, scrolling, table } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, namedLines, readable, rule } from "../ui/plot.js";
-import { each, isNumber, isSize, isText, list, object, recordOf } from "../ui/record.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/links.js";
 import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Infer, Test } from "../ui/record.js"
- *  @typedef {Infer<typeof RECORD>} PositionRecord
- *  @typedef {Infer<typeof HEAD>} Head
+/** @typedef {{token: string, content: number}[]} Liked
+ *  @typedef {{effective: number, where: number, what: number, interaction: number, kernel: number[],
+ *    most: Liked, least: Liked, tokens: {token: string, more: number[]}[]}} Head over how many tokens its kernel
+ *    is spread; how far its scores vary with the place, with the token, and with both in a way that no sum
+ *    can follow; the log of its kernel at the record's distances; of some tokens, their log content and
+ *    how much more than the average token they get there
+ *  @typedef {{n: number, distances: number[], kinds: {name: string, heads: Head[]}[]}} PositionRecord
  *  @typedef {{kind: number, head: number}} Turned */
 
 const TOKENS = [
@@ -24,31 +27,11 @@ const TOKENS = [
   { stroke: COLOURS[2], "stroke-dasharray": "2 3" },
 ];
 
-/** @type {Test<number>} */ const isPlace = Number.isInteger;
-const LIKED = list(object({ token: isText, content: isNumber }), "", 0);
-/** A head: over how many tokens its kernel is spread; how far its scores vary with the place, with
- *  the token, and with both in a way that no sum can follow; the log of its kernel at the record's
- *  distances; of some tokens, their log content and how much more than the average token they get
- *  there. */
-const HEAD = object({
-  ...each(["effective", "where", "what", "interaction"], isSize),
-  kernel: list(isNumber, "distance"),
-  most: LIKED,
-  least: LIKED,
-  tokens: list(object({ token: isText, more: list(isNumber, "distance") })),
-});
-const RECORD = object({
-  n: isPlace,
-  distances: list(isPlace, "distance"),
-  kinds: list(object({ name: isText, heads: list(HEAD) })),
-});
-
 // ---------------------------------------------------------------- the view
 
 /** @param {{model: any, el: HTMLElement}} view traits: record, kind, head */
 async function render({ model, el }) {
-  const record = recordOf(model, el, RECORD);
-  if (!record) return undefined;
+  /** @type {PositionRecord} */ const record = model.get("record");
   const { kinds } = record;
   /** @returns {Turned} */
   const state = () => {
