@@ -211,11 +211,6 @@ neuron_count = attrgetter("prepared.neurons")
 position_count = attrgetter("prepared.positions")
 
 
-def character_count(view: LayerView) -> int:
-    """Return how many characters the live reader keeps of a text; no window begins behind them."""
-    return 16 * view.prepared.positions
-
-
 class Attention(LayerView):
     """How much of its attention each head gives to the nearest tokens of a passage, and what a
     token adds to a `neuron` (chapter 1): attention times value, a head at a time.
@@ -252,19 +247,15 @@ class Rows(LayerView):
 class Kernels(LayerView):
     """The positional kernels of heads over the distance from the destination (chapter 3).
 
-    `heads` are drawn, all of them if the list is empty; a `family` other than "all" draws its
-    heads instead. `n` is the position of the query and `token` the id of its token; -1 is the
-    position and the token at which the heads' families were determined.
+    `heads` are drawn, all of them if the list is empty. `n` is the position of the query and
+    `token` the id of its token; -1 is the position and the token at which the heads' families were
+    determined.
     """
 
     module = "kernels"
     _esm = bundled("views/kernels.js")
     heads = Heads().tag(sync=True, turned=True)
     n = Int(-1).tag(sync=True, turned=True)
-    scale = Enum(("log", "linear"), "log").tag(sync=True, turned=True)
-    family = Enum(
-        ("all", "local", "duplicate-token", "uniform", "remote", "slowly decaying"), "all"
-    ).tag(sync=True, turned=True)
     token = QueryToken(-1).tag(sync=True, turned=True)
 
     @traitlets.validate("n")
@@ -339,17 +330,14 @@ class NeuronExplorer(LayerView):
 
 
 class LiveReader(LayerView):
-    """What the heads add to the neurons on two texts, while they are typed (chapters 5 and 11): of
+    """What the heads add to the neurons on a text, or two, while they are typed (chapters 5, 11): of
     weights, or of a destination, a study or a stored layer's file, where a shorter text is read as
     if it stood right before the destination.
 
-    `text` and `other` are the texts; while both are empty, a paragraph in British and in American
-    spelling stands there. `heads` are the circuit's, [] for the stable ones. `neuron` is the one
-    that shades the tokens; -1 leaves it to the view, which takes the one in which the texts
-    differ most. `shades` are those of the whole texts, or of what stands before the cursor.
-    `window` is how many tokens of a text longer than the context stand before those that are
-    read, at most as many as do not fit; `cursor` which of those is looked at, -1 the last. Those of
-    the second text are `other_window` and `other_cursor`.
+    `text` and `other` are the texts; while both are empty, a paragraph in British spelling stands
+    there. `heads` are the circuit's, [] for the stable ones. `neuron` is the one that shades the
+    tokens; -1 leaves it to the view, which takes the one that a text alone excites most, or in
+    which two texts differ most. Of a text longer than the context the beginning is read.
 
     A model that reads a text from both sides has one text, read around its middle, and `neuron` -1
     is the neuron that this text excites most. A model whose tokenizer a page cannot follow has
@@ -363,11 +351,6 @@ class LiveReader(LayerView):
     other = Unicode("").tag(sync=True, turned=True)
     heads = Heads().tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
-    shades = Enum(("end", "cursor"), "end").tag(sync=True, turned=True)
-    window = Whole(0, character_count, "token").tag(sync=True, turned=True)
-    other_window = Whole(0, character_count, "token").tag(sync=True, turned=True)
-    cursor = Whole(-1, position_count, "token").tag(sync=True, turned=True)
-    other_cursor = Whole(-1, position_count, "token").tag(sync=True, turned=True)
 
 
 class Spellings(View):

@@ -91,8 +91,7 @@ def up_to(last):
 VALUES = {
     **dict.fromkeys(("head", "heads"), up_to(7)),
     "neuron": up_to(1023),
-    **dict.fromkeys(("window", "other_window"), up_to(8191)),
-    **dict.fromkeys(("n", "cursor", "other_cursor"), up_to(511)),
+    "n": up_to(511),
     **dict.fromkeys(("passage", "denominators text"), up_to(71)),
     **dict.fromkeys(("kind", "prompt"), up_to(2)),
     **dict.fromkeys(("text", "other", "search"), ("words",)),
@@ -101,11 +100,8 @@ VALUES = {
     "lookups heads": ([0], [6]),
     "octaves": (0.5, 2.5),
     "scale": ("log",),
-    "kernels scale": ("linear",),
-    "family": ("local",),
     "token": (284, 1),
     "threshold": (4.0, -1.0, float("nan"), float("inf")),
-    "shades": ("cursor",),
     "bound": ("Bernstein",),
     "level": (0.5, 0.4, 1.0),
 }

@@ -2,11 +2,9 @@
 
 import { firstTokens } from "../engine/ranking.js";
 import { button } from "../ui/controls.js";
-import { csvButton } from "../ui/csv.js";
 import { element, fresh, numberCell, quiet, table } from "../ui/dom.js";
 import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
-import { rankingName } from "./scene.js";
 
 /** @import { Ranking, Scene, Tools } from "./scene.js" */
 
@@ -29,16 +27,6 @@ export function listSection(tools) {
   const more = button("More", () => show(room + FIRST_ROWS));
   const fewer = button("Fewer", () => show(FIRST_ROWS));
   const turns = element("p", { class: "ctx-turns" }, more, fewer);
-  const file = csvButton("Ranking as CSV", () => {
-    const { ranking } = tools.scene();
-    const { order, top, z, mean } = ranking;
-    const titles = ["rank", "neuron", "top", "z", "mean of all", "first tokens"];
-    const rows = Array.from(order, (j, place) => {
-      const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join(" ");
-      return [place + 1, j, top[j], z[j], mean[j], words];
-    });
-    return { name: rankingName(ranking, "neurons"), titles, rows };
-  });
   const fill = keyed(
     list.tBodies[0],
     (/** @type {number} */ j) => j,
@@ -79,7 +67,7 @@ export function listSection(tools) {
     if (more.hidden && !fewer.hidden) fewer.focus();
     if (fewer.hidden && !more.hidden) more.focus();
   };
-  const parts = [note, element("div", ways, list), turns, element("p", {}, file)];
+  const parts = [note, element("div", ways, list), turns];
   return { root: element("section", {}, heading(0, "Found neurons"), parts), paint };
 }
 

@@ -111,12 +111,6 @@ export function headsName(heads) {
   return `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`;
 }
 
-/** What a file of a ranking is called. @param {Ranking} ranking @param {string} what */
-export function rankingName({ circuit, heads }, what) {
-  const { layer, n, token } = circuit;
-  return [layer.model, what, headsName(heads), `n-${n}`, `token-${token}`];
-}
-
 /** The neuron that is shown. @param {Turned} now @param {Ranking} ranking */
 function neuronOf({ neuron }, { order }) {
   return neuron === -1 ? order[0] : neuron;

@@ -113,14 +113,6 @@ export function either({ label, options, onChange }) {
   });
 }
 
-/** How an axis is divided; the first of the scales is the usual one. @param {string} label
- *  @param {("log" | "linear")[]} scales @param {(scale: string) => void} onChange */
-export function scaleChoice(label, scales, onChange) {
-  const called = { log: "logarithmic", linear: "linear" };
-  const options = scales.map((value) => ({ value, label: called[value] }));
-  return either({ label, options, onChange });
-}
-
 /** One head of a few. @param {{count: number, onChange: (head: number) => void, label?: string,
  *    notes?: HTMLElement[]}} options */
 export function headChoice({ count, onChange, label = "Head", notes }) {

@@ -6,9 +6,8 @@
 import { controlRow, either, headChoice, passageChoice, slider } from "../ui/controls.js";
 import { drawn, element, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
 import { COLOURS, lineMark } from "../ui/marks.js";
-import { binAt, readableBars } from "../ui/distributions.js";
 import { byDomain, spots } from "../ui/domains.js";
-import { chart, digitsOfStep, linearTicks, rule, wash } from "../ui/plot.js";
+import { chart, digitsOfStep, linearTicks, readable, rule, wash } from "../ui/plot.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/links.js";
 import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
@@ -194,7 +193,7 @@ function textHistogram(scene, place, onMove) {
   const { head, texts, epsilon, edges, width } = scene;
   const bins = edges.length - 1;
   const counts = new Array(bins).fill(0);
-  for (const value of texts) if (binAt(edges, value) < bins) counts[binAt(edges, value)]++;
+  for (const value of texts) if (binAt(edges[1], value) < bins) counts[binAt(edges[1], value)]++;
   const most = 1.08 * Math.max(...counts);
   const share = inPercent(shareInside(texts, epsilon));
   const on = chart({
@@ -208,17 +207,32 @@ function textHistogram(scene, place, onMove) {
     title: `head ${head}: the mean ${offMean(epsilon)}`,
   });
   on.add(...allowedBand(on, scene));
-  return readableBars(on, {
-    edges,
-    heights: counts,
-    style: { fill: "var(--ctx-ink)", opacity: 0.62 },
-    over: passageMark(on, scene, true),
-    label: "Read the histogram at a denominator",
-    value: Math.min(binAt(edges, place), bins - 1),
-    digits: digitsOfStep(edges[1]),
-    describe: (bin) => ` times the mean: ${counts[bin]} of ${several(texts.length, "text")}`,
-    onMove: (bin) => onMove((bin + 0.5) * edges[1]),
+  const [step, digits] = [edges[1], digitsOfStep(edges[1])];
+  const bars = counts.map((count, i) => {
+    const [x, end, y] = [on.X(edges[i]), on.X(edges[i + 1]), on.Y(count)];
+    const size = { width: Math.max(end - x - 0.5, 0.5), y, height: on.area.bottom - y };
+    return drawn("rect", { x, ...size, fill: "var(--ctx-ink)", opacity: 0.62 });
   });
+  on.add(...bars, ...passageMark(on, scene, true));
+  const byBin = {
+    ...on,
+    X: (/** @type {number} */ bin) => on.X((bin + 0.5) * step),
+    from: (/** @type {number} */ pixel) => on.from(pixel) / step - 0.5,
+  };
+  return readable(byBin, {
+    label: "Read the histogram at a denominator",
+    max: bins - 1,
+    value: Math.min(binAt(step, place), bins - 1),
+    read: (bin) =>
+      `${figure(edges[bin], digits)} to ${figure(edges[bin + 1], digits)} times the mean: ` +
+      `${counts[bin]} of ${several(texts.length, "text")}`,
+    onMove: (bin) => onMove((bin + 0.5) * step),
+  });
+}
+
+/** Which bin a value falls into, the first one counted 0; bins begin at 0. @param {number} step @param {number} value */
+function binAt(step, value) {
+  return Math.floor(value / step + 1e-9);
 }
 
 /** The band that theory allows, as far as the picture goes, and the mean.

@@ -24,7 +24,6 @@ import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
 const KIND = "ctx-lookups-table";
 const THOUSANDTH = 0.001;
-const LARGEST = 8; // heads in the ranking
 const CHIP = 0.34; // of the shade of the largest rise: figures stay readable on it
 
 // ---------------------------------------------------------------- arithmetic
@@ -136,26 +135,6 @@ function withoutThem(at, { activation, nHeads }) {
   const after = activation ? [[`after ${activation.name}`]] : [];
   const columns = ["", ["pre-activation"], ...after];
   const caption = `Without ${inWords(at, nHeads)}, the scale frozen`;
-  return table({ kind: KIND, caption, columns, rows });
-}
-
-/** The heads that bring most beyond their usual. @param {Case} at @param {LookUpRecord} record */
-function ranking(at, { nHeads }) {
-  const rises = headRises(at);
-  const byRise = rises.map((_, k) => k).sort((a, b) => rises[b] - rises[a]);
-  const order = byRise.slice(0, LARGEST);
-  const shares = order.map((k) => rises[k]);
-  const scale = /** @type {[number, number]} */ ([Math.min(0, ...shares), Math.max(0, ...shares)]);
-  const rows = order.map((k) => {
-    const head = at.neuron.heads[k];
-    const chosen = at.places.includes(k);
-    const tick = element("span", { role: "img", "aria-label": "chosen" }, " ✓");
-    const title = [headName(head, nHeads), chosen ? tick : null];
-    const cells = [signed(rises[k]), barCell(0, rises[k], scale)];
-    return row(title, cells, chosen && "ctx-chosen");
-  });
-  const caption = `The ${rows.length} largest rises on this prompt`;
-  const columns = ["head", ["rise"], ""];
   return table({ kind: KIND, caption, columns, rows });
 }
 
@@ -292,10 +271,7 @@ async function render({ model, el }) {
     }
     grid?.update(now.places);
     readPrompt(now.prompt, now.places, inWords(now, nHeads));
-    tables.replaceChildren(
-      element("div", {}, account(now, nHeads), withoutThem(now, record)),
-      ranking(now, record),
-    );
+    tables.replaceChildren(element("div", {}, account(now, nHeads), withoutThem(now, record)));
     const state = { text: now.prompt.tokens.slice(1).join("") };
     ways.update([{ page: "reader", label: "This prompt in the live reader, first layer", state }]);
   };

@@ -9,7 +9,6 @@ import { cardsSection } from "../explorer/cards.js";
 import { controlsSection } from "../explorer/controls.js";
 import { dotsSection } from "../explorer/dots.js";
 import { findBox } from "../explorer/find.js";
-import { histogramSection } from "../explorer/histogram.js";
 import { listSection } from "../explorer/list.js";
 import { neuronSection } from "../explorer/neuron.js";
 import { domainsSection, passageSection } from "../explorer/passages.js";
@@ -57,7 +56,6 @@ async function render({ model, el }) {
     list: listSection(tools),
     search,
     neuron: neuronSection(tools, seeSearch),
-    histogram: histogramSection(tools),
     domains: domainsSection(tools),
     passage: passageSection(tools),
   };
@@ -65,12 +63,12 @@ async function render({ model, el }) {
   const ways = waysOn(model);
   // dots, list and search on the left, the neuron on the right, its passages below; where there is no room,
   // one after the other, the neuron right behind the dots
-  const { dots, list, neuron, histogram, domains, passage } = sections;
+  const { dots, list, neuron, domains, passage } = sections;
   const columns = [
-    [[dots], [neuron, histogram], [list], [search]],
-    [[domains], [passage]],
+    [dots, neuron, list, search],
+    [domains, passage],
   ].map((row) => {
-    const parts = row.map((held) => element("div", {}, ...held.map(({ root }) => root)));
+    const parts = row.map(({ root }) => element("div", {}, root));
     return element("div", { class: "ctx-neurons-columns" }, parts);
   });
   const later = columns
@@ -106,7 +104,7 @@ async function render({ model, el }) {
     ways.update(waysFrom(scene, tools));
   });
   const second = eachFrame(body, () => {
-    paintSections("search", "neuron", "histogram");
+    paintSections("search", "neuron");
     third();
   });
   const follow = (/** @type {Turned} */ now) => {

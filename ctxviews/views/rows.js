@@ -1,7 +1,7 @@
 /** A head's attention row, true and rebuilt from Equation 1 (chapter 2). */
 
 import { totalVariation } from "../engine/linalg.js";
-import { controlRow, headChoice, scaleChoice, slider } from "../ui/controls.js";
+import { controlRow, either, headChoice, slider } from "../ui/controls.js";
 import { element, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { placeOn } from "../ui/place.js";
@@ -109,7 +109,14 @@ async function render({ model, el }) {
       format: (octaves) => `${figure(layer.C * 2 ** octaves)} (${figure(2 ** octaves)} ×)`,
       onInput: (octaves) => turn(model, { octaves }),
     }),
-    scale: scaleChoice("Attention axis", ["linear", "log"], (scale) => turn(model, { scale })),
+    scale: either({
+      label: "Attention axis",
+      options: [
+        { value: "linear", label: "linear" },
+        { value: "log", label: "logarithmic" },
+      ],
+      onChange: (scale) => turn(model, { scale }),
+    }),
   });
   const headline = element("p");
   const ways = waysOn(model, stateButtons(model));
