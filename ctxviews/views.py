@@ -330,7 +330,7 @@ class NeuronExplorer(LayerView):
 
 
 class LiveReader(LayerView):
-    """What the heads add to the neurons on a text, or two, while they are typed (chapters 5, 11): of
+    """What the heads add to the neurons on a text, or two, while it is typed (chapters 5, 11): of
     weights, or of a destination, a study or a stored layer's file, where a shorter text is read as
     if it stood right before the destination.
 
