@@ -339,9 +339,8 @@ class LiveReader(LayerView):
     tokens; -1 leaves it to the view, which takes the one that a text alone excites most, or in
     which two texts differ most. Of a text longer than the context the beginning is read.
 
-    A model that reads a text from both sides has one text, read around its middle, and `neuron` -1
-    is the neuron that this text excites most. A model whose tokenizer a page cannot follow has
-    none, and the page says so.
+    For a model that reads a text from both sides, and one whose tokenizer a page cannot follow, the
+    page says why it reads none.
     """
 
     module = "reader"

@@ -112,8 +112,7 @@ export function spelling(layer) {
   const inText = (/** @type {ArrayLike<number>} */ ids) => {
     const all = Array.from(ids);
     const tokens = tokenizer?.stretches(all) ?? all.map(text);
-    const named = tokenizer?.kind === "wordpiece" ? all.map(alone) : tokens;
-    return { tokens, names: named.map(nameInText) };
+    return { tokens, names: tokens.map(nameInText) };
   };
   return { tokenizer, text, name: (/** @type {number} */ id) => tokenName(alone(id)), inText };
 }
