@@ -13,9 +13,7 @@ import torch
 from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
-from transformers.activations import ACT2FN
 
-from ctxlib.adapter import act_fn
 from ctxlib.additive import AdditiveDecomposition, anova
 from ctxlib.denominators import softmax_denominators
 from ctxlib.heads import effective_tokens
@@ -30,24 +28,14 @@ ENDS = 8  # tokens at either end of a head's content
 USUAL = (
     300  # most frequent tokens: of them the ones with the most, least and median content are kept
 )
-SPAN, STEP = 16.0, 0.0625  # of the activation function's table: both exact in binary
 
 
 # ---------------------------------------------------------------- look-ups
 
 
 def look_up_record(model: Any, neurons: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record behind `LookUps`: neurons as `looked_up` gives them, and the activation
-    function as a table.
-    """
-    name = act_fn(model)
-    x = torch.arange(-SPAN, SPAN + STEP, STEP)
-    table = {"name": name, "from": -SPAN, "step": STEP}
-    return {
-        "nHeads": model.cfg.n_heads,
-        "activation": table | {"values": rounded(ACT2FN[name](x))} if name in ACT2FN else None,
-        "neurons": list(neurons),
-    }
+    """Return the record behind `LookUps`: neurons as `looked_up` gives them."""
+    return {"nHeads": model.cfg.n_heads, "neurons": list(neurons)}
 
 
 def looked_up(

@@ -211,22 +211,6 @@ neuron_count = attrgetter("prepared.neurons")
 position_count = attrgetter("prepared.positions")
 
 
-class Attention(LayerView):
-    """How much of its attention each head gives to the nearest tokens of a passage, and what a
-    token adds to a `neuron` (chapter 1): attention times value, a head at a time.
-
-    `passage` counts the labelled passages; `n` is where the query stands, 0 the middle of the
-    context. A `text` is read in place of the passage.
-    """
-
-    module = "attention"
-    _esm = bundled("views/attention.js")
-    passage = Whole(0, passage_count, "passage").tag(sync=True, turned=True)
-    n = Whole(0, position_count, "position").tag(sync=True, turned=True)
-    text = Unicode("").tag(sync=True, turned=True)
-    neuron = Whole(0, neuron_count, "neuron").tag(sync=True, along=True)
-
-
 class Rows(LayerView):
     """A head's attention row over a passage, true and rebuilt from Equation 1 (chapter 2).
 

@@ -119,7 +119,6 @@ def snapshot(page):
 
 # a state in which a view shows much, and other things than at first
 TURNED = {
-    "attention": {"passage": 2, "n": 33},
     "rows": {"passage": 2, "head": 5, "n": 33, "octaves": -1, "scale": "log"},
     "kernels": {"heads": [2, 5], "n": 100},
     "neurons": {"neuron": 7, "heads": [0, 2, 6], "threshold": 4, "search": "colourful"},
@@ -221,7 +220,7 @@ def test_keys_turn_every_kind_of_control_in_firefox_too(visit, view):
     turned_by_keys(visit("", view, fresh=True))
 
 
-TEXTS = ("attention", "reader")  # of which any text is one
+TEXTS = ("reader",)  # of which any text is one
 # addresses that say nothing that could be, whatever a view's traits are
 NONSENSE = [
     "#head=99&kind=3&heads=99&n=-5&octaves=NaN&scale=cubic&passage=7.5&prompt=-1&neuron=-5&theta=-3"
@@ -336,7 +335,6 @@ def test_damaged_data_are_one_line_and_the_picture_stays(window, address):
 
 
 UPDATES = {view: [f"views/{view}", "changed) => {"] for view in VIEWS} | {
-    "attention": ["views/attention", "({ width, text, ...now }) => {"],
     "kernels": ["views/kernels", "({ width, ...now }) => {"],
     "denominators": ["views/denominators", "const update = (now) => {"],
     "neurons": ["explorer/passages", "changed) => {"],  # the last that is drawn

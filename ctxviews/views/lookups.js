@@ -17,8 +17,7 @@ import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
  *    thousandths, token by token for one head after the other
  *  @typedef {{label: string, group: string, token: string, heads: number[], usual: Terms,
  *    prompts: LookedUp[]}} Neuron its heads are counted through all layers
- *  @typedef {{nHeads: number, neurons: Neuron[],
- *    activation: {name: string, from: number, step: number, values: number[]} | null}} LookUpRecord
+ *  @typedef {{nHeads: number, neurons: Neuron[]}} LookUpRecord
  *  @typedef {{neuron: Neuron, prompt: LookedUp, places: number[]}} Case
  *    `places` are where the chosen heads stand in the neuron's list */
 
@@ -41,15 +40,6 @@ const brought = (terms, places) => total(places.map((place) => terms.heads[place
 /** What each listed head brings here beyond its mean over random places. @param {Case} at */
 const headRises = ({ neuron, prompt }) =>
   prompt.heads.map((term, k) => term - neuron.usual.heads[k]);
-
-/** The activation function, read between the entries of its table; beyond them it goes straight
- *  on, as these functions do. @param {NonNullable<LookUpRecord["activation"]>} table
- *  @param {number} x */
-function activated({ from, step, values }, x) {
-  const place = (x - from) / step;
-  const left = Math.min(Math.max(Math.floor(place), 0), values.length - 2);
-  return values[left] + (place - left) * (values[left + 1] - values[left]);
-}
 
 // ---------------------------------------------------------------- words
 
@@ -115,27 +105,6 @@ function account(at, nHeads) {
   rows.push(row("pre-activation", sums, "ctx-lookups-sum"));
   const columns = ["", ["here"], "adding up", ["usually"], ["rise"]];
   return table({ kind: KIND, caption: "The pre-activation, term by term", columns, rows });
-}
-
-/** The pre-activation with and without the chosen heads, and what the activation function makes
- *  of it. @param {Case} at @param {LookUpRecord} record */
-function withoutThem(at, { activation, nHeads }) {
-  const { neuron, prompt, places } = at;
-  const term = places.length > 1 ? "their terms" : "its term";
-  const [whole, ours] = [preActivation(prompt), brought(prompt, places)];
-  /** @type {[string, number][]} */
-  const cases = [
-    ["as it is", whole],
-    [`${term} as usual`, whole - ours + brought(neuron.usual, places)],
-    [`${term} taken out`, whole - ours],
-  ];
-  const rows = cases.map(([name, value]) =>
-    row(name, [figure(value), ...(activation ? [figure(activated(activation, value))] : [])]),
-  );
-  const after = activation ? [[`after ${activation.name}`]] : [];
-  const columns = ["", ["pre-activation"], ...after];
-  const caption = `Without ${inWords(at, nHeads)}, the scale frozen`;
-  return table({ kind: KIND, caption, columns, rows });
 }
 
 // ---------------------------------------------------------------- the view
@@ -234,8 +203,7 @@ async function render({ model, el }) {
     options: neurons,
     onChange: (neuron) => turn(model, { neuron, prompt: 0 }),
   });
-  const [prompts, heads, summary, text] = Array.from({ length: 4 }, () => element("div"));
-  const tables = element("div", { class: "ctx-split ctx-lookups-tables" });
+  const [prompts, heads, summary, text, sums] = Array.from({ length: 5 }, () => element("div"));
   const readPrompt = promptReader(text);
   const ways = waysOn(model, stateButtons(model));
   const strongest = pick("the largest rise", () => choose([]));
@@ -246,7 +214,7 @@ async function render({ model, el }) {
     heads,
     quiet("Choose ", strongest, " or ", all, "."),
     text,
-    tables,
+    sums,
     ways.root,
   );
 
@@ -271,7 +239,7 @@ async function render({ model, el }) {
     }
     grid?.update(now.places);
     readPrompt(now.prompt, now.places, inWords(now, nHeads));
-    tables.replaceChildren(element("div", {}, account(now, nHeads), withoutThem(now, record)));
+    sums.replaceChildren(account(now, nHeads));
     const state = { text: now.prompt.tokens.slice(1).join("") };
     ways.update([{ page: "reader", label: "This prompt in the live reader, first layer", state }]);
   };

@@ -44,13 +44,14 @@ async function render({ model, el }) {
     onChange: (kind) => turn(model, { kind }),
   });
   const headPlace = element("div");
-  const [headline, where, both] = [element("p"), element("div"), element("div")];
-  const [tastes, account] = [element("div"), element("div")];
+  const [headline, where, both, tastes] = ["p", "div", "div", "div"].map((tag) =>
+    element(/** @type {"div"} */ (tag)),
+  );
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, kindControl, headPlace),
     headline,
     element("div", { class: "ctx-positions-pair" }, where, both),
-    element("div", { class: "ctx-positions-pair" }, tastes, account),
+    tastes,
     waysOn(model, stateButtons(model)).root,
   );
   /** @type {ReturnType<typeof headChoice> | null} */ let headControl = null;
@@ -84,7 +85,6 @@ async function render({ model, el }) {
     renewed(where, above);
     renewed(both, beside);
     tastes.replaceChildren(tastesTable(heads[head]));
-    if (changed("kind", "head")) account.replaceChildren(accountTable(name, heads, head));
   };
   return kept({ model, place: el, state, update });
 }
@@ -180,20 +180,6 @@ function tastesTable({ most, least }) {
   });
   const columns = ["likes most", ["log content"], "likes least", ["log content"]];
   return scrolling("Tokens", table({ kind: "ctx-figures ctx-positions-tokens", columns, rows }));
-}
-
-// ---------------------------------------------------------------- all heads
-
-/** @param {string} kind @param {Head[]} heads @param {number} chosen */
-function accountTable(kind, heads, chosen) {
-  const rows = heads.map(({ effective, where, what, interaction }, head) => {
-    const figures = [figure(effective, 0), ...[where, what, interaction].map((v) => figure(v))];
-    return row(String(head), figures, head === chosen && "ctx-chosen");
-  });
-  const columns = ["head", ["effective tokens"], ["where"], ["what"], ["both"]];
-  const name = `All heads, positions ${kind}`;
-  const kinds = "ctx-figures ctx-positions-heads";
-  return scrolling(name, table({ kind: kinds, columns, rows, caption: `${name}, in nats` }));
 }
 
 export default { render };

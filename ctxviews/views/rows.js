@@ -1,10 +1,16 @@
 /** A head's attention row, true and rebuilt from Equation 1 (chapter 2). */
 
 import { totalVariation } from "../engine/linalg.js";
-import { controlRow, either, headChoice, slider } from "../ui/controls.js";
+import {
+  controlRow,
+  destinationSlider,
+  either,
+  headChoice,
+  passageChoice,
+  slider,
+} from "../ui/controls.js";
 import { element, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
-import { placeOn } from "../ui/place.js";
 import { TOKENS_BACK, chart, namedLines, readable } from "../ui/plot.js";
 import { downloaded, layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
@@ -92,7 +98,6 @@ async function render({ model, el }) {
   if (!layer) return undefined;
   const { inText } = spelling(layer);
   const apart = layer.everyHead.map(() => element("small", {}, "–"));
-  const place = placeOn(model, layer);
   const controls = controlRow({
     head: headChoice({
       label: "Head, with the total variation (TV) of its two rows",
@@ -100,7 +105,11 @@ async function render({ model, el }) {
       onChange: (head) => turn(model, { head }),
       notes: apart,
     }),
-    ...place.controls,
+    passage: passageChoice({
+      passages: layer.passages,
+      onChange: (passage) => turn(model, { passage }),
+    }),
+    n: destinationSlider(1, (n) => turn(model, { n })),
     octaves: slider({
       label: "C, and how many times the median token norm",
       min: -2,
@@ -129,8 +138,8 @@ async function render({ model, el }) {
   /** @param {Turned & {width: number}} now @param {Changed} changed */
   const update = ({ width, ...now }, changed) => {
     const { n } = now;
-    controls.update(now, place.scales(now));
-    const ids = place.ids(now);
+    controls.update(now, { n: { max: layer.longest(now.passage) - 1 } });
+    const ids = layer.passages[now.passage].ids.slice(0, now.n + 1);
     if (!here([], ids, "the tokens of this passage")) {
       for (const empty of [headline, text, ...apart]) empty.replaceChildren();
       renewed(picture, waiting.root);
@@ -178,12 +187,17 @@ async function render({ model, el }) {
     here([], layer.available, "the other passages"); // while this one is looked at
   };
   /** @returns {Turned} */
-  const state = () => ({
-    ...place.state(),
-    head: sound(model, "head", below(layer.nHeads), 0),
-    octaves: sound(model, "octaves", (v) => typeof v === "number" && Math.abs(v) <= 2, 0),
-    scale: sound(model, "scale", (v) => v === "linear" || v === "log", "linear"),
-  });
+  const state = () => {
+    const passage = sound(model, "passage", below(layer.passages.length), 0);
+    const n = sound(model, "n", below(layer.longest(passage)), 0);
+    return {
+      passage,
+      n: n || Math.max(1, Math.min(layer.n, layer.longest(passage) - 1)),
+      head: sound(model, "head", below(layer.nHeads), 0),
+      octaves: sound(model, "octaves", (v) => typeof v === "number" && Math.abs(v) <= 2, 0),
+      scale: sound(model, "scale", (v) => v === "linear" || v === "log", "linear"),
+    };
+  };
   const end = kept({ model, place: picture, state, update });
   return end;
 }
