@@ -24,7 +24,6 @@ from ctxlib.weights import layer_norm
 
 LISTED = 32  # heads of a neuron; the sum of all others is one more term
 FAINTEST = 1e-7  # smallest weight of a kernel that is kept
-ENDS = 8  # tokens at either end of a head's content
 USUAL = (
     300  # most frequent tokens: of them the ones with the most, least and median content are kept
 )
@@ -144,7 +143,7 @@ def denominator_record(
 
 def position_record(splits: Mapping[str, AdditiveDecomposition]) -> dict[str, Any]:
     """Return what `positions.js` needs of first layers with different kinds of positions: of every
-    head the kernel, the tokens with the most content, and the parts of its scores (chapter 13).
+    head the kernel and the parts of its scores (chapter 13).
 
     Distances leave out the query and BOS, and take every fourth token beyond 32.
     """
@@ -165,7 +164,6 @@ def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> lis
     """
     exact, sources = split.exact, split.n - torch.tensor(distances)
     usual = split.frequency.argsort(descending=True, stable=True)[:USUAL]
-    occurring = (split.frequency > 1e-4).nonzero()[:, 0]
     account = anova(split)
 
     def token(t: Tensor) -> str:
@@ -174,7 +172,6 @@ def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> lis
     def one(h: int) -> dict[str, Any]:
         content = split.log_content[h]
         falling = usual[content[usual].argsort(descending=True)]
-        ends = occurring[content[occurring].argsort(descending=True)]
         some = falling[[0, len(falling) // 2, -1]]
         x = layer_norm(exact.E[some, None] + exact.position_offset[sources], exact.readout.eps)
         x = x if exact.keys_read is None else exact.keys_read[some, None]
@@ -187,13 +184,6 @@ def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> lis
             "effective": round(float(effective_tokens(split.kernels[h])), 2),
             **spread,
             "kernel": significant(split.kernels[h, sources].clamp(min=FAINTEST).log(), 3),
-            "most": [
-                {"token": token(t), "content": significant(content[t], 3)} for t in ends[:ENDS]
-            ],
-            "least": [
-                {"token": token(t), "content": significant(content[t], 3)}
-                for t in ends.flip(0)[:ENDS]
-            ],
             "tokens": [
                 {"token": token(t), "more": significant(m, 3)}
                 for t, m in zip(some, more, strict=True)

@@ -289,9 +289,9 @@ class NeuronExplorer(LayerView):
     """Which neurons a set of heads can move far, and what moves one (chapter 6): of weights, or at
     the one destination of a `cx.fix_query`, a study or a stored layer's file, of any model.
 
-    No `heads` mean the stable ones, `threshold` 0 the rule's, `token` -1 the usual destination,
-    `neuron` -1 the one with the largest top, `passage` -1 the one with the largest summary.
-    `search` is a token as a reader types it: the view shows the neurons that it drives.
+    No `heads` mean the stable ones, `threshold` 0 the rule's, `neuron` -1 the one with the largest
+    top, `passage` -1 the one with the largest summary. `search` is a token as a reader types it:
+    the view shows the neurons that it drives.
     """
 
     module = "neurons"
@@ -299,7 +299,6 @@ class NeuronExplorer(LayerView):
     _esm = bundled("views/neurons.js")
     heads = Heads().tag(sync=True, turned=True)
     threshold = Float(0.0).tag(sync=True, turned=True)
-    token = QueryToken(-1).tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
     passage = Whole(-1, passage_count, "passage").tag(sync=True, turned=True)
     search = Unicode("").tag(sync=True, turned=True)

@@ -424,15 +424,13 @@ def test_a_token_without_data_adds_nothing_and_another_query_is_refused(page, fi
 def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(
     page, load, toy, circuit_of_toy, monkeypatch
 ):
-    """The mean still counts all of them, at a destination in the file and at another one."""
+    """The mean still counts all of them."""
     monkeypatch.setattr(layerfile, "RANKED", 100 * toy.n_neurons)
     load("other", packed_layer(toy, cx.texts.collection(toy, 40)))
     all_of_them, chosen = page.evaluate("[[...other.counted], [...other.ranked]]")
     assert len(chosen) == 100 < len(all_of_them)
     assert chosen == sorted(set(chosen) & set(all_of_them))
-    first, unlisted = page.evaluate("other.destinations[0].id"), 9
-    assert unlisted not in page.evaluate("other.destinations.map(({id}) => id)")
-    for token in (first, unlisted):
+    for token in page.evaluate("other.destinations.slice(0, 2).map(({id}) => id)"):
         circuit = circuit_of_toy([0, 1], token=token)
         table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
         found = ranked(page, [0, 1], token, "other")

@@ -37,19 +37,12 @@ def theta(page):
     return number(value), int(number(count))
 
 
-@pytest.mark.parametrize(
-    ("heads", "query", "threshold"),
-    [([], 0, None), ([0, 2, 5], 0, None), ([], 2, None), ([], 0, 15)],
-)
-def test_list_and_threshold_are_find_neurons(
-    visit, circuit_of, packed_mini, heads, query, threshold
-):
-    head = header(packed_mini)
-    token = head["destinations"][query]["id"]
-    here = circuit_of(heads or head["stable"], token=token)
+@pytest.mark.parametrize(("heads", "threshold"), [([], None), ([0, 2, 5], None), ([], 15)])
+def test_list_and_threshold_are_find_neurons(visit, circuit_of, packed_mini, heads, threshold):
+    here = circuit_of(heads or header(packed_mini)["stable"])
     found, every = cx.find_neurons(here), cx.find_neurons(here, threshold=0)
     of_ones_own = {"threshold": threshold} if threshold else {}
-    page = visit(fragment(token=token, heads=heads, **of_ones_own), "neurons")
+    page = visit(fragment(heads=heads, **of_ones_own), "neurons")
     ranks, neurons, tops, z = zip(*(row[:4] for row in cells(page, ROWS)), strict=True)
     assert ranks == tuple(map(str, range(1, 13)))
     usual = every.loc[[*map(int, neurons)]]
@@ -198,16 +191,6 @@ def test_where_no_neuron_passes_one_sentence_explains_it(visit):
     assert page.get_by_text("No neuron passes").count() == 1
     # the neuron that is shown nonetheless is the loudest, and stands alone below
     assert page.locator(ROWS).count() == 1
-
-
-def test_buttons_stand_as_keys_reach_them(visit):
-    page = visit("", "neurons")
-    places = each(page.locator(".ctx-copy button"), "e.getBoundingClientRect().x")
-    assert places == sorted(places)
-    page.get_by_role("button", name="One at random").click()
-    page.wait_for_url("**neuron=*")
-    heading = f"Neuron {page.url.rpartition('=')[2]}"
-    page.get_by_role("heading", name=heading, exact=True).wait_for()
 
 
 def test_the_address_of_a_slider_that_was_dragged_is_that_of_its_end(visit):
@@ -363,12 +346,12 @@ def test_a_token_that_is_pressed_shows_what_it_drives_on_the_screen(visit):
 
 def test_that_one_head_stays_is_said_where_it_moves_nothing_and_not_after_a_reset(visit):
     page = visit("#heads=3", "neurons", fresh=True)
-    token = page.get_by_text("Query token", exact=True)
-    before = token.bounding_box()
+    box = page.get_by_text("Neuron, label or word")
+    before = box.bounding_box()
     page.locator(".ctx-chips input").nth(3).click(force=True)
     said = page.get_by_text("One head stays.")
     expect(said).to_be_visible()
-    assert token.bounding_box() == before
+    assert box.bounding_box() == before
     page.get_by_role("button", name="Reset").click()
     expect(said).to_have_count(0)
 

@@ -43,8 +43,8 @@ def test_what_tokens_get_beyond_one_another_is_what_the_model_gives_them(views, 
     picked = [0, 5, 40, len(record["distances"]) - 1]
     places = [N - record["distances"][i] for i in picked]
     for kind, model in zip(record["kinds"], twins.values(), strict=True):
-        tokens, ends = kind["heads"][0]["tokens"], ("most", "least")
-        assert {t["token"] for head in kind["heads"] for end in ends for t in head[end]} <= read
+        tokens = kind["heads"][0]["tokens"]
+        assert {t["token"] for head in kind["heads"] for t in head["tokens"]} <= read
         ids = [model.tokenizer.encode(t["token"], add_special_tokens=False)[0] for t in tokens]
         own = np.stack([scores_by_hook(model, t, places)[:, 0] for t in ids])
         more = np.array([t["more"] for t in tokens])[:, picked]
@@ -63,12 +63,9 @@ def test_the_page_shows_the_record(visit, views):
     for k, head in enumerate(views["positions"].record["kinds"][1]["heads"]):
         page = visit(f"#kind=1&head={k}", "positions")
         words = page.get_by_text(f"Head {k}, positions rotary").inner_text()
-        shown = re.search(
-            r"covers (\S+) tokens.* by (\S+) nats .*, by (\S+) with .* by (\S+) with", words
-        )
-        check(
-            shown.groups(), [head[name] for name in ("effective", "where", "what", "interaction")]
-        )
+        pattern = r"covers (\S+) tokens.* by (\S+) nats .*, by (\S+) with .* by (\S+) with"
+        names = ("effective", "where", "what", "interaction")
+        check(re.search(pattern, words).groups(), [head[name] for name in names])
 
 
 def test_a_head_that_a_model_lacks_falls_back(visit, views, view_folder):

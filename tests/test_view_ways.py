@@ -2,10 +2,6 @@
 marks of the live reader; the box that finds neurons. On pages laid out as the site's are.
 """
 
-import random
-from functools import cache
-
-import numpy as np
 import pytest
 from playwright.sync_api import expect
 from shown import cells
@@ -111,31 +107,6 @@ def test_links_carry_heads_neuron_and_text(visit, mini_weights):
 
 
 # ---------------------------------------------------------------- the live reader
-
-
-def test_what_is_not_marked_is_a_longest_common_part(visit):
-    page = visit(name="reader")
-    draw = random.Random(0)
-    pairs = [[draw.choices(range(4), k=draw.randrange(12)) for _ in range(2)] for _ in range(60)]
-    found = page.evaluate(
-        """async (pairs) => {
-            const { differing } = await import("./views/engine/reading.js");
-            return pairs.map(([a, b]) => differing(a, b).map((set) => [...set]));
-        }""",
-        pairs,
-    )
-    for texts, apart in zip(pairs, found, strict=True):
-        left, right = map(np.delete, texts, apart)
-        assert left.tolist() == right.tolist()
-        assert len(left) == common(*map(tuple, texts))
-
-
-@cache
-def common(a, b):
-    """Tokens of a longest common subsequence."""
-    if not a or not b:
-        return 0
-    return max(common(a[1:], b[1:]) + (a[0] == b[0]), common(a[1:], b), common(a, b[1:]))
 
 
 # ---------------------------------------------------------------- labels

@@ -132,6 +132,8 @@ def test_a_trait_can_be_the_last_of_what_there_is_and_is_refused_what_it_cannot_
 def test_a_view_is_refused_a_wrong_state_from_the_start(mini_view, look_ups):
     with pytest.raises(traitlets.TraitError, match="destination 512"):
         mini_view("Kernels", n=512)
+    with pytest.raises(traitlets.TraitError, match=r"token 1: the query tokens are .*, and -1"):
+        mini_view("Kernels", token=1)
     with pytest.raises(traitlets.TraitError, match=r"heads \[3\]: .* record has \[0, 1, 2\]"):
         cv.LookUps(look_ups, neuron=1, heads=[3])
     with pytest.raises(TypeError, match="no setting neurn; there are heads, neuron"):
@@ -161,11 +163,6 @@ def test_a_view_of_anything_has_its_sizes(one_study, kind, tmp_path, monkeypatch
             with pytest.raises(traitlets.TraitError, match=r"4: there are 0 to 3|40: there are 0"):
                 setattr(view, trait, wrong)
         assert (view.heads, view.neuron) == ([3], 39)
-    assert cv.NeuronExplorer(one_study).token == -1
-    with pytest.raises(
-        traitlets.TraitError, match=f"query tokens are {one_study.fixed.token}, and -1"
-    ):
-        cv.NeuronExplorer(one_study, token=one_study.fixed.token + 1)
     assert header(cv.NeuronExplorer(one_study).prepared.data)["stable"] == list(one_study.heads)
 
 

@@ -163,14 +163,6 @@ export class Reading {
     });
   }
 
-  /** Works out what the next token will need that does not hang on the text. */
-  foresee() {
-    if (!this.hasContext || this.n >= this.reader.room) return;
-    const next = this.reader.at(this.n + 1);
-    next.kernelOf(this.heads);
-    void next.denominators;
-  }
-
   /** The paper's circuit of the whole text, for every neuron. @returns {Float64Array} */
   get whole() {
     this.#whole ??= this.#upTo(this.n).summary(this.heads);
@@ -229,24 +221,4 @@ export function standing(from, to, sd) {
 /** @param {Float64Array} scores @returns {number[]} where they are largest, in order */
 export function leading(scores) {
   return outermost(scores, Array.from(scores.keys()), LISTED).up;
-}
-
-/** The places of each text at which it is not the other: what is left out of a longest common
- *  subsequence. @param {number[]} a @param {number[]} b @returns {[Set<number>, Set<number>]} */
-export function differing(a, b) {
-  const width = b.length + 1;
-  const common = new Uint16Array((a.length + 1) * width); // of a from i on and b from j on
-  for (let i = a.length - 1; i >= 0; i--)
-    for (let j = b.length - 1, at = i * width + j; j >= 0; j--, at--)
-      common[at] =
-        a[i] === b[j] ? common[at + width + 1] + 1 : Math.max(common[at + width], common[at + 1]);
-  const [own, other] = [new Set(a.keys()), new Set(b.keys())];
-  for (let i = 0, j = 0; i < a.length && j < b.length;) {
-    if (a[i] === b[j]) {
-      own.delete(i++);
-      other.delete(j++);
-    } else if (common[(i + 1) * width + j] >= common[i * width + j + 1]) i++;
-    else j++;
-  }
-  return [own, other];
 }

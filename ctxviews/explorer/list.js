@@ -24,9 +24,11 @@ export function listSection(tools) {
   /** @type {Ranking | null} */ let last = null;
   /** @type {WeakMap<HTMLElement, Ranking>} of which a row's words are */ const filled =
     new WeakMap();
-  const more = button("More", () => show(room + FIRST_ROWS));
-  const fewer = button("Fewer", () => show(FIRST_ROWS));
-  const turns = element("p", { class: "ctx-turns" }, more, fewer);
+  const more = button("More", () => {
+    room += FIRST_ROWS;
+    paint(tools.scene());
+  });
+  const turns = element("p", {}, more);
   const fill = keyed(
     list.tBodies[0],
     (/** @type {number} */ j) => j,
@@ -57,15 +59,7 @@ export function listSection(tools) {
     note.replaceChildren(...foundNote(scene, layer));
     const listed = Array.from(ranking.order.slice(0, Math.min(found, room)));
     fill(listed.includes(neuron) ? listed : [...listed, neuron]);
-    more.hidden = found <= room;
-    fewer.hidden = room <= FIRST_ROWS;
-    turns.hidden = more.hidden && fewer.hidden;
-  };
-  const show = (/** @type {number} */ count) => {
-    room = count;
-    paint(tools.scene());
-    if (more.hidden && !fewer.hidden) fewer.focus();
-    if (fewer.hidden && !more.hidden) more.focus();
+    turns.hidden = found <= room;
   };
   const parts = [note, element("div", ways, list), turns];
   return { root: element("section", {}, heading(0, "Found neurons"), parts), paint };

@@ -1,7 +1,6 @@
 /** One neuron, and the tokens that move it most. */
 
 import { largest, outermost } from "../engine/linalg.js";
-import { button } from "../ui/controls.js";
 import { element, quiet } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
@@ -22,10 +21,6 @@ export function neuronSection(tools, onToken) {
   const label = quiet();
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
-  const random = button("One at random", () =>
-    go({ neuron: Math.floor(Math.random() * layer.nNeurons) }),
-  );
-  const turns = element("p", { class: "ctx-turns" }, random);
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { ranking, neuron } = scene;
     if (!changed("ranking", "neuron", "labels")) return;
@@ -58,7 +53,7 @@ export function neuronSection(tools, onToken) {
     }));
     held.replaceChildren(...tables);
   });
-  const parts = [title, named, held, label, place, turns];
+  const parts = [title, named, held, label, place];
   return { root: element("section", { class: "ctx-neurons-one" }, parts), paint };
 }
 

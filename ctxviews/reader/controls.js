@@ -56,22 +56,18 @@ export function captionSection({ layer, tokenizer }) {
           "what this model’s own attention would add is not in the page."
       : "",
   );
-  const say = inStep((/** @type {Record<string, any>} */ { neuron, shade, differ }, changed) => {
-    if (!changed("neuron", "shade", "differ")) return;
+  const say = inStep((/** @type {Record<string, any>} */ { neuron, shade }, changed) => {
+    if (!changed("neuron", "shade")) return;
     const most = Number(shade.toPrecision(2));
     const digits = String(most).split(".")[1]?.length ?? 0;
     const parts = [
       `What each token adds to neuron ${neuron} at the text’s end, by the paper’s circuit. `,
       ...shadeKey(most, digits),
       " Press a token: “Why here” takes its share apart, head by head.",
-      differ ? " Underlined: the tokens in which the texts differ." : "",
     ];
     key.replaceChildren(...(neuron === null ? [] : parts));
   });
   /** @param {Scene} scene */
-  const update = ({ neuron, shade, texts }) => {
-    const differ = texts.some(({ apart }) => apart.size);
-    say({ neuron: layer.waits ? null : neuron, shade, differ });
-  };
+  const update = ({ neuron, shade }) => say({ neuron: layer.waits ? null : neuron, shade });
   return { key, method, update };
 }

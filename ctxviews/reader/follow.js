@@ -38,10 +38,6 @@ export async function follow(scene, found, learn, reader, signal) {
     learn({ listed: await listedNeurons(texts, excited, apart, pause), listedOf: readings });
   await sumUp(readings, () => learn({ points: found.points + 1 }), pause);
   learn({});
-  for (const reading of readings) {
-    reading.foresee();
-    await pause();
-  }
 }
 
 /** The three lists: of each text the neurons that it excites most, and those in which both are most

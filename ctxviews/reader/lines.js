@@ -25,7 +25,7 @@ export function pictureSection(label, hand) {
     else if (changed(...drawnOf)) {
       const made = runningSummary(label, text, () => shown?.terms ?? [], hand);
       mark = made.update;
-      renewed(root, made, errorLine(text));
+      renewed(root, made);
     } else if (changed("at", "terms")) mark(text.at);
   });
   return { root, update, mark: (/** @type {number} */ place) => mark(place) };
@@ -83,18 +83,4 @@ function runningSummary(label, text, terms, { held, show, hold }) {
   const reads = `Read the ${label.toLowerCase()} token by token`;
   const moved = { held, onMove: show, onHold: hold };
   return readable(on, { label: reads, max: reading.n, value: at, read, ...moved });
-}
-
-/** How far both lines are from what the model computes, as soon as they are whole: of a part of them
- *  the number would be another. @param {Text} text */
-function errorLine({ reading, neuron }) {
-  const { paper, own, truth } = reading.curve(/** @type {number} */ (neuron));
-  if (!truth.length) return "";
-  const off = (/** @type {number[]} */ line) =>
-    Math.hypot(...line.map((value, i) => value - truth[i])) / Math.sqrt(line.length);
-  const [first, second] = [paper, own].map((line) => figure(off(line), 2));
-  const words = reading.missing().length
-    ? "The lines are still being worked out."
-    : `Off by ${first} on the way (root mean square) by the paper’s circuit, by ${second} self-normalised.`;
-  return element("p", { class: "ctx-quiet ctx-reader-error" }, words);
 }

@@ -1,7 +1,6 @@
 /** The state of the reader, and all that its sections show of it. */
 
 import { largest } from "../engine/linalg.js";
-import { differing } from "../engine/reading.js";
 import { belowOrLeft, circuitHeads, sound } from "../ui/state.js";
 
 /** @typedef {ReturnType<typeof turned> & {wanted: number[]}} Turned what a reader chose; the heads that are
@@ -13,8 +12,7 @@ import { belowOrLeft, circuitHeads, sound } from "../ui/state.js";
  *  @typedef {{taken: Taken | undefined, names: string[], at: number | null, kept: number | null}} Kept the
  *    state of a text: where it is read, and where when nobody points, null at its end
  *  @typedef {ReturnType<typeof sceneOf>} Scene `shade` is the strength of a full one
- *  @typedef {Scene["texts"][number]} Text one text as it is shown: the tokens in which it is not the
- *    other, where it is read (`at`) */
+ *  @typedef {Scene["texts"][number]} Text one text as it is shown, and where it is read (`at`) */
 
 /** What an address calls the two texts. */
 export const OF_TEXTS = [
@@ -38,23 +36,8 @@ export function turned(model, layer) {
   };
 }
 
-/** A function that finds the tokens in which two texts differ, if they have most in common: else there
- *  are none. @returns {(first: number[], second: number[]) => Set<number>[]} */
-export function compared() {
-  /** @type {number[][]} */ let last = [];
-  let apart = [new Set(), new Set()];
-  return (...texts) => {
-    if (texts.every((ids, i) => ids === last[i])) return apart;
-    last = texts;
-    const places = differing(texts[0], texts[1]);
-    const alike = places.every(({ size }, i) => 2 * size <= texts[i].length);
-    return (apart = alike ? places : [new Set(), new Set()]);
-  };
-}
-
-/** Everything the sections show. @param {Turned} now @param {Taken[]} taken @param {Set<number>[]} apart
- *  @param {{side: Kept}[]} sides @param {Found} found */
-export function sceneOf(now, taken, apart, sides, found) {
+/** Everything the sections show. @param {Turned} now @param {Taken[]} taken @param {{side: Kept}[]} sides @param {Found} found */
+export function sceneOf(now, taken, sides, found) {
   const neuron = now.chosenNeuron < 0 ? found.auto : now.chosenNeuron;
   const terms = taken.map(({ reading }) =>
     neuron !== null && reading.hasContext ? reading.terms(neuron) : null,
@@ -72,7 +55,6 @@ export function sceneOf(now, taken, apart, sides, found) {
       at: Math.min(at ?? reading.n, reading.n),
       ids: reading.ids,
       counted: pieces.length,
-      apart: apart[i],
       reference: references[i],
       listed: found.listed[i],
       points: found.points,

@@ -130,24 +130,24 @@ function tokensSection(hand, start, kept) {
   const root = element("div", { class: "ctx-reader-text", dir: "auto" });
   /** @type {ReturnType<typeof shadedTokens> | null} */ let made = null;
   const update = inStep((/** @type {Text & {picks: boolean}} */ text, changed) => {
-    const { stretches, names, apart, shade, picks } = text;
+    const { stretches, names, shade, picks } = text;
     const digits = digitsFor(shade);
     const tokens = [`${start}\u2009`, ...stretches];
     const anew = changed("picks");
     if (anew) {
       const values = text.terms ?? new Float64Array(tokens.length);
-      const options = { most: shade, digits, names, apart, hand: picks ? hand : undefined };
+      const options = { most: shade, digits, names, hand: picks ? hand : undefined };
       made = shadedTokens(tokens, values, options);
       made.hold(kept());
       made.querySelector(".ctx-token")?.setAttribute("dir", "ltr"); // the start is no word of the text's language
       root.replaceChildren(made);
     } else {
-      if (changed("ids", "apart")) made?.write(tokens, names, apart);
+      if (changed("ids")) made?.write(tokens, names);
       if (text.terms && changed("terms", "shade")) made?.shade(text.terms, shade, digits);
       else if (changed("ids")) made?.shade(new Float64Array(tokens.length));
     }
     // tokens that were written have no frame; the last one has it when it is read
-    const written = anew || changed("ids", "apart");
+    const written = anew || changed("ids");
     if (written ? text.at < text.reading.n : changed("at")) made?.mark(text.at);
   });
   return {

@@ -1,6 +1,6 @@
 /** How far back every head looks: positional kernels over the distance (chapter 3). */
 
-import { controlRow, destinationChoice, destinationSlider, headChooser } from "../ui/controls.js";
+import { choice, controlRow, destinationSlider, headChooser } from "../ui/controls.js";
 import { drawn, element, numberCell, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
 import { headStyle, lineMark } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, readable, rule } from "../ui/plot.js";
@@ -37,7 +37,11 @@ async function render({ model, el }) {
   };
   const controls = controlRow({
     heads: headChooser(layer, (heads) => turn(model, { heads })),
-    token: destinationChoice(layer, name, (token) => turn(model, { token })),
+    token: choice({
+      label: "Query token",
+      options: layer.destinations.map(({ id }) => ({ value: id, label: name(id) })),
+      onChange: (token) => turn(model, { token }),
+    }),
     n: destinationSlider(layer.positions - 1, (n) => turn(model, { n })),
   });
   const picture = element("div", { class: "ctx-kernels" });
@@ -60,7 +64,7 @@ async function render({ model, el }) {
       `n = ${layer.n}, query token ${name(layer.destinations[0].id)}.`;
     const read = (/** @type {number} */ at) => figures.at((distance = at));
     renewed(picture, kernelDrawing(kernels, now, title, { width, distance, read }));
-    const state = { heads: now.heads, token: now.token };
+    const state = { heads: now.heads };
     ways.update([
       { page: "explorer", label: "What these heads add to neurons: the explorer", state },
     ]);

@@ -36,8 +36,7 @@ import { several } from "../ui/words.js";
 
 const IDLE = 50; // milliseconds after which a browser that does not report it may have nothing to do
 
-/** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, token, neuron, passage,
- *  search */
+/** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, neuron, passage, search */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
@@ -87,7 +86,7 @@ async function render({ model, el }) {
   /** @type {Float64Array | null} */ let responses = null;
   /** @type {Map<number, Label>} */ let labels = new Map();
   /** @type {Map<string, Ranking>} */ let near = new Map(); // and what a click would make of it
-  let ranked = ""; // the heads and the token that the ranking is of, or will be
+  let ranked = ""; // the heads that the ranking is of, or will be
   let told = ""; // those that a message is about
   const task = latest();
 
@@ -108,7 +107,7 @@ async function render({ model, el }) {
     third();
   });
   const follow = (/** @type {Turned} */ now) => {
-    const wanted = keyOf(now);
+    const wanted = String(now.heads);
     if (wanted === ranked) return;
     ranked = wanted;
     body.setAttribute("aria-busy", "true"); // from now on: the last task has to let go first
@@ -130,22 +129,22 @@ async function render({ model, el }) {
     if (last && (scene?.ranking !== ranking || scene?.responses !== responses)) paint(last);
   });
 
-  /** To the heads of before. @param {number} token */
-  const back = (token) => {
-    told = keyOf({ heads: ranking?.heads ?? layer.usual, token });
+  /** To the heads of before. */
+  const back = () => {
+    told = String(ranking?.heads ?? layer.usual);
     tools.go({ heads: ranking?.heads ?? [] });
   };
   /** The ranking of these heads, then what takes longer. @param {Turned} now
    *  @param {AbortSignal} signal */
   const rank = async (now, signal) => {
-    const { heads, token } = now;
+    const { heads } = now;
     if (ranked !== told) waiting.end(""); // what was said of an earlier turn goes
     told = "";
-    const circuit = layer.circuit({ token });
+    const circuit = layer.circuit();
     const unread = heads.filter((head) => layer.lacks([head], []).length);
     const what = unread.length ? `the readout of ${headsName(unread)}` : "the vocabulary";
     if (!(await brought(waiting, layer, layer.lacks(unread, layer.available), what, signal))) {
-      back(token);
+      back();
       return;
     }
     if (!circuit.prepared(heads)) {
@@ -154,7 +153,7 @@ async function render({ model, el }) {
       /** @param {Bringing} how */
       const prepare = (how) => circuit.prepare(heads, how);
       if (!(await stoppable(waiting, work, done, prepare, signal))) {
-        back(token);
+        back();
         return;
       }
     }
@@ -177,7 +176,7 @@ async function render({ model, el }) {
     if (!roomy()) return;
     const here = layer.everyHead.filter((head) => !layer.lacks([head], []).length);
     for (const head of here) await circuit.prepare([head], { signal });
-    near = new Map([[keyOf({ heads, token }), found]]);
+    near = new Map([[ranked, found]]);
     for (const head of here) {
       const others = heads.includes(head)
         ? heads.filter((h) => h !== head)
@@ -186,7 +185,7 @@ async function render({ model, el }) {
       await idle(signal);
       signal.throwIfAborted();
       await circuit.rank(others); // to its end: one that is broken off has to begin anew
-      near.set(keyOf({ heads: others, token }), rankingOf(circuit, others));
+      near.set(String(others), rankingOf(circuit, others));
     }
   };
 
@@ -200,16 +199,13 @@ async function render({ model, el }) {
   tools.scene = () => /** @type {Scene} */ (scene);
   // a ranking begins with the hand, not with the picture after it
   const start = () => follow(state());
-  const unobserve = observe(model, ["heads", "token"], start);
+  const unobserve = observe(model, ["heads"], start);
   return () => {
     end();
     unobserve();
     task(async () => {});
   };
 }
-
-/** What a ranking is of, in words. @param {{heads: number[], token: number}} turned */
-const keyOf = ({ heads, token }) => `${heads} ${token}`;
 
 /** Whether tables may be made before they are needed: they cost a phone its battery and up to some
  *  hundred megabytes. @returns {boolean} */

@@ -5,16 +5,15 @@
  *  tokens back from the destination. */
 
 import { either, headChoice } from "../ui/controls.js";
-import { element, numberCell, renewed, row, scrolling, table } from "../ui/dom.js";
+import { element, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, namedLines, readable, rule } from "../ui/plot.js";
 import { below, kept, sound, turn } from "../ui/state.js";
 import { stateButtons, waysOn } from "../ui/links.js";
-import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.js";
+import { figure, signed, threeDigits, tokenName } from "../ui/words.js";
 
-/** @typedef {{token: string, content: number}[]} Liked
- *  @typedef {{effective: number, where: number, what: number, interaction: number, kernel: number[],
- *    most: Liked, least: Liked, tokens: {token: string, more: number[]}[]}} Head over how many tokens its kernel
+/** @typedef {{effective: number, where: number, what: number, interaction: number, kernel: number[],
+ *    tokens: {token: string, more: number[]}[]}} Head over how many tokens its kernel
  *    is spread; how far its scores vary with the place, with the token, and with both in a way that no sum
  *    can follow; the log of its kernel at the record's distances; of some tokens, their log content and
  *    how much more than the average token they get there
@@ -44,14 +43,13 @@ async function render({ model, el }) {
     onChange: (kind) => turn(model, { kind }),
   });
   const headPlace = element("div");
-  const [headline, where, both, tastes] = ["p", "div", "div", "div"].map((tag) =>
+  const [headline, where, both] = ["p", "div", "div"].map((tag) =>
     element(/** @type {"div"} */ (tag)),
   );
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, kindControl, headPlace),
     headline,
     element("div", { class: "ctx-positions-pair" }, where, both),
-    tastes,
     waysOn(model, stateButtons(model)).root,
   );
   /** @type {ReturnType<typeof headChoice> | null} */ let headControl = null;
@@ -84,7 +82,6 @@ async function render({ model, el }) {
     });
     renewed(where, above);
     renewed(both, beside);
-    tastes.replaceChildren(tastesTable(heads[head]));
   };
   return kept({ model, place: el, state, update });
 }
@@ -167,19 +164,6 @@ function bothDrawing({ n, distances }, { tokens }, width, place, onMove) {
     tokens.map(({ more }, k) => `“${names[k]}” ${signed(more[i])}`).join(", ");
   const label = "Read the tokens at a distance";
   return readAlong(on, distances, { label, value: place, read, onMove });
-}
-
-/** @param {Head} head */
-function tastesTable({ most, least }) {
-  const rows = most.map((liked, i) => {
-    const cells = [liked, least[i]].map((liked) => [
-      element("td", {}, liked && tokenMark(tokenName(liked.token))),
-      liked ? numberCell(signed(liked.content)) : element("td"),
-    ]);
-    return element("tr", {}, cells);
-  });
-  const columns = ["likes most", ["log content"], "likes least", ["log content"]];
-  return scrolling("Tokens", table({ kind: "ctx-figures ctx-positions-tokens", columns, rows }));
 }
 
 export default { render };

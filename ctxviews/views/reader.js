@@ -8,7 +8,7 @@ import { LayerReader } from "../engine/reading.js";
 import { latest, nextTurn } from "../engine/slices.js";
 import { captionSection, controlsSection } from "../reader/controls.js";
 import { follow } from "../reader/follow.js";
-import { compared, OF_TEXTS, sceneOf, turned, waysFrom } from "../reader/scene.js";
+import { OF_TEXTS, sceneOf, turned, waysFrom } from "../reader/scene.js";
 import { QUIET, openingText, sharingSection } from "../reader/sharing.js";
 import { neuronTable, textSection } from "../reader/text.js";
 import { button } from "../ui/controls.js";
@@ -136,7 +136,6 @@ async function render({ model, el }) {
     if (changed("first", "second", "neuron"))
       ways.update(waysFrom(/** @type {Scene} */ (scene), sharing.given()));
   });
-  const compare = compared();
   const state = () => {
     const { heads: wanted, ...now } = turned(model, layer);
     if (!layer.lacks(wanted, []).length) heads = wanted;
@@ -148,8 +147,7 @@ async function render({ model, el }) {
     const alone = !boxes[1].value && focusIn(el) !== boxes[1];
     [roots[1].hidden, hint.hidden, add.hidden] = [alone, alone, !alone];
     const width = sides[0].width(); // measured before anything but that changes
-    const apart = compare(first.reading.ids, second.reading.ids);
-    scene = sceneOf(now, [first, second], apart, sides, found);
+    scene = sceneOf(now, [first, second], sides, found);
     for (const [i, text] of scene.texts.entries()) sides[i].update({ ...text, width });
     controls.update(scene);
     between.show(found.listed[2], scene.neuron);
