@@ -42,19 +42,10 @@ class Traits extends EventTarget {
 
 const states = JSON.parse(held("ctx-states"));
 
-/** Views begin when they come near the screen. */
-const near = new IntersectionObserver(
-  (entries) => {
-    for (const { target, isIntersecting } of entries) {
-      if (!isIntersecting) continue;
-      near.unobserve(target);
-      const el = /** @type {HTMLElement} */ (target);
-      const name = /** @type {keyof typeof VIEWS} */ (el.dataset.view);
-      const model = /** @type {Model} */ (/** @type {unknown} */ (new Traits(states[name])));
-      VIEWS[name].render({ model, el });
-    }
-  },
-  { rootMargin: "400px" },
-);
-
-for (const place of document.querySelectorAll("[data-view]")) near.observe(place);
+for (const el of /** @type {NodeListOf<HTMLElement>} */ (
+  document.querySelectorAll("[data-view]")
+)) {
+  const name = /** @type {keyof typeof VIEWS} */ (el.dataset.view);
+  const model = /** @type {Model} */ (/** @type {unknown} */ (new Traits(states[name])));
+  VIEWS[name].render({ model, el });
+}

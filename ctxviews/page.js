@@ -6,7 +6,7 @@
 
 const LONGEST = 6000; // characters that an address has of one trait
 const READ = 50_000; // that are read of one
-const WRITES = 30; // of an address, at once
+const APART = 400; // milliseconds between two writes of an address
 const GESTURE = 1000; // milliseconds after which another turn is a step of its own
 const NEAR = "400px"; // this far below the screen a view begins to load
 const DATA = new URL("../data/", import.meta.url);
@@ -122,8 +122,7 @@ class PageModel {
 const address = {
   /** Views that have begun. @type {PageModel[]} */
   models: [],
-  /** When it was written. @type {number[]} */
-  writes: [],
+  written: -Infinity, // when
   later: 0,
 
   hash() {
@@ -131,23 +130,19 @@ const address = {
     return parts.length ? `#${parts.join("&")}` : "";
   },
 
-  /** Browsers refuse a page that writes its address all the time: after WRITES in half a minute it is
-   *  written once a second, and what a hand has reached in the end is always there.
-   *  @param {boolean} stepwise whether the way back leads to what was there a while ago */
+  /** Browsers refuse a page that writes its address all the time: what a hand has reached in the end is
+   *  always there. @param {boolean} stepwise whether the way back leads to what was there a while ago */
   write(stepwise) {
     clearTimeout(this.later);
-    const now = performance.now();
-    const last = this.writes.at(-1) ?? -Infinity;
-    this.writes = this.writes.filter((at) => now - at < 30_000);
-    const wait = this.writes.length < WRITES ? 0 : 1000 - (now - last);
-    if (wait > 0) {
-      this.later = window.setTimeout(() => this.write(stepwise), wait);
+    const since = performance.now() - this.written;
+    if (since < APART) {
+      this.later = window.setTimeout(() => this.write(stepwise), APART - since);
       return;
     }
-    this.writes.push(now);
+    this.written = performance.now();
     const hash = this.hash();
     if (hash === location.hash) return;
-    const step = stepwise && now - last > GESTURE ? "pushState" : "replaceState";
+    const step = stepwise && since > GESTURE ? "pushState" : "replaceState";
     history[step](null, "", hash || location.pathname + location.search);
   },
 };

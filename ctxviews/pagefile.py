@@ -70,7 +70,7 @@ def page(
     """
     view = of if isinstance(of, NeuronExplorer) else None
     states: dict[str, Any] = {"neurons": (view.state() if view else {}) | state}
-    layer = packed_once(view.of if view else viewed(of, NeuronExplorer), title).data
+    layer = packed_once(view.of if view else viewed(of, NeuronExplorer), title)
     module = bundled("alone.js").replace("</", "<\\/")
     script = base64.b64encode(hashlib.sha256(module.encode()).digest()).decode()
     text = PAGE.format(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakKeyDictionary
+from uuid import uuid4
+from weakref import WeakKeyDictionary, ref
 
 import anywidget
 import traitlets
@@ -24,7 +25,7 @@ from ctxlib.studies import Study, study
 from ctxlib.texts.sources import passages
 from ctxlib.texts.text import Text
 from ctxlib.weights import LayerWeights
-from ctxviews.bundle import HERE, bundled, linked
+from ctxviews.bundle import HERE, bundled
 from ctxviews.fixedfile import packed_destination
 from ctxviews.layerfile import packed_layer, query_tokens
 from ctxviews.neuronfile import packed_neuron
@@ -82,46 +83,54 @@ Viewed = LayerWeights | FixedQuery | Study | str | os.PathLike
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the views of one thing share: the packed layer, its name, and how many there are of what
-    a reader can choose.
+    """What the views of one thing share: how many there are of what a reader can choose, and the
+    packed layer under a name of its own, which is made when a notebook asks for it.
     """
 
-    data: bytes
-    digest: str
+    pack: Callable[[], bytes]
     passages: int
     heads: int
     neurons: int
     positions: int
     query_tokens: list[int]
+    name: str = field(default_factory=lambda: uuid4().hex)
+
+    @cached_property
+    def data(self) -> bytes:
+        return self.pack()
 
 
 PREPARED: WeakKeyDictionary[LayerWeights | FixedQuery | Study, Prepared] = WeakKeyDictionary()
 
 
 def prepared(of: LayerWeights | FixedQuery | Study) -> Prepared:
-    """Return what is packed once for weights, a query or a study, and released with it."""
+    """Return what is kept once for weights, a query or a study, and released with it."""
     if of not in PREPARED:
-        PREPARED[of] = packed_once(of)
+        held = ref(of)  # what is kept must not keep its key
+        if isinstance(of, LayerWeights) and not of.both_sides:
+            sizes, tokens = (of.n_heads, of.n_neurons, of.n_ctx), query_tokens(of)
+            count = len(passages(of))
+        else:
+            fixed = (
+                of.fixed
+                if isinstance(of, Study)
+                else of
+                if isinstance(of, FixedQuery)
+                else fix_query(of)
+            )
+            sizes, tokens = (fixed.n_heads, fixed.n_neurons, fixed.length), [fixed.token]
+            count = len(of.passages if isinstance(of, Study) else passages(fixed))
+        PREPARED[of] = Prepared(lambda: packed_once(held()), count, *sizes, tokens)
     return PREPARED[of]
 
 
-def packed_once(of: LayerWeights | FixedQuery | Study, name: str = "") -> Prepared:
+def packed_once(of: LayerWeights | FixedQuery | Study | None, name: str = "") -> bytes:
     """Return the packed layer of weights, for any query; of anything else for its own query, with a
     study's heads, or with the stable ones, and all where none is.
     """
     if isinstance(of, LayerWeights) and not of.both_sides:
-        count, sizes = len(passages(of)), (of.n_heads, of.n_neurons, of.n_ctx)
-        return named(packed_layer(of, name=name), count, *sizes, query_tokens(of))
-    whole = of if isinstance(of, Study) else study(of, or_all=True)
-    fixed, count = whole.fixed, len(whole.passages)
-    data = packed_destination(whole, name)
-    return named(data, count, fixed.n_heads, fixed.n_neurons, fixed.length, [fixed.token])
-
-
-def named(data: bytes, *facts: Any) -> Prepared:
-    engine = b"".join(f.read_bytes() for f in linked("engine/packed.js"))
-    digest = hashlib.sha256(engine + data).hexdigest()  # views of another engine take no part
-    return Prepared(data, digest, *facts)
+        return packed_layer(of, name=name)
+    return packed_destination(of if isinstance(of, Study) else study(of, or_all=True), name)
 
 
 class LayerView(View):
@@ -138,13 +147,13 @@ class LayerView(View):
     def __init__(self, of: Viewed, picture: Picture | None = None, **state: Any):
         self.of = viewed(of, type(self))
         self.prepared = prepared(self.of)
-        super().__init__(picture, layer=self.prepared.digest, **state)
+        super().__init__(picture, layer=self.prepared.name, **state)
         self.on_msg(LayerView.send_layer)
 
     def send_layer(self, message: Any, buffers: Sequence[bytes]) -> None:
         """Send the packed layer to a notebook that requests it."""
         if message == {"wanted": "layer"}:
-            self.send({"layer": self.prepared.digest}, buffers=[self.prepared.data])
+            self.send({"layer": self.prepared.name}, buffers=[self.prepared.data])
 
 
 def viewed(of: Viewed, view: type[LayerView]) -> LayerWeights | FixedQuery | Study:
@@ -363,7 +372,7 @@ class Spellings(View):
         **state: Any,
     ):
         data, heads = packed_neuron(circuit, neuron), len(circuit.heads)
-        self.prepared = named(data, 0, heads, 1, circuit.fixed.length, [])
+        self.prepared = Prepared(lambda: data, 0, heads, 1, circuit.fixed.length, [])
         two = [
             {
                 "name": name,
@@ -375,7 +384,7 @@ class Spellings(View):
             for name, *of in texts
         ]
         record = {"texts": two, "full": full}
-        super().__init__(picture, layer=self.prepared.digest, record=record, **state)
+        super().__init__(picture, layer=self.prepared.name, record=record, **state)
         self.on_msg(LayerView.send_layer)
 
 

@@ -250,7 +250,7 @@ def test_a_long_paste_is_cut_with_a_note(visit):
     assert len(box(page, "First").input_value()) < 20_000
 
 
-def test_a_long_text_travels_and_one_too_long_is_named(visit):
+def test_a_long_text_travels_and_one_too_long_does_not(visit):
     page = visit("#text=Grey&neuron=5", "reader", fresh=True)
     long = "".join(f"{i} grey skies & harbours, {i * i}: \u00e9\U0001f30a " for i in range(60))
     page.get_by_role("checkbox", name="Put the texts").check()
@@ -259,5 +259,4 @@ def test_a_long_text_travels_and_one_too_long_is_named(visit):
     page = visit("#" + page.url.partition("#")[2], "reader", fresh=True)
     expect(box(page, "Second")).to_have_value(long)
     box(page, "Second").fill("\u4e00" * 3000)
-    page.get_by_text("too long for an address").wait_for()
     page.wait_for_url(lambda url: "other" not in url)

@@ -22,8 +22,6 @@ export function listSection(tools) {
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
   let room = FIRST_ROWS;
   /** @type {Ranking | null} */ let last = null;
-  /** @type {WeakMap<HTMLElement, Ranking>} of which a row's words are */ const filled =
-    new WeakMap();
   const more = button("More", () => {
     room += FIRST_ROWS;
     paint(tools.scene());
@@ -38,14 +36,11 @@ export function listSection(tools) {
       const place = ranking.places[j];
       const [rank, number, top, z, label, words] = row.cells;
       label.textContent = labels.get(j)?.label ?? "";
-      if (filled.get(row) !== ranking) {
-        rank.textContent = String(place + 1);
-        top.textContent = figure(ranking.top[j], 1);
-        z.textContent = figure(ranking.z[j], 1);
-        const first = firstTokens(ranking, j, NAMED_TOKENS);
-        words.replaceChildren(element("span", {}, first.map(name).join("  ")));
-        filled.set(row, ranking);
-      }
+      rank.textContent = String(place + 1);
+      top.textContent = figure(ranking.top[j], 1);
+      z.textContent = figure(ranking.z[j], 1);
+      const first = firstTokens(ranking, j, NAMED_TOKENS);
+      words.replaceChildren(element("span", {}, first.map(name).join("  ")));
       row.classList.toggle("ctx-neurons-apart", place >= Math.min(found, room));
       row.classList.toggle("ctx-chosen", j === neuron);
       for (const input of number.getElementsByTagName("input")) input.checked = j === neuron;

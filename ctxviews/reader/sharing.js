@@ -14,14 +14,7 @@ const OPENING =
   "My {neighbour|neighbor} {travelled|traveled} to the {harbour|harbor} in a {grey|gray} car with " +
   "one tired {tyre|tire}. She had been asked to {organise|organize} the {programme|program} of a " +
   "small {theatre|theater} in the {centre|center} of town, and she {realised|realized} at once " +
-  "that the {labour|labor} of many years lay behind its faded {colours|colors}. The manager, who " +
-  "was fond of {jewellery|jewelry} and good {humour|humor}, {apologised|apologized} for the smell " +
-  "of {mould|mold}, {analysed|analyzed} the {catalogue|catalog} with her, and offered a " +
-  "{licence|license}, a {cheque|check} and a cup of something whose {flavour|flavor} she never " +
-  "{recognised|recognized}. It was an {honour|honor}, she said, but she would have to " +
-  "{practise|practice}. By evening they had {labelled|labeled} every {plough|plow} and every " +
-  "{sceptre|scepter} in the store, and {rumours|rumors} of a new season had {travelled|traveled} " +
-  "as far as the pier, where sailors in {pyjamas|pajamas} {marvelled|marveled} at them.";
+  "that the {labour|labor} of many years lay behind its faded {colours|colors}.";
 
 export const QUIET = 300; // milliseconds without a keystroke until Python, or the address, gets the texts
 
@@ -35,7 +28,6 @@ export function openingText(spelling) {
 export function sharingSection(model, sides, found) {
   let [saving, waiting] = [false, 0];
   const names = OF_TEXTS.map(({ text }) => text);
-  const unkept = element("span", { role: "status" });
   const keep = "text" in (model.first ?? {}) ? checkbox(null, () => save()) : null;
   const save = () => {
     // lone surrogates fit in neither
@@ -48,19 +40,14 @@ export function sharingSection(model, sides, found) {
       ...(model.get("neuron") === -1 && found.auto !== null ? { neuron: found.auto } : {}),
     });
     saving = false;
-    const address = model.address?.() ?? "";
-    const lost = names.filter(
-      (name) => model.get(name) !== model.first?.[name] && !RegExp(`[#&.]${name}=`).test(address),
-    );
-    const said = "A text that is too long for an address is left out of it.";
-    unkept.textContent = keep?.checked && lost.length ? said : "";
   };
   const offer = " Put the texts into the address of the page, to keep or to share them";
   const promise =
-    "What you type stays in this page, and out of its address unless the box is ticked. ";
+    "What you type stays in this page, and out of its address unless the box is ticked. " +
+    "A text that is too long for an address is left out of it.";
   const parts = keep && [
     element("p", {}, element("label", {}, keep, offer)),
-    quiet(promise, unkept),
+    quiet(promise),
     stateButtons(model) ?? "",
   ];
   return {

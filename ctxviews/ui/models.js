@@ -64,10 +64,6 @@ export function ofModels(render) {
       ended = end;
       const controls = mine.querySelector(".ctx-controls");
       if (controls) moved(/** @type {HTMLElement} */ (controls));
-      // a view that fails takes its controls with it
-      new MutationObserver(() => picker.isConnected || moved(head)).observe(mine, {
-        childList: true,
-      });
       return undefined;
     };
     el.replaceChildren(head, waiting.root, root);

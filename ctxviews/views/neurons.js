@@ -34,7 +34,7 @@ import { several } from "../ui/words.js";
 /** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js"
  *  @import { Label } from "../ui/labels.js" */
 
-const IDLE = 50; // milliseconds after which a browser that does not report it may have nothing to do
+const IDLE = 50; // milliseconds between two rankings that nobody has asked for
 
 /** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, neuron, passage, search */
 async function render({ model, el }) {
@@ -182,7 +182,7 @@ async function render({ model, el }) {
         ? heads.filter((h) => h !== head)
         : [...heads, head].sort((a, b) => a - b);
       if (!others.length) continue;
-      await idle(signal);
+      await new Promise((done) => setTimeout(done, IDLE));
       signal.throwIfAborted();
       await circuit.rank(others); // to its end: one that is broken off has to begin anew
       near.set(String(others), rankingOf(circuit, others));
@@ -211,16 +211,6 @@ async function render({ model, el }) {
  *  hundred megabytes. @returns {boolean} */
 function roomy() {
   return matchMedia("(hover: hover) and (min-width: 40rem)").matches;
-}
-
-/** When the browser has nothing else to do, or nobody waits for that any more: a busy browser can keep
- *  a turn waiting for seconds. @param {AbortSignal} signal */
-function idle(signal) {
-  return new Promise((done) => {
-    signal.addEventListener("abort", done, { once: true });
-    if ("requestIdleCallback" in globalThis) requestIdleCallback(done);
-    else setTimeout(done, IDLE);
-  });
 }
 
 export default { render: ofModels(render), downloaded };
