@@ -16,10 +16,10 @@ const layer = new URL(`data:application/octet-stream;base64,${held("ctx-layer").
 
 /** The traits of one view, kept while the page is open. */
 class Traits extends EventTarget {
-  /** @param {Record<string, any>} values */
+  /** @param {Record<string, any>} [values] */
   constructor(values) {
     super();
-    this.values = values;
+    this.values = { ...values };
   }
 
   /** @param {string} name */

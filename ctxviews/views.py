@@ -111,13 +111,8 @@ def prepared(of: LayerWeights | FixedQuery | Study) -> Prepared:
             sizes, tokens = (of.n_heads, of.n_neurons, of.n_ctx), query_tokens(of)
             count = len(passages(of))
         else:
-            fixed = (
-                of.fixed
-                if isinstance(of, Study)
-                else of
-                if isinstance(of, FixedQuery)
-                else fix_query(of)
-            )
+            query = of.fixed if isinstance(of, Study) else of
+            fixed = query if isinstance(query, FixedQuery) else fix_query(query)
             sizes, tokens = (fixed.n_heads, fixed.n_neurons, fixed.length), [fixed.token]
             count = len(of.passages if isinstance(of, Study) else passages(fixed))
         PREPARED[of] = Prepared(lambda: packed_once(held()), count, *sizes, tokens)

@@ -279,7 +279,7 @@ IDS = "[...document.querySelectorAll('[id]')].map((e) => e.id)"
 def test_all_views_share_a_page_its_layer_and_an_outline_without_gaps(visit):
     page = visit(name="all")
     assert loads(page, ".bin") == 1
-    assert set(page.evaluate(LEVELS)) == {2, 3, 4}
+    assert set(page.evaluate(LEVELS)) == {2, 3}
     page.locator("[data-view=rows] input[value='2']").first.check()
     page.wait_for_url("**head=2**")
     assert settled(page).locator("[data-view=kernels] :checked[type=checkbox]").count() == 2
@@ -417,7 +417,7 @@ def test_views_of_little_or_of_much_are_whole(visit, name):
     counts = page.locator("[data-view=reader] .ctx-reader-count").all_text_contents()
     if reads:  # as far as the model's context
         assert counts[0].startswith("The first 31 of ")
-    assert set(page.evaluate(LEVELS)) == ({2, 3} if name == "few/bare" else {2, 3, 4})
+    assert set(page.evaluate(LEVELS)) == ({2} if name == "few/bare" else {2, 3})
 
 
 def test_heads_are_distinct_without_colour_and_stand_out(visit):

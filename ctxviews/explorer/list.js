@@ -57,7 +57,7 @@ export function listSection(tools) {
     turns.hidden = found <= room;
   };
   const parts = [note, element("div", ways, list), turns];
-  return { root: element("section", {}, heading(0, "Found neurons"), parts), paint };
+  return { root: element("section", {}, heading("Found neurons"), parts), paint };
 }
 
 /** @param {number} j @param {string} group @param {() => void} onPick */

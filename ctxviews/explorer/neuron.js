@@ -16,7 +16,7 @@ const OUTERMOST = 12; // tokens shown of each end of a neuron
 /** Name, outermost tokens, place. @param {Tools} tools @param {() => void} onToken shows what it drives */
 export function neuronSection(tools, onToken) {
   const { layer, name, text, go, heading } = tools;
-  const title = heading(0);
+  const title = heading();
   const named = element("p", { class: "ctx-neurons-name" });
   const label = quiet();
   const place = element("p", { class: "ctx-quiet", role: "status" });

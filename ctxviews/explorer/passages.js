@@ -13,7 +13,7 @@ import { digitsFor, several, signed, UNIT } from "../ui/words.js";
 
 /** Summaries of the labelled passages, domain after domain. @param {Tools} tools */
 export function domainsSection({ layer, go, heading }) {
-  const title = heading(0);
+  const title = heading();
   const note = quiet();
   const held = element("div");
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
@@ -40,7 +40,7 @@ export function domainsSection({ layer, go, heading }) {
 /** A passage, shaded by what each token adds to the neuron's summary. @param {Tools} tools */
 export function passageSection(tools) {
   const { layer, go, heading } = tools;
-  const title = heading(0);
+  const title = heading();
   const which = passageChoice({
     passages: layer.passages,
     first: "with the largest summary",

@@ -54,7 +54,7 @@ export function searchSection(tools) {
     if (found.id >= 0 && !there) here([], [found.id], `the token ${name(found.id)}`);
     update({ ...found, there, ranking });
   };
-  const title = heading(0, "Which neurons does a token drive?");
+  const title = heading("Which neurons does a token drive?");
   return { root: element("section", {}, title, waiting.root, note, result), paint };
 }
 
