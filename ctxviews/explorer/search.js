@@ -37,14 +37,11 @@ export function searchSection(tools) {
       result.replaceChildren(...(there ? drivenBy(id, ranking, tools) : []));
       const named = tokenMark(name(Math.max(id, 0)));
       const piece = parts > 1 ? `The longest of ${parts} pieces is ` : "";
-      if (id < 0) note.replaceChildren("The vocabulary has no such token.");
-      else if (!there) note.replaceChildren("This page has no data for the token ", named, ".");
-      else
-        note.replaceChildren(
-          piece || "What ",
-          named,
-          `${piece && ". What it"} contributes, in ${UNIT}:`,
-        );
+      const words = there
+        ? [piece || "What ", named, `${piece && ". What it"} contributes, in ${UNIT}:`]
+        : ["This page has no data for the token ", named, "."];
+      const said = id < 0 ? ["The vocabulary has no such token."] : words;
+      note.replaceChildren(element("span", {}, said));
     },
   );
   const paint = (/** @type {Scene} */ { ranking, neuron, search }) => {
