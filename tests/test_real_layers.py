@@ -163,6 +163,7 @@ def test_another_model_is_stopped_on_its_way_and_the_former_stays(visit):
 @in_firefox_too
 def test_another_model_reads_the_same_texts(visit):
     page = visit("", "reader", fresh=True)
+    page.get_by_role("button", name="Compare with a second text").click()
     texts = ["the colour of the theatre", "a color"]
     boxes = [page.get_by_role("textbox", name=f"{which} text") for which in ("First", "Second")]
     for box, typed in zip(boxes, texts, strict=True):
@@ -207,7 +208,7 @@ def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
         box = page.get_by_label("Neuron, label or word")
         box.fill(" zirconium")
         box.press("Enter")
-    page.get_by_text("It is rare, so no ranking counts it.").wait_for()
+    page.get_by_text("What ␣zirconium contributes").wait_for()
     box.fill("scripture")
     box.press("Enter")
     page.wait_for_url("**neuron=2985*")
@@ -218,6 +219,7 @@ def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
 
 def test_a_reader_types_the_colour_of_the_theatre_and_sees_neuron_6419(visit):
     page = visit("#model=qwen", "reader", fresh=True)
+    page.get_by_role("button", name="Compare with a second text").click()
     # of the two spellings of the opening paragraph it is the neuron that parts them most
     expect(page.get_by_label("Neuron", exact=True)).to_have_value("6419")
     with page.expect_request("**/data/qwen-*/tokens-*.bin"):

@@ -29,18 +29,17 @@ export function sharingSection(model, sides, found) {
   let [saving, waiting] = [false, 0];
   const names = OF_TEXTS.map(({ text }) => text);
   const keep = "text" in (model.first ?? {}) ? checkbox(null, () => save()) : null;
-  const save = () => {
+  const write = (more = {}) => {
     // lone surrogates fit in neither
     const [text, other] = sides.map(({ box }) => box.value.toWellFormed());
     const opening = text === openingText(0) && !other;
     saving = true;
     model.unshared = keep && !keep.checked ? names : [];
-    turn(model, {
-      ...{ text: opening ? "" : text, other },
-      ...(model.get("neuron") === -1 && found.auto !== null ? { neuron: found.auto } : {}),
-    });
+    turn(model, { text: opening ? "" : text, other, ...more });
     saving = false;
   };
+  const save = () =>
+    write(model.get("neuron") === -1 && found.auto !== null ? { neuron: found.auto } : {});
   const offer = " Put the texts into the address of the page, to keep or to share them";
   const promise =
     "What you type stays in this page, and out of its address unless the box is ticked. " +
@@ -56,7 +55,10 @@ export function sharingSection(model, sides, found) {
       clearTimeout(waiting);
       waiting = window.setTimeout(save, QUIET);
     },
-    end: () => clearTimeout(waiting),
+    end() {
+      clearTimeout(waiting);
+      write(); // the next model is to read the same
+    },
     /** Texts that come from Python, or with an address. @returns {boolean} whether there were others */
     fill() {
       if (saving) return false;

@@ -1,8 +1,8 @@
-/** A view of one of several models, with the choice among its controls. */
+/** A view of one of several models, with the choice above it. */
 
 import { latest } from "../engine/slices.js";
 import { choice } from "./controls.js";
-import { element, failed, focusIn } from "./dom.js";
+import { element, failed } from "./dom.js";
 import { held } from "./source.js";
 import { observe, sound, turn } from "./state.js";
 import { fetched, waitingLine } from "./waiting.js";
@@ -36,12 +36,7 @@ export function ofModels(render) {
       options: Object.entries(labels).map(([value, label]) => ({ value, label })),
       onChange: (name) => task((signal) => change(name, signal)),
     });
-    const moved = (/** @type {HTMLElement} */ to) => {
-      const focused = focusIn(picker);
-      to.prepend(picker);
-      focused?.focus();
-    };
-    const [head, root] = [element("div", { class: "ctx-models" }), element("div")];
+    const [head, root] = [element("div", { class: "ctx-models" }, picker), element("div")];
     /** @type {string | undefined} */ let shown;
     let place = root;
     /** @type {(() => void) | void} */ let ended;
@@ -54,7 +49,6 @@ export function ofModels(render) {
       ended = undefined;
       const mine = element("div", { class: "ctx-of-model" });
       [shown, place] = [name, mine];
-      moved(head);
       root.replaceChildren(mine);
       const end = await render({ model, el: mine }).catch((error) => {
         console.info(error);
@@ -62,8 +56,6 @@ export function ofModels(render) {
       });
       if (mine !== place) return end?.();
       ended = end;
-      const controls = mine.querySelector(".ctx-controls");
-      if (controls) moved(/** @type {HTMLElement} */ (controls));
       return undefined;
     };
     el.replaceChildren(head, waiting.root, root);
