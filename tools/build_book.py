@@ -610,12 +610,22 @@ NO_VIEW = (
 LED_TO_VIEW = "if (/=|^#turn-it$/.test(location.hash))"
 
 
+FONTS = ("source-serif-4", "source-sans-3")
+FONT = (
+    '<link rel="preload" as="font" type="font/woff2" crossorigin '
+    'href="{}fonts/{}-latin-wght-normal.woff2">'
+)
+
+
 def hint(page: str, here: str) -> str:
-    """A page that finds modules and data in the folder `here`, and whose head names the module of
-    its view; and first of all the layer, where a reader has come for the view. In a chapter the
-    view is one part of the page, and its layer is requested if the address leads to it.
+    """A page that finds modules and data in the folder `here`, and whose head names its letters,
+    the module of its view, and first of all the layer, where a reader has come for the view. In a
+    chapter the view is one part of the page, and its layer is requested if the address leads to it.
     """
     page = re.sub(r"_static/(views|data)/", rf"_static/{here}/\1/", page)
+    if sheet := re.search(r'href="([^"]*_static/)book\.css', page):  # its letters come along
+        links = [FONT.format(sheet[1], name) for name in FONTS]
+        page = page.replace("<title>", f"{''.join(links)}<title>", 1)
     view = re.search(r'<div data-view="(\w+)"[^>]*>', page)
     if view is None:
         return page

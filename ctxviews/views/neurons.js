@@ -77,7 +77,7 @@ async function render({ model, el }) {
   const below = [file, ways.root];
   const caption =
     "Each dot is a neuron. The further right it lies, the further single tokens in a text can push it. " +
-    "Drag the line, turn a head off, or press a dot.";
+    "Those that pass the line are listed. Drag it, turn a head off, or press a dot.";
   const above = [controls.root, sections.cards.root, waiting.root, quiet(caption)];
   const body = element("div", { class: "ctx-neurons" }, above, columns, below);
   el.replaceChildren(body);
