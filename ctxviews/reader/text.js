@@ -96,7 +96,8 @@ export function textSection(label, tools) {
     },
     /** @param {number[]} heads */
     take(heads) {
-      const taken = reader.take(box.value, heads, side.taken);
+      const text = box.value.slice(0, reader.characters); // what no hand has put there may be longer
+      const taken = reader.take(text, heads, side.taken);
       if (taken.stretches !== side.taken?.stretches)
         side.names = [start, ...taken.stretches.map(nameInText)];
       return (side.taken = taken);
