@@ -12,12 +12,12 @@ import { Tokenizer } from "./tokenizer.js";
  *    computes, where the page has its weights; a neuron's are read from them when it is needed */
 
 const PLACES = 128; // at most so many prefixes of a text are summed up for the drawing
-export const FEWEST = 8; // tokens of a prefix: before, the token in front of every text contributes most
-export const LISTED = 8; // neurons in a list
-export const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
+const FEWEST = 8; // tokens of a prefix: before, the token in front of every text contributes most
+const LISTED = 8; // neurons in a list
+const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
 const KEPT = 64; // neurons whose terms in a text, and lengths whose passages, are remembered
 const STREAMS = 4; // that are remembered: they are large
-export const CHARACTERS = 16; // per token of the context, that are kept of a text
+const CHARACTERS = 16; // per token of the context, that are kept of a text
 
 /** A layer that reads texts; keeps what does not depend on them. */
 export class LayerReader {
