@@ -41,7 +41,6 @@ from transformers import AutoModelForCausalLM
 
 import ctxbook as cb
 import ctxlib as cx
-import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
