@@ -37,8 +37,9 @@ KINDS = {
 }
 
 
-def check_kind(given: Any, kind: str) -> Any:
-    """Return an object of one of the `KINDS`; raise TypeError for any other.
+def check_kind(given: Any, kind: str, *sizes: int | None) -> Any:
+    """Return an object of one of the `KINDS`, a tensor whose last axes have these sizes, None for
+    any. Raises TypeError for another object, ValueError for another shape.
 
     >>> from ctxlib.checks import check_kind
     >>> check_kind(2.5, "a number")
@@ -47,11 +48,19 @@ def check_kind(given: Any, kind: str) -> Any:
     Traceback (most recent call last):
         ...
     TypeError: LayerWeights where a fixed query is wanted: make one with cx.fix_query(model)
+    >>> check_kind(torch.zeros(5, 3), "a tensor", None, 2)
+    Traceback (most recent call last):
+        ...
+    ValueError: a tensor of shape [5, 3] where [..., any, 2] is wanted
     """
-    mark, remedy = KINDS[kind]
-    several = kind == "a number" and getattr(given, "ndim", 0) > 0
-    if several or isinstance(given, type) or not hasattr(given, mark):
+    (mark, remedy), axes = KINDS[kind], getattr(given, "ndim", None)
+    odd = (kind == "a number" and axes) or (kind == "a list" and axes == 0)
+    if odd or isinstance(given, type) or not hasattr(given, mark):
         raise TypeError(f"{type(given).__name__} where {kind} is wanted: {remedy}")
+    own = given.shape[-len(sizes) :] if sizes else ()
+    if len(own) < len(sizes) or any(w not in (None, o) for w, o in zip(sizes, own, strict=True)):
+        wanted = ", ".join("any" if size is None else str(size) for size in sizes)
+        raise ValueError(f"a tensor of shape {[*given.shape]} where [..., {wanted}] is wanted")
     return given
 
 
@@ -101,7 +110,7 @@ def check_index(kind: str, given: Any, size: int) -> None:
     """Raise ValueError unless `given` is one of 0 ... size - 1; negative numbers do not count from
     the end.
     """
-    if not 0 <= as_index(kind, given) < size:
+    if not 0 <= as_index(kind, given) < as_index(f"number of {kind}s", size):
         raise ValueError(f"{kind} {given}: there are {kind}s 0 to {size - 1}")
 
 

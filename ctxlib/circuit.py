@@ -39,7 +39,8 @@ def shared_kernel(kernels: Float[Tensor, "head *dest source"]) -> Float[Tensor, 
     >>> cx.shared_kernel(torch.tensor([[0.5, 0.5], [0.2, 0.8], [0.0, 1.0]]))
     tensor([0.2000, 0.8000])
     """
-    ordered = check_kind(kernels, "a tensor").sort(0).values  # torch.quantile refuses large tensors
+    # torch.quantile refuses large tensors
+    ordered = check_kind(kernels, "a tensor", None).sort(0).values
     median = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
     return median / median.sum(-1, keepdim=True)
 

@@ -27,14 +27,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from ctxlib.checks import (
-    as_index,
-    as_indices,
-    check_chosen,
-    check_kind,
-    check_tokens,
-    crop,
-)
+from ctxlib.checks import as_index, as_indices, check_chosen, check_kind, check_tokens, crop
 from ctxlib.texts.vocabulary import untrained_tokens
 from ctxlib.weights import NO_MLP, LayerWeights, layer_norm, layer_norm_scale
 
@@ -65,8 +58,9 @@ def content_component(
     True
     """
     W_pos_n, W_E = check_kind(weights, "weights").position(n), weights.embeddings(tokens)
+    check_kind(M, "a tensor", weights.d_model, None)
     # LayerNorm's scale is applied after the product: no second copy of the vocabulary is made
-    product = (W_E @ check_kind(M, "a tensor")).add_(W_pos_n[None] @ M)
+    product = (W_E @ M).add_(W_pos_n[None] @ M)
     return product.div_(content_scale(weights, n, tokens)[..., None])
 
 
@@ -84,7 +78,8 @@ def positional_component(
     >>> P_V.shape, P_V[:, 99].abs().max().item()
     (torch.Size([8, 100, 32]), 0.0)
     """
-    return positional_shift(weights, n, C, length) @ check_kind(M, "a tensor")
+    shift = positional_shift(weights, n, C, length)
+    return shift @ check_kind(M, "a tensor", weights.d_model, None)
 
 
 def positional_shift(
@@ -178,7 +173,8 @@ def queries_of(weights: LayerWeights, x: Float[Tensor, "*any d_model"]) -> Queri
     True
     """
     W_Q, of_x = check_kind(weights, "weights").W_Q, "... d_model, head d_model d_head"
-    return einsum(check_kind(x, "a tensor"), W_Q, f"{of_x} -> ... head d_head") + weights.b_Q
+    x = check_kind(x, "a tensor", weights.d_model)
+    return einsum(x, W_Q, f"{of_x} -> ... head d_head") + weights.b_Q
 
 
 def fixed_query(
@@ -209,8 +205,8 @@ def qk_direction(weights: LayerWeights, q: Queries) -> Directions:
     >>> torch.allclose(rows, cx.attention_rows(weights, tokens, n=99), atol=1e-4)
     True
     """
-    check_kind(q, "a tensor")
     W_K = check_kind(weights, "weights").W_K
+    check_kind(q, "a tensor", weights.n_heads, weights.d_head)
     direction = einsum(q, W_K, "... head d_head, head d_model d_head -> ... head d_model")
     return direction / weights.attn_scale
 
@@ -641,8 +637,10 @@ def weighted_sum(
     tensor([1., 1.])
     """
     check_tokens(x)
-    bags, shares = (v.reshape(-1, v.shape[-1]) for v in (x, check_kind(share, "a tensor")))
-    sums = embedding_bag(bags, check_kind(table, "a tensor"), per_sample_weights=shares, mode="sum")
+    check_kind(table, "a tensor", None, None)
+    check_kind(share, "a tensor", *x.shape)
+    bags, shares = (v.reshape(-1, x.shape[-1]) for v in (x, share))
+    sums = embedding_bag(bags, table, per_sample_weights=shares, mode="sum")
     return sums.view(*x.shape[:-1], -1)
 
 
@@ -703,7 +701,7 @@ def split_scores(
     """
     tokens = check_kind(weights, "weights").sources(tokens)
     W_E, W_pos = weights.embeddings()[tokens], weights.W_pos[: len(tokens)]
-    check_kind(q, "a tensor")
+    check_kind(q, "a tensor", weights.n_heads, len(tokens), weights.d_head)
     q_E, q_pos = (q @ (x @ weights.W_K).mT for x in (W_E, W_pos))  # head dest source
     q_pos_n = q_pos.diagonal(dim1=1, dim2=2)[..., None]  # q_n . W_pos[n] W_K
     scale = content_scale(weights, torch.arange(len(tokens), device=tokens.device), tokens)
@@ -732,7 +730,7 @@ def split_values(
     v_E, v_pos = (  # head pos d_head
         x @ weights.W_V[heads] for x in (weights.embeddings()[tokens], weights.W_pos[: len(tokens)])
     )
-    check_kind(rows, "a tensor")
+    check_kind(rows, "a tensor", len(heads), len(tokens), len(tokens))
     scaled = rows / content_scale(weights, torch.arange(len(tokens), device=tokens.device), tokens)
     content = scaled @ v_E + scaled.sum(-1, keepdim=True) * v_pos
     content = content + rows.sum(-1, keepdim=True) * weights.b_V[heads][:, None]
@@ -753,5 +751,6 @@ def causal_softmax(scores: Pattern) -> Pattern:
              [0.5000, 0.5000, 0.0000],
              [0.3333, 0.3333, 0.3333]]])
     """
-    future = torch.ones_like(check_kind(scores, "a tensor")[0], dtype=torch.bool).triu(1)
+    check_kind(scores, "a tensor", None, None, None)
+    future = torch.ones_like(scores[0], dtype=torch.bool).triu(1)
     return scores.masked_fill(future, float("-inf")).softmax(-1)

@@ -103,6 +103,8 @@ class Moments:
         columns = {"r": torch.where(varied_a, r, torch.nan), "fvu": sum(parts.values()), **parts}
         columns |= {"offset": offset, "spread": spread, "sd": torch.where(varied_t, sd, 0)}
         index = pd.Index(as_indices("neuron", neurons), name="neuron")
+        if len(index) != len(sd):
+            raise ValueError(f"{len(index)} neurons for the moments of {len(sd)}: name each")
         table = pd.DataFrame(columns, index=index)
         table.loc[~varied_t.numpy(), table.columns != "sd"] = np.nan
         return table
@@ -131,7 +133,7 @@ def r_and_fvu(
     >>> cx.evaluation.r_and_fvu(truth, truth, domains).round(2).tolist()
     [1.0, 1.0, 0.0]
     """
-    if len(check_kind(domains, "a list")) != len(check_kind(truth, "a tensor")):
+    if len(check_kind(domains, "a list")) != len(check_kind(truth, "a tensor", None, None)):
         raise ValueError(f"{len(domains)} domains for {len(truth)} texts: give one for each")
     names = np.array(domains)
     same = torch.from_numpy(names[:, None] == names).to(truth)

@@ -41,7 +41,7 @@ def half_mass(rows: Float[Tensor, "*head source"], n: int | None = None) -> Int[
     >>> cx.heads.half_mass(torch.tensor([0.1, 0.3, 0.4, 0.2]), n=2)
     tensor(1)
     """
-    size = check_kind(rows, "a tensor").shape[-1]
+    size = check_kind(rows, "a tensor", None).shape[-1]
     n = size - 1 if n is None else n
     check_index("position", n, size)
     distance = (torch.arange(size, device=rows.device) - n).abs()
@@ -105,7 +105,7 @@ def family_table(
     >>> cx.heads.family_table(even).loc[0, "family"]
     'uniform'
     """
-    unknown = torch.full(check_kind(kernels, "a tensor").shape[:1], torch.nan)
+    unknown = torch.full(check_kind(kernels, "a tensor", None, None).shape[:1], torch.nan)
     n = kernels.shape[1] - 1 if n is None else n
     columns = {
         "effective tokens": effective_tokens(kernels),

@@ -208,7 +208,9 @@ def auc(
     True
     """
     count = check_kind(inside, "an array").sum(-1, keepdims=True)
-    ranks = stats.rankdata(check_kind(values, "an array"), axis=0)
+    if check_kind(values, "an array").shape[:1] != inside.shape[-1:] or values.ndim < 2:
+        raise ValueError(f"values {values.shape} for texts {inside.shape}: give one for each")
+    ranks = stats.rankdata(values, axis=0)
     above = inside @ ranks - count * (count + 1) / 2
     with np.errstate(invalid="ignore"):
         return above / (count * (inside.shape[-1] - count))

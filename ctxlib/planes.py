@@ -21,7 +21,7 @@ from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.checks import check_ids, check_kind
+from ctxlib.checks import as_indices, check_ids, check_kind
 from ctxlib.decompose import Decomposition, Entries, Texts
 from ctxlib.query import FixedQuery
 from ctxlib.texts.batching import progress
@@ -82,8 +82,9 @@ class PlanesDecomposition(Decomposition):
         torch.Size([8, 1, 257])
         """
         heads, most = self.by_source.shape[:2]
-        if len(check_kind(planes, "a list")) != heads or not all(0 <= k <= most for k in planes):
-            raise ValueError(f"planes {[*planes]}: give {heads} numbers, each from 0 to {most}")
+        planes = as_indices("number of planes", planes)
+        if len(planes) != heads or not all(0 <= k <= most for k in planes):
+            raise ValueError(f"planes {planes}: give {heads} numbers, each from 0 to {most}")
         left = max(planes)
         kept = torch.arange(left) < torch.tensor(planes)[:, None]
         by_source = self.by_source[:, :left] * kept.to(self.by_source)[..., None]

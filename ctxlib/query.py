@@ -191,7 +191,8 @@ class FixedQuery:
         True
         """
         x_n = self.decomposition.sources(x)[..., self.n]
-        return self.readout.resid_without_heads(x_n) + check_kind(outputs, "a tensor").sum(-2)
+        check_kind(outputs, "a tensor", *self.readout.W_O.shape[::2])
+        return self.readout.resid_without_heads(x_n) + outputs.sum(-2)
 
     def scale(self, x: Texts, outputs: Outputs) -> Float[Tensor, "*text 1"]:
         """Return `s(x)`, the number that LayerNorm 2 divides by at n."""
@@ -207,8 +208,8 @@ class FixedQuery:
         True
         """
         heads = check_chosen("head", heads, self.n_heads)
-        check_kind(outputs, "a tensor")
-        return outputs[..., heads, :].sum(-2) @ self.readout.W_in / self.scale(x, outputs)
+        scale = self.scale(x, outputs)
+        return outputs[..., heads, :].sum(-2) @ self.readout.W_in / scale
 
     def exact_summary(self, x: Texts, heads: Sequence[int]) -> Neurons:
         """Return what the chosen heads add to each neuron's pre-activation at n, exactly:

@@ -83,15 +83,6 @@ class Study:
         """The domain of each passage."""
         return np.array([passage.domain for passage in self.passages])
 
-    @property
-    def names(self) -> list[str]:
-        """The domains of the passages, once each.
-
-        >>> cx.study(model, texts=100).names[:3]
-        ['american', 'astronomy', 'british']
-        """
-        return sorted(set(self.domains.tolist()))
-
     @cached_property
     def head_table(self) -> pd.DataFrame:
         """One row a head, rounded for a page: effective tokens of the kernel, half-mass distance,
@@ -158,7 +149,7 @@ class Study:
         stable = "stable " if isinstance(self.heads, StableHeads) else ""
         return (
             f"{len(self.texts)} {held_out}texts of {kinds} domains; {len(self.passages)} passages "
-            f"of {len(self.names)} domains\n"
+            f"of {len({*self.domains})} domains\n"
             f"query token {decode_tokens(self.fixed, [self.fixed.token])[0]!r} at n = {self.n}; "
             f"{stable}heads {self.heads} of {self.fixed.n_heads}"
         )

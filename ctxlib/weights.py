@@ -561,7 +561,7 @@ class LayerWeights:
         torch.Size([1024])
         """
         W_in, b_in = self.mlp_input()
-        return layer_norm(resid_mid, self.eps) @ W_in + b_in
+        return layer_norm(check_kind(resid_mid, "a tensor", len(W_in)), self.eps) @ W_in + b_in
 
 
 # ---------------------------------------------------------------- the model itself

@@ -20,7 +20,7 @@ import pandas as pd
 
 import ctxlib as cx
 from ctxlib.studies import PROSE, Study
-from ctxviews.labels import halves, label_notes, learnable, one_text, some
+from ctxviews.labels import label_notes, learnable, learned_and_judged, one_text, some
 from ctxviews.pagefile import page
 from ctxviews.report import CENTERED, OWN, report
 
@@ -118,7 +118,7 @@ def build_study(options: argparse.Namespace, of: Any, length: int) -> Study:
         prose=() if own else PROSE,
         or_all=True,
         n=options.n,
-        labeled=own and some(halves(own)[0], SHOWN),
+        labeled=own and some(learned_and_judged(own)[0], SHOWN),
         calibration=None if given is None else one_text(reader, given),
     )
 
@@ -132,9 +132,7 @@ def open_model(options: argparse.Namespace) -> tuple[Any, int]:
         if n is not None or options.token:
             raise ValueError("a stored layer has its n and its token: leave out --n and --token")
         return (fixed := cx.fix_query(name)), fixed.length
-    model = cx.load(name, layers=1)
-    if not cx.adapter.upstream_layers(model, 0):  # parallel: the second MLP reads the first heads
-        model = cx.load(name, layers=2)
+    model = cx.load(name, layers="first")
     most, both = model.cfg.n_ctx, isinstance(model, cx.models.Encoder)
     length = min(READ, most) if n is None else 2 * n if both else n + 1
     if not 3 <= length <= most:
@@ -171,7 +169,7 @@ def neurons(
         rows = pd.MultiIndex.from_arrays([label, label.index])
         found = found.assign(label=label, auc=scores[f"auc{JUDGE}"].reindex(rows).to_numpy())
     if study.fixed.exact is not None:
-        texts = some(halves(study.texts)[1], JUDGED)
+        texts = some(learned_and_judged(study.texts)[1], JUDGED)
         one = study.circuit
         for circuit, suffix in (one, ""), (one.centered(), CENTERED), (one.self_normalized(), OWN):
             of = cx.evaluate(circuit, texts, found.index, client=client)[["r", "fvu"]]
@@ -184,7 +182,7 @@ def label_scores(study: Study, index: pd.Index) -> pd.DataFrame:
     """Return how well each of these neurons tells each label on half A, and on half B; an empty
     table where half A has fewer than two labels with two texts.
     """
-    A, B = halves(study.texts)
+    A, B = learned_and_judged(study.texts)
     A, tables = learnable(A), []
     if len({text.domain for text in A}) < 2:
         return pd.DataFrame()

@@ -42,12 +42,12 @@ def some(texts: Sequence[Text], count: int) -> list[Text]:
     return in_turn(texts)[: max(count, len({text.domain for text in texts}))]
 
 
-def halves(texts: Sequence[Text]) -> tuple[Sequence[Text], Sequence[Text]]:
+def learned_and_judged(texts: Sequence[Text]) -> tuple[Sequence[Text], Sequence[Text]]:
     """Return the texts to learn on, half A, and those to judge on, half B: all of them twice if
     half B has fewer than two.
 
-    >>> from ctxviews.labels import halves
-    >>> learned, judged = halves(cx.texts.collection(weights, count=100))
+    >>> from ctxviews.labels import learned_and_judged
+    >>> learned, judged = learned_and_judged(cx.texts.collection(weights, count=100))
     >>> {text.half for text in learned}, {text.half for text in judged}
     ({'A'}, {'B'})
     """
@@ -69,7 +69,7 @@ def label_notes(texts: Sequence[Text], folder: str | os.PathLike | None = None) 
     >>> label_notes(cx.texts.collection(weights, count=100))
     []
     """
-    A, B = halves(texts)
+    A, B = learned_and_judged(texts)
     if A is B:
         return ["labels are learned and judged on the same texts: half B has fewer than two"]
     there, here, judged = ({text.domain for text in some} for some in (texts, learnable(A), B))

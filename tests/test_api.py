@@ -99,7 +99,8 @@ def test_the_page_on_your_own_model_shows_what_its_commands_give(capsys, tmp_pat
     exec("".join(CODE.findall(page)), {})
     said = capsys.readouterr().out
     assert all(
-        words in said for words in ("a model in memory", "top tokens", "fvu", "variance share")
+        words in said
+        for words in ("a model in memory", "top tokens", "fvu", "threshold 12.0", "variance share")
     )
 
 

@@ -56,6 +56,16 @@ def test_a_view_comes_as_one_module_and_fetches_its_layer_once(visit, name):
     assert not any("/engine/" in file or "/ui/" in file for file in requested)
 
 
+def test_the_appendices_are_folded_but_for_a_reader_of_one(visit):
+    entry = ".bd-sidebar-primary a[href$='C_certificates.html']"
+    page = visit("book/05_circuit.html")
+    assert not page.locator(entry).is_visible()
+    page.focus(".bd-sidebar-primary summary:has(> .caption)")
+    page.keyboard.press("Enter")
+    assert page.locator(entry).is_visible()
+    assert visit("book/B_naive_bayes.html").locator(entry).is_visible()
+
+
 def test_a_view_that_stands_in_another_page_is_its_tool_alone(visit):
     page = visit("book/explorer.html?embed#neuron=174")
     for width in (1440, 390):

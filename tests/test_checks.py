@@ -168,3 +168,56 @@ def test_a_study_is_of_several_texts(circuit, given):
     for name in ("texts", "labeled"):
         with pytest.raises(ValueError, match="where a list of texts is expected"):
             cx.study(circuit.fixed, **{"texts": [], name: given})
+
+
+@pytest.mark.parametrize("given", [torch.tensor(1.5), torch.rand(5)])
+def test_a_tensor_of_another_shape_is_named_with_the_sizes_that_are_wanted(
+    tiny, tiny_weights, circuit, given
+):
+    split, w, x, fixed = cx.decompose, tiny_weights, X[0, :9], circuit.fixed
+    texts, any_one = fixed.prepare(X), cx.evaluation.r_and_fvu
+    calls = {
+        "24, any": [partial(split.content_component, w, n=9)],
+        "24": [partial(split.queries_of, w), w.pre_activations],
+        "3, 8": [partial(split.qk_direction, w)],
+        "9": [partial(split.weighted_sum, V, x)],
+        "3, 9, 8": [partial(split.split_scores, w, x)],
+        "2, 9, 9": [lambda rows: split.split_values(w, x, rows, [0, 1])],
+        "any, any, any": [split.causal_softmax],
+        "3, 24": [partial(fixed.resid_mid, texts), partial(fixed.mlp, texts)],
+        "3, any": [partial(look.circuit_z, circuit, X[0])],
+        "any, 24": [partial(layers.logits, tiny)],
+        "any, any": [cx.heads.family_table, lambda truth: any_one(V, truth, [*"aabbc"])],
+    }
+    calls["24, any"].append(partial(split.positional_component, w, n=9))
+    calls["3, 24"].append(lambda outputs: fixed.to_neurons(texts, outputs, [0]))
+    calls["any, any"].append(partial(split.weighted_sum, x=x, share=V[:, 0]))
+    calls["any, any"].append(lambda W_E: cx.texts.untrained_tokens(W_E, tiny.tokenizer))
+    shape = [*given.shape]
+    for sizes, several in calls.items():
+        for call in several:
+            with pytest.raises(ValueError, match=rf"^a tensor of shape \{shape} where ") as caught:
+                call(given)
+            assert str(caught.value).endswith(f" where [..., {sizes}] is wanted")
+
+
+def test_sizes_seeds_and_counts_are_whole_numbers_that_there_are(tiny, circuit):
+    prompts, vocabulary = explain.Prompts(*[("a",)] * 4), circuit.fixed.d_vocab
+    for seed in (-1, 1.5, "x", None):
+        with pytest.raises(ValueError, match=r"^seed .*: (there are seeds 0|give a whole number)"):
+            explain.shuffled(prompts, seed)
+    for size in (0, -1, None, "x"):
+        with pytest.raises(ValueError, match=r"^token id 0: there are|^number of .*: give a"):
+            cx.texts.without_token(tiny.tokenizer, size)
+    for ids in ([-1], [vocabulary], vocabulary):
+        with pytest.raises(ValueError, match=r"^token id \S+: there are token ids 0 to 299$"):
+            cx.texts.decode_tokens(tiny, ids)
+    with pytest.raises(ValueError, match=r"^2 neurons for the moments of 3: name each$"):
+        rate.Moments.of(V, V).table([0, 1])
+    for values, inside in ((V[:, 0], V[:, 0] > 0), (V, V[0] > 0)):
+        with pytest.raises(ValueError, match=r"^values .* for texts .*: give one for each$"):
+            cx.neurons.auc(values.numpy(), inside.numpy())
+    with pytest.raises(TypeError, match=r"^NoneType where a list is wanted"):
+        look.random_neurons(tiny, 2, [1], None)
+    with pytest.raises(ValueError, match=r"^no texts: give at least one$"):
+        hooks.pad(tiny, [])

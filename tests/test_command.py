@@ -3,6 +3,7 @@
 import base64
 import re
 from collections import Counter
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -164,11 +165,13 @@ def test_what_no_half_can_tell_of_a_label_is_said(ran, write_texts, of_kind):
 
 @pytest.mark.parametrize("kind", [*KINDS, *VARIANTS])
 def test_models_of_every_kind_run_and_whose_neurons_they_are_is_said(
-    tmp_path, ran, two_labels, of_kind, kind
+    tmp_path, ran, two_labels, of_kind, kind, monkeypatch
 ):
     """Of parallel models, the second layer's: in print, table, page and repr, and of a file."""
-    layer = int(kind in PARALLEL)
+    layer, load = int(kind in PARALLEL), Mock(wraps=cx.load)
+    monkeypatch.setattr(cx, "load", load)
     said, table, labels = ran(of_kind(kind).folder, "--texts", two_labels)
+    load.assert_called_once()
     assert f"neurons of layer {layer}'s MLP are found" in said
     assert {file.name for file in (tmp_path / "out").iterdir()} == FILES
     receipt = (tmp_path / "out" / "receipt.txt").read_text(encoding="utf-8")

@@ -58,10 +58,9 @@ def wilson(right, of, z):
     st.data(),
     st.integers(1, 40),
     st.integers(1, 40),
-    st.sampled_from([None, 0.8, 0.99]),
     st.sampled_from([list, tuple, np.array]),
 )
-def test_the_score_is_by_hand(data, on, off, confidence, kind):
+def test_the_score_is_by_hand(data, on, off, kind):
     """The interval by the square-and-add rule for the mean of two independent proportions; the
     explainer is shown one half and held to the other.
     """
@@ -70,9 +69,9 @@ def test_the_score_is_by_hand(data, on, off, confidence, kind):
         kind([i < hits for i in range(on)] + [i >= rejections for i in range(off)])
     )
     split = held(on, off)
-    s = explain.score(explainer, split, *[confidence] * (confidence is not None))
+    s = explain.score(explainer, split)
     assert (s.tpr, s.tnr) == (hits / on, rejections / off)
-    mean, z = (s.tpr + s.tnr) / 2, NormalDist().inv_cdf((1 + (confidence or 0.95)) / 2)
+    mean, z = (s.tpr + s.tnr) / 2, NormalDist().inv_cdf(0.975)
     apart = np.hypot(wilson(hits, on, z) - s.tpr, wilson(rejections, off, z) - s.tnr) / 2
     assert (s.score, s.low, s.high) == pytest.approx((mean, *(mean + [-1, 1] * apart)), abs=1e-12)
     assert (s.explanation, s.active, s.inactive) == ("because", on, off)

@@ -1,6 +1,8 @@
 """What `cx.load` refuses: names, layers, devices, and kinds of models that it would get wrong."""
 
+import numpy as np
 import pytest
+import torch
 import transformers
 from kinds import SIZES, drawn
 
@@ -19,10 +21,13 @@ def test_an_unknown_name_is_not_looked_for_on_the_hub(name, message):
         cx.load(name)
 
 
-@pytest.mark.parametrize(("device", "layers"), [("gpu", 1), (None, 0), (None, 4), (None, True)])
-def test_a_device_and_layers_are_some_that_there_are(llama, device, layers):
-    with pytest.raises(ValueError, match=r"no device 'gpu' here; give|layers=.* give 1 to 3"):
-        cx.load(llama()[0], device, layers)
+@pytest.mark.parametrize("layers", [0, 4, True, "all", torch.ones(2), np.ones(2)])
+@pytest.mark.parametrize("file", [0, 1])
+def test_a_device_and_layers_are_some_that_there_are(llama, file, layers):
+    with pytest.raises(ValueError, match=r"layers=\d: .* 1 to 3|^layers .*: give a whole number"):
+        cx.load(llama()[file], layers=layers)
+    with pytest.raises(ValueError, match="no device 'gpu' here; give"):
+        cx.load(llama()[file], "gpu")
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt_bigcode", "biogpt", "mixtral", "mamba"])

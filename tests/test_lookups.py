@@ -228,7 +228,7 @@ def test_where_neurons_say_the_same_none_stands_above_the_other(tiny_folder, unf
 
 def test_all_neurons_but_the_excluded_can_be_drawn(tiny):
     out = [(0, 3), (1, 39), (1, 0)]
-    drawn = cx.lookups.random_neurons(tiny, 77, [1, 0, 0], iter(out))
+    drawn = cx.lookups.random_neurons(tiny, 77, [1, 0, 0], out)
     assert len(drawn) == 77
     assert set(drawn) == {(k, j) for k in (0, 1) for j in range(40)} - set(out)
     assert drawn == cx.lookups.random_neurons(tiny, 77, [0, 1], out)

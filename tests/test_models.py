@@ -8,7 +8,9 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import build_book
+import gguf
 import nbformat
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -20,6 +22,7 @@ from transformers.utils import logging as transformers_logging
 
 import ctxlib as cx
 from ctxlib import models
+from ctxlib.models.gguf_files import by_rows
 
 WEIGHTS = "model.safetensors"
 WPE = "transformer.wpe.weight"
@@ -90,7 +93,8 @@ def test_the_first_layers_alone_compute_what_they_compute_in_the_whole(of_kind, 
 def test_what_lies_in_other_layers_is_not_read(broken):
     spoilt(BLOCK[8])(broken)
     lacking(BLOCK[4])(broken)
-    assert cx.load(broken, layers=1).cfg.n_layers == 1
+    for few in (1, "first"):
+        assert cx.load(broken, layers=few).cfg.n_layers == 1
 
 
 def test_the_unembedding_is_centred_unless_logits_are_capped(tiny, make_folder):
@@ -119,6 +123,12 @@ def test_a_gguf_file_is_the_model_that_it_was_made_of(llama, tmp_path, layers, c
         assert model.tokenizer(text).input_ids == expected.tokenizer(text).input_ids
     assert model.tokenizer.bos_token_id == 0
     assert sorted(f.name for f in tmp_path.iterdir()) == sorted([*beside, "llama.gguf"])
+
+
+def test_a_large_tensor_is_unpacked_as_gguf_unpacks_it():
+    kind, drawn = gguf.GGMLQuantizationType.Q8_0, np.random.default_rng(0).normal(size=(9000, 64))
+    data = gguf.quants.quantize(drawn.astype(np.float32), kind)
+    assert np.array_equal(by_rows(data, kind), gguf.dequantize(data, kind))
 
 
 def test_a_notebook_keeps_no_bars_of_what_was_loaded(llama):

@@ -59,6 +59,19 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const toggle of document.querySelectorAll("summary:has(> .toctree-toggle)")) toggle.setAttribute("aria-label", "its pages");
 });
 
+// The appendices are folded in the navigation, but for a reader of one.
+document.addEventListener("DOMContentLoaded", () => {
+  const captions = [...document.querySelectorAll(".bd-sidebar-primary .caption")];
+  const caption = captions.find((part) => part.textContent === "Appendices");
+  const list = caption?.nextElementSibling;
+  if (!list) return;
+  const fold = document.createElement("details");
+  fold.open = list.matches(".current");
+  caption.replaceWith(fold);
+  fold.append(document.createElement("summary"), list);
+  fold.firstChild.append(caption);
+});
+
 // What has been opened once can be read again without a network (offline.js).
 if ("serviceWorker" in navigator && document.currentScript) {
   const worker = new URL("../offline.js", document.currentScript.src);

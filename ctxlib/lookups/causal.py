@@ -84,7 +84,7 @@ def circuit_z(
     """
     split = require_equation_1(check_kind(circuit, "a circuit").fixed)
     heads, weights, tokens = list(circuit.heads), split.weights, split.weights.sources(tokens)
-    if check_kind(denominators, "a tensor").shape[-1] < len(tokens):
+    if check_kind(denominators, "a tensor", weights.n_heads, None).shape[-1] < len(tokens):
         raise ValueError(
             f"denominators at {denominators.shape[-1]} positions for a text of {len(tokens)}: "
             "calibrate on a longer text"

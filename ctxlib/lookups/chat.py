@@ -14,43 +14,22 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from math import ceil
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ctxlib.texts.batching import batched
 
-if TYPE_CHECKING:
-    from ctxlib.lookups.explain import Prompts
-
 OPENAI = "https://api.openai.com/v1"  #: the endpoint when nothing else is named
 CUT = "…"  # in front of a prompt whose beginning was left out
-CHARACTERS = 4  # to a token, a rule of thumb for English
-ASSUMED = 200  # characters of an explanation that is not written yet, for the estimate
 SHOWN = 200  # characters of what went wrong, in an error
 WORDS = 2  # to a token: no tokenizer packs more of them into one, on average
 SENTENCE = "^[^\\n]{1,300}$"  # a small model may never end its sentence; this ends it
 
 #: What a model is told: `explain` to find a sentence, `classify` to judge prompts by one.
 TASKS = tomllib.loads((Path(__file__).parent / "chat.toml").read_text(encoding="utf-8"))
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Count what is still to be asked: requests, tokens to read and to write, and their cost in the
-    currency of the price, None without one.
-
-    >>> cx.lookups.chat.ChatExplainer("a-model", cache="answers").estimate([])
-    Estimate(requests=0, tokens_in=0, tokens_out=0, cost=None)
-    """
-
-    requests: int
-    tokens_in: int
-    tokens_out: int
-    cost: float | None = None
 
 
 @dataclass
@@ -132,31 +111,6 @@ class ChatExplainer:
             verdicts |= {prompt: answer[n] for n, prompt in numbered.items()}
         return [verdicts[prompt] for prompt in ends]
 
-    def estimate(
-        self, splits: Iterable[Prompts], price: tuple[float, float] | None = None
-    ) -> Estimate:
-        """Estimate, without asking, what it takes to explain each set of prompts from those shown
-        and to classify all of its held prompts together.
-
-        `price` is what a million tokens read and a million tokens written cost. Kept answers cost
-        nothing. A token counts as `CHARACTERS` characters, the schema of the answer included, and
-        an explanation that is not written yet as `ASSUMED` characters. Retries, and what a model
-        writes before it answers, are not foreseen.
-
-        >>> explainer = cx.lookups.chat.ChatExplainer("a-model", cache="answers")
-        >>> shown, held = (("We had",), ("We have",)), (("They had",), ("They have",))
-        >>> explainer.estimate([cx.lookups.explain.Prompts(*shown, *held)], price=(2.5, 10))
-        Estimate(requests=2, tokens_in=624, tokens_out=61, cost=0.00217)
-        """
-        dry = DryRun(**vars(self))
-        for s in splits:
-            sentence = dry.explain(s.shown_active, s.shown_inactive)
-            dry.classify(sentence, [*s.held_active, *s.held_inactive])
-        sizes = dry.sizes.values()
-        read, written = (ceil(sum(size[k] for size in sizes) / CHARACTERS) for k in (0, 1))
-        cost = None if price is None else (read * price[0] + written * price[1]) / 1e6
-        return Estimate(len(sizes), read, written, cost)
-
     def ends(self, prompts: Sequence[str]) -> list[str]:
         """Return the ends of the prompts, where the head matters."""
         if isinstance(prompts, str):
@@ -173,11 +127,7 @@ class ChatExplainer:
         file = Path(self.cache).expanduser() / f"{digest(json.dumps(request, sort_keys=True))}.json"
         with suppress(FileNotFoundError, ValueError, TypeError, KeyError):  # none, or a damaged one
             return form.model_validate_json(json.loads(file.read_bytes())["answer"]).model_dump()
-        return self.answered(request, form, file)
-
-    def answered(self, request: dict[str, Any], form: Any, file: Path) -> dict[str, Any]:
-        """Return a new answer, and keep it."""
-        answer = self.send(request["messages"], form)
+        answer = self.send(messages, form)
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(f".{os.getpid()}.part")  # a kill leaves a whole file or none
         record = {**request, "temperature": self.temperature, "answer": answer}
@@ -225,23 +175,6 @@ class ChatExplainer:
                 f"it was sent {words} words ({len(sent)} characters) and read {read} tokens: give "
                 "it a larger context, or fewer or shorter prompts"
             )
-
-
-@dataclass
-class DryRun(ChatExplainer):
-    """Answer in blank what is not kept, and note how many characters a model would read and write.
-
-    A blank sentence is made of the name of its file, so that no two requests seem to have the same.
-    """
-
-    sizes: dict[Path, tuple[int, int]] = field(default_factory=dict)
-
-    def answered(self, request: dict[str, Any], form: Any, file: Path) -> dict[str, Any]:
-        texts = [json.dumps(request["schema"]), *(m["content"] for m in request["messages"])]
-        blanks = {str: (file.name * ASSUMED)[:ASSUMED], bool: False}
-        blank = {name: blanks[of.annotation] for name, of in form.model_fields.items()}
-        self.sizes[file] = sum(map(len, texts)), len(json.dumps(blank))
-        return blank
 
 
 def answer_form(fields: dict[str, type]) -> Any:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,7 @@ def random_neurons(
     model: Any,
     count: int,
     layers: Sequence[int],
-    exclude: Iterable[tuple[int, int]] = (),
+    exclude: Collection[tuple[int, int]] = (),
 ) -> list[tuple[int, int]]:
     """Draw `count` neurons of the given layers at random, none of the excluded, as a baseline; the
     same ones every time.
@@ -108,7 +108,7 @@ def random_neurons(
     [(3, 279), (3, 22), (3, 716)]
     """
     chosen = sorted({*as_indices("layer", layers)})
-    out = set(exclude)
+    out = set(check_kind(exclude, "a list"))
     pool = [(k, j) for k in chosen for j in range(n_neurons(model, k)) if (k, j) not in out]
     if not 1 <= as_index("count", count) <= len(pool):
         raise ValueError(f"count={count}: there are {len(pool)} neurons to draw from")

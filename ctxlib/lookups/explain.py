@@ -22,7 +22,7 @@ from jaxtyping import Bool
 from scipy import stats
 from sklearn.tree import DecisionTreeClassifier
 
-from ctxlib.checks import check_kind
+from ctxlib.checks import check_index, check_kind
 
 
 class Explainer(Protocol):
@@ -86,6 +86,7 @@ def shuffled(prompts: Prompts, seed: int = 0) -> Prompts:
     >>> sorted(mixed.held_active + mixed.held_inactive)
     ['He is', 'He was']
     """
+    check_index("seed", seed, 2**32)
     generator = np.random.default_rng(seed)
 
     def deal(on: tuple[str, ...], off: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -125,10 +126,10 @@ class Score:
     inactive: int
 
 
-def score(explainer: Explainer, prompts: Prompts, confidence: float = 0.95) -> Score:
+def score(explainer: Explainer, prompts: Prompts) -> Score:
     """Explain the prompts that are shown, classify those held out (Neo et al. 2024, section 4.4).
 
-    The interval is Wilson's for either rate, joined as for a sum of independent proportions.
+    The 95% interval is Wilson's for either rate, joined as for a sum of independent proportions.
     Raises ValueError where no prompt of one kind is held out, and for an explainer that answers
     nonsense: an empty sentence, or anything but one True or False for each prompt.
 
@@ -155,18 +156,18 @@ def score(explainer: Explainer, prompts: Prompts, confidence: float = 0.95) -> S
             f"{str(answer)[:60]}: expected True or False for each"
         )
     on = len(prompts.held_active)
-    tpr, tpr_low, tpr_high = rate(said[:on], confidence)
-    tnr, tnr_low, tnr_high = rate(~said[on:], confidence)
+    tpr, tpr_low, tpr_high = rate(said[:on])
+    tnr, tnr_low, tnr_high = rate(~said[on:])
     mean = (tpr + tnr) / 2
     low = mean - float(np.hypot(tpr - tpr_low, tnr - tnr_low)) / 2
     high = mean + float(np.hypot(tpr_high - tpr, tnr_high - tnr)) / 2
     return Score(sentence, mean, low, high, tpr, tnr, on, len(held) - on)
 
 
-def rate(right: Bool[np.ndarray, " prompt"], confidence: float) -> tuple[float, float, float]:
-    """Return the share of what is right, and Wilson's interval for it."""
+def rate(right: Bool[np.ndarray, " prompt"]) -> tuple[float, float, float]:
+    """Return the share of what is right, and Wilson's 95% interval for it."""
     found = stats.binomtest(int(right.sum()), len(right))
-    return found.statistic, *found.proportion_ci(confidence, method="wilson")
+    return found.statistic, *found.proportion_ci(method="wilson")
 
 
 # ---------------------------------------------------------------- an explainer that needs nobody

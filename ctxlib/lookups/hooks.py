@@ -75,5 +75,7 @@ def pad(
                 f"a text of shape {tuple(ids.shape)}: expected BOS and 1 to {n_ctx - 1} tokens"
             )
         check_ids(ids, model.cfg.d_vocab)
+    if not len(texts):
+        raise ValueError("no texts: give at least one")
     padded = torch.nn.utils.rnn.pad_sequence(list(texts), batch_first=True)
     return padded, torch.tensor([len(ids) - 1 for ids in texts])

@@ -59,7 +59,8 @@ def norm_scale(model: Any, stream: Float[Tensor, "*any d_model"]) -> Float[Tenso
     tensor(1.)
     """
     check_kind(model, "a decoder")
-    return layer_norm_scale(centered(model, check_kind(stream, "a tensor")), model.cfg.eps)[..., 0]
+    check_kind(stream, "a tensor", None)
+    return layer_norm_scale(centered(model, stream), model.cfg.eps)[..., 0]
 
 
 def check_end(model: Any) -> None:
@@ -100,7 +101,7 @@ def logits(model: Any, stream: Float[Tensor, "text d_model"]) -> Float[Tensor, "
     torch.Size([2, 8192])
     """
     check_end(model)
-    check_kind(stream, "a tensor")
+    check_kind(stream, "a tensor", None, model.cfg.d_model)
     found = model.unembed(model.ln_final(stream[:, None].to(model.W_U.device)))[:, 0].cpu()
     found = found * logit_scale(model)
     cap = getattr(model.original_model.config, "final_logit_softcapping", None)  # Gemma

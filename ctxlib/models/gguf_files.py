@@ -58,6 +58,14 @@ def first_layers(reader: gguf.GGUFReader, layers: int, file: Path) -> Path:
     return file
 
 
+def by_rows(data: np.ndarray, kind: gguf.GGMLQuantizationType) -> np.ndarray:
+    """Unpack a tensor as `gguf.dequantize` does, some 4096 rows at a time: it makes an array of
+    every sixteen, and the heap would keep all of them beside the whole.
+    """
+    parts = np.array_split(data, max(1, len(data) // 4096))
+    return np.concatenate([gguf.quants.dequantize(part, kind) for part in parts])
+
+
 def unread_tensors(
     reader: gguf.GGUFReader, state: Iterable[str], layers: int
 ) -> tuple[str, list[str]]:

@@ -74,7 +74,7 @@ def accumulate(
     )
     todo = unread(measure, texts, int(sums.count), progress, file)
     here = ((measure(tokens), progress) for tokens, progress in todo)
-    for more, progress in on_cluster(client, measure, todo) if client else here:
+    for more, progress in here if client is None else on_cluster(client, measure, todo):
         sums += more
         if file:
             save(file, owner, sums, progress)

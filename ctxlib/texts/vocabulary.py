@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import cosine_similarity, normalize
 
-from ctxlib.checks import as_index, as_indices, check_index, check_kind
+from ctxlib.checks import as_index, as_indices, check_ids, check_index, check_kind
 
 NEVER = (0xC0, 0xC1, *range(0xF5, 0x100))  # bytes that no UTF-8 text contains
 SPACE = "\u2581"  # how SentencePiece spells it
@@ -67,6 +67,7 @@ def decode_tokens(reader: Any, ids: Sequence[int]) -> list[str] | list[int]:
     """
     tokenizer = check_kind(reader, "a reader").tokenizer
     ids = as_indices("token id", ids)
+    check_ids(torch.tensor(ids, device="cpu").long(), getattr(reader, "cfg", reader).d_vocab)
     if tokenizer is None:
         return ids
     # decoded alone, a token of SentencePiece would lose the space in front of it
@@ -103,8 +104,9 @@ def without_token(tokenizer: Any, d_vocab: int) -> Bool[Tensor, " vocab"]:
     >>> cx.texts.without_token(weights.tokenizer, d_vocab=8200).sum()
     tensor(8)
     """
+    check_index("token id", 0, d_vocab)
     known = check_kind(tokenizer, "a tokenizer").get_vocab().values()
-    ids = torch.tensor([t for t in known if t < as_index("d_vocab", d_vocab)], device="cpu")
+    ids = torch.tensor([t for t in known if t < d_vocab], device="cpu").long()
     return torch.ones(d_vocab, dtype=torch.bool, device="cpu").index_fill_(0, ids, False)
 
 
@@ -122,9 +124,10 @@ def untrained_tokens(W_E: Float[Tensor, "vocab d_model"], tokenizer: Any) -> Boo
     >>> flags.shape, bool(flags[weights.token_id(" the")])
     (torch.Size([8192]), False)
     """
+    check_kind(W_E, "a tensor", None, None)
     if tokenizer is None:
-        return torch.zeros(len(check_kind(W_E, "a tensor")), dtype=torch.bool, device=W_E.device)
-    flags = without_token(tokenizer, len(check_kind(W_E, "a tensor"))).to(W_E.device)
+        return torch.zeros(len(W_E), dtype=torch.bool, device=W_E.device)
+    flags = without_token(tokenizer, len(W_E)).to(W_E.device)
     # only where letters are bytes is the letter \u00f7 a byte that no text contains
     spelled = chr if is_byte_level(tokenizer) else "<0x{:02X}>".format
     vocabulary = tokenizer.get_vocab()
