@@ -317,7 +317,7 @@ def typed(spec: dict[str, Any]) -> dict[str, Any] | None:
         if words.split()[-1] != "nfc" or not all(token["content"].isascii() for token in usual):
             return None
         words += " late"
-    facts: dict[str, Any] = {"byte_level": not words.startswith("pieces")}
+    facts: dict[str, Any] = {"byte_level": not words.startswith(("pieces", "wordpiece"))}
     facts |= {"words": words} if words != "gpt2" else {}
     if usual:  # special ones are spelt out, but none of these is found inside one
         found = [token for token in all_added if token["normalized"] in late]
@@ -335,6 +335,8 @@ def words_of(spec: dict[str, Any]) -> str | None:
     of words, and what else is done; None if pages cannot do it.
     """
     model, normalizer, before = spec["model"], spec["normalizer"], spec["pre_tokenizer"]
+    if model["type"] == "WordPiece":
+        return wordpiece(model, normalizer or {}, before)
     if (
         model["type"] != "BPE"
         or model.get("dropout")
@@ -351,6 +353,28 @@ def words_of(spec: dict[str, Any]) -> str | None:
     if words is None:
         return None
     return words + " whole" * bool(model.get("ignore_merges")) + " nfc" * (normalizer == NFC)
+
+
+def wordpiece(
+    model: dict[str, Any], normalizer: dict[str, Any], before: dict[str, Any] | None
+) -> str | None:
+    """Return how BERT's WordPiece reads text: "wordpiece", and what becomes of a text first."""
+    facts = [model[k] for k in ("continuing_subword_prefix", "max_input_chars_per_word")]
+    if (
+        before != {"type": "BertPreTokenizer"}
+        or normalizer.get("type") != "BertNormalizer"
+        or [*facts, model["unk_token"]] != ["##", 100, "[UNK]"]
+        or "[UNK]" not in model["vocab"]
+    ):
+        return None
+    lower, strip = normalizer["lowercase"], normalizer["strip_accents"]
+    does = {
+        "clean": normalizer["clean_text"],
+        "ideographs": normalizer["handle_chinese_chars"],
+        "strip": lower if strip is None else strip,
+        "lower": lower,
+    }
+    return " ".join(["wordpiece", *(name for name, done in does.items() if done)])
 
 
 def pieces(normalizer: dict[str, Any] | None, before: dict[str, Any] | None) -> str | None:

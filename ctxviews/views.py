@@ -326,8 +326,9 @@ class LiveReader(LayerView):
     tokens; -1 leaves it to the view, which takes the one that a text alone excites most, or in
     which two texts differ most. Of a text longer than the context the beginning is read.
 
-    For a model that reads a text from both sides, and one whose tokenizer a page cannot follow, the
-    page says why it reads none.
+    A model that reads a text from both sides has one text, read around its middle, and `neuron` -1
+    is the neuron that this text excites most. A model whose tokenizer a page cannot follow has
+    none, and the page says so.
     """
 
     module = "reader"

@@ -143,6 +143,24 @@ def pieces(normalizer, before, split=False, **options):
     return tokenizer
 
 
+def bert(**options):
+    """A WordPiece as BERT's, trained on the passages."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(**options)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    marks = {"special_tokens": ["[UNK]", "[CLS]", "[SEP]"], "show_progress": False}
+    trainer = trainers.WordPieceTrainer(vocab_size=1500, limit_alphabet=120, **marks)
+    tokenizer.train_from_iterator([*PASSAGES, "ÀÉ ΟΔΟΣ σς İI 文脈 ß"], trainer)
+    tokenizer.add_special_tokens([AddedToken("plain", special=True)])  # no word of the model's
+    return tokenizer
+
+
+def minilm():
+    own = cx.fix_query("minilm").tokenizer.backend_tokenizer
+    return Tokenizer.from_str(own.to_str())  # another: what follows changes it
+
+
 PREPENDED = normalizers.Sequence([normalizers.Prepend("▁"), SPACED])
 #: Tokenizers of other kinds, and how `layerfile` names them.
 OTHERS = {
@@ -152,6 +170,14 @@ OTHERS = {
     "pieces always split": lambda: pieces(None, metaspace("always", True), True),
     "pieces first split whole": lambda: whole(pieces, None, metaspace("first", True), True),
     "pieces whole": lambda: whole(pieces, None, metaspace("never")),
+    "wordpiece clean ideographs strip lower": bert,
+    "wordpiece clean ideographs": lambda: bert(lowercase=False),
+    "wordpiece strip": lambda: bert(
+        clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False
+    ),
+    "wordpiece lower": lambda: bert(
+        clean_text=False, handle_chinese_chars=False, strip_accents=False
+    ),
 }
 #: With tokens that are found before a text is split; and real ones.
 MORE = {
@@ -161,7 +187,9 @@ MORE = {
     "added, prepend": lambda: with_added(pieces, PREPENDED, None),
     "added, first": lambda: with_added(pieces, None, metaspace("first")),
     "added, always": lambda: with_added(pieces, None, metaspace("always", True), normalized=True),
+    "added, wordpiece": lambda: with_added(bert),
     "mini": VOCABULARIES["mini"],
+    "minilm": minilm,
 }
 
 
@@ -404,6 +432,29 @@ def test_tokens_of_other_kinds_and_added_ones_are_pythons(run, kind):
     check()
 
 
+@pytest.mark.parametrize("step", [61, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kind", ["wordpiece clean ideographs strip lower", "wordpiece lower"])
+def test_bert_reads_every_code_point_as_in_python(run, kind, step):
+    """Each stands inside a word, where it is a letter, a sign, a space, or nothing."""
+    young = re.compile("[\u1c89\ua7cb-\ua7dc\U00010d50-\U00010d65\U00016ea0-\U00016eb8]")
+    points = [c for c in every_code_point(step) if not young.match(chr(c))]  # not yet lower
+    normalizer = OTHERS[kind]().normalizer
+    signs = sorted({s for c in points for s in chr(c) + normalizer.normalize_str(chr(c))})
+    tokens = ["[UNK]", *signs, *(f"##{s}" for s in signs)]
+    tokens = {token: i for i, token in enumerate(dict.fromkeys(tokens))}
+    tokenizer = Tokenizer(models.WordPiece(tokens, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    texts = [
+        " ".join(f"a{chr(c)}b" for c in points[i : i + 512]) for i in range(0, len(points), 512)
+    ]
+    found = run(
+        tokenizer, "const t = make(); return data.map((text) => [...t.encode(text)]);", texts
+    )
+    for text, got, want in zip(texts, found, tokenizer.encode_batch(texts), strict=True):
+        assert got == want.ids, hex(ord(text[1]))
+
+
 def spoilt(make, change):
     spec = json.loads(make().to_str())
     change(spec)
@@ -424,10 +475,16 @@ def spoilt(make, change):
         ("pieces prepend", lambda s: s["normalizer"]["normalizers"].append({"type": "NFKC"})),
         ("pieces first", lambda s: s["pre_tokenizer"].update(replacement="_")),
         ("pieces first", lambda s: s.update(normalizer=s["pre_tokenizer"])),
-        ("added, prepend", lambda s: s["added_tokens"][-4].update(lstrip=True)),
-        ("added, prepend", lambda s: s["added_tokens"][-4].update(single_word=True)),
-        ("added, prepend", lambda s: s["added_tokens"][-4].update(normalized=True)),
-        ("added, prepend", lambda s: s["model"]["vocab"].update(the=10**6)),
+        ("wordpiece lower", lambda s: s["model"].update(max_input_chars_per_word=50)),
+        ("wordpiece lower", lambda s: s["model"].update(continuing_subword_prefix="@@")),
+        ("wordpiece lower", lambda s: s["model"].update(unk_token="[CLS]")),
+        ("wordpiece lower", lambda s: s.update(normalizer={"type": "Lowercase"})),
+        ("wordpiece lower", lambda s: s.update(normalizer=None)),
+        ("wordpiece lower", lambda s: s.update(pre_tokenizer={"type": "Whitespace"})),
+        ("added, wordpiece", lambda s: s["added_tokens"][-4].update(lstrip=True)),
+        ("added, wordpiece", lambda s: s["added_tokens"][-4].update(single_word=True)),
+        ("added, wordpiece", lambda s: s["added_tokens"][-4].update(normalized=True)),
+        ("added, wordpiece", lambda s: s["model"]["vocab"].update(the=10**6)),
     ],
 )
 def test_what_a_tokenizer_says_beyond_that_is_refused(kind, change):
@@ -441,12 +498,12 @@ def test_a_tokenizer_that_does_more_than_its_file_says_is_refused():
         def _encode_plus(self, text, *args, **options):
             return super()._encode_plus(text.upper(), *args, **options)
 
-    raw = pieces(PREPENDED, None)
-    marks = {"unk_token": "<unk>", "bos_token": "<s>"}
+    raw = bert(lowercase=False)
+    marks = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     for kind, typed in ((PreTrainedTokenizerFast, True), (Shouting, False)):
         facts, _ = layerfile.spelling(kind(tokenizer_object=raw, **marks), 2000)
         assert ("words" in facts) == typed
-        assert facts["bos"] == raw.token_to_id("<s>")
+        assert facts["bos"] == raw.token_to_id("[CLS]")
     facts, _ = layerfile.spelling(PreTrainedTokenizerFast(tokenizer_object=raw, **marks), 900)
     assert "words" not in facts  # there are tokens that the model does not know
 
@@ -461,8 +518,6 @@ def test_tokenizers_that_pages_cannot_do_are_named_by_none():
         "a space in front": pre_tokenizers.ByteLevel(add_prefix_space=True),
         "no bytes": pre_tokenizers.Whitespace(),
     }
-    words = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
-    assert layerfile.typed(json.loads(words.to_str())) is None
     for before in others.values():
         other = Tokenizer(model)
         other.pre_tokenizer = before

@@ -7,9 +7,12 @@ import pytest
 import torch
 from playwright.sync_api import expect
 from shown import adds, cells, check, each, explained, readings, titles
-from viewing import added, header, in_firefox_too, settled, view_page
+from viewing import added, header, in_firefox_too, opened, settled, tensors, view_page
 
 import ctxlib as cx
+import ctxviews as cv
+from ctxlib.texts.vocabulary import text_tokens
+from ctxviews.fixedfile import packed_destination
 
 TEXT = "The colour of the harbour at dusk, and the theatre in the old centre of the town: " * 2
 OTHER = "def area(width, height):\n    return width * height  # the same in every unit\n" * 2
@@ -260,3 +263,35 @@ def test_a_long_text_travels_and_one_too_long_does_not(visit):
     expect(box(page, "Second")).to_have_value(long)
     box(page, "Second").fill("\u4e00" * 3000)
     page.wait_for_url(lambda url: "other" not in url)
+
+
+@pytest.mark.parametrize("times", [1, 30], ids=["short", "long"])
+def test_of_a_model_of_both_sides_a_text_is_read_around_its_middle(visit, view_folder, times):
+    study = cx.study("minilm", texts=20)
+    text = (
+        "The café's astronomers watched an UNFASHIONABLY old telescope, ☃, and the moon. " * times
+    )
+    state = cv.LiveReader(study).state() | {"text": text, "neuron": 211}
+    place = view_folder / "around"
+    packed = packed_destination(study)
+    view_page(place, ("reader", state), layer=packed)
+    page, fixed = visit(name="around/index", fresh=True), study.fixed
+    words = text_tokens(fixed.tokenizer, text)
+    tokens = torch.tensor([fixed.tokenizer.cls_token_id, *words])[: fixed.length]
+    assert fixed.tokenizer.convert_tokens_to_ids("[UNK]") in tokens
+    read = len(tokens) // 2 * 2
+    tokens = tokens[:read]
+    tokens[read // 2] = fixed.token
+    shown = page.locator(".ctx-tokens")
+    names = [title.rpartition(" ")[0] for title in titles(shown)]
+    assert names == fixed.tokenizer.convert_ids_to_tokens(tokens)
+    about = page.get_by_text("Neuron 211.").text_content()
+    there = np.isin(tokens, tensors(packed)["token_ids"])
+    lacks = f"the page lacks data for {(~there).sum()}."
+    assert about == f"Neuron 211. Of {1 + len(words)} tokens {read} are read; {lacks}"
+    if read == fixed.length:
+        circuit = cx.ContextualCircuit.calibrate(fixed, study.calibration_text, study.heads)
+        terms = added(circuit, tokens, 211).numpy() * there  # the others add nothing
+        check(adds(titles(shown)), terms, 0.01 * np.ptp(terms))
+    page.get_by_role("textbox", name="A text of your own").fill("one")
+    page.get_by_text("Nothing to read yet.").wait_for()

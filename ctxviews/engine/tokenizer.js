@@ -1,5 +1,5 @@
-/** The tokens that Python's `tokenizers` gives, of byte-level BPE, and of SentencePiece's BPE with bytes for
- *  rare characters (`splitting.js`). Texts are plain: a special token typed in
+/** The tokens that Python's `tokenizers` gives, of byte-level BPE, SentencePiece's BPE with bytes for
+ *  rare characters, and BERT's WordPiece (`splitting.js`). Texts are plain: a special token typed in
  *  one is spelt out, as Python does after `tokenizer.encode_special_tokens = True`. */
 
 import { splittingOf } from "./splitting.js";
@@ -24,6 +24,7 @@ function byteAlphabet() {
 const BYTES = {
   bytes: [...LETTER_BYTES.keys()],
   pieces: everyByte((b) => `<0x${(b + 256).toString(16).slice(1).toUpperCase()}>`),
+  wordpiece: [],
 };
 
 /** @typedef {{id: number, text: string}} Piece
@@ -79,8 +80,24 @@ export class Tokenizer {
     return ids.filter((id) => id >= 0);
   }
 
+  /** The longest token that begins a word, then the longest that goes on: all of it, or unknown.
+   *  @param {string} word */
+  #longest(word) {
+    const [letters, found] = [Array.from(word), /** @type {number[]} */ ([])];
+    const unknown = [Number(this.ids.get("[UNK]"))];
+    if (letters.length > 100) return unknown; // it is not looked at
+    for (let at = 0, end = 0; at < letters.length; at = end) {
+      const token = () => (at ? "##" : "") + letters.slice(at, end).join("");
+      for (end = letters.length; end > at && !this.ids.has(token());) end--;
+      if (end === at) return unknown;
+      found.push(Number(this.ids.get(token())));
+    }
+    return found;
+  }
+
   /** @param {string} word @returns {number[]} */
   #tokens(word) {
+    if (this.kind === "wordpiece") return this.#longest(word);
     const pieces = this.kind === "pieces";
     const letters = () => Array.from(UTF8.encode(word), (byte) => BYTES.bytes[byte]).join("");
     const whole = this.splitting.how.has("whole")
@@ -131,9 +148,14 @@ export class Tokenizer {
     return Int32Array.from(ids.flat());
   }
 
-  /** The bytes of a token, as UTF-8 has them. @param {number} id */
-  #spelt(id) {
+  /** The bytes of a token, as UTF-8 has them. @param {number} id @param {boolean} first whether none is
+   *  before it */
+  #spelt(id, first) {
     const token = this.vocab[id] ?? "";
+    if (this.kind === "wordpiece") {
+      const space = first || /^[.,?!]$/.test(token) ? "" : " ";
+      return UTF8.encode(!first && token.startsWith("##") ? token.slice(2) : space + token);
+    }
     if (this.kind === "pieces") {
       const byte = BYTES.pieces.indexOf(token);
       return byte < 0 ? UTF8.encode(token.replaceAll("▁", " ")) : Uint8Array.of(byte);
@@ -149,7 +171,7 @@ export class Tokenizer {
    *  @returns {string[]} */
   stretches(ids, first = true) {
     const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-    const spelt = Array.from(ids, (id) => this.#spelt(id));
+    const spelt = Array.from(ids, (id, i) => this.#spelt(id, first && i === 0));
     const made = spelt.map((bytes) => decoder.decode(bytes, { stream: true }));
     if (made.length) made[made.length - 1] += decoder.decode();
     if (made.length && first && this.front) made[0] = made[0].replace(/^ /, "");
@@ -162,7 +184,7 @@ export class Tokenizer {
     return this.stretches(ids).join("");
   }
 
-  /** A token by itself: with the space in front of it.
+  /** A token by itself: with the space in front of it, or with the ## of a word that goes on.
    *  @param {number} id @returns {string} */
   alone(id) {
     return this.stretches([id], this.kind !== "pieces").join("");

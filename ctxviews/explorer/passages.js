@@ -61,8 +61,9 @@ function awayFrom(n, source) {
   return source > n ? `${source - n} ahead` : `${n - source} back`;
 }
 
-/** @param {Scene} scene @param {Passage} passage @param {Tools} tools @param {ReturnType<typeof whyHere>} why */
-function passageRead({ ranking, neuron }, passage, { inText }, why) {
+/** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number}} scene
+ *  @param {Passage} passage @param {Pick<Tools, "inText">} tools @param {ReturnType<typeof whyHere>} why */
+export function passageRead({ ranking, neuron }, passage, { inText }, why) {
   const { circuit, heads } = ranking;
   const ids = Array.from(circuit.placed(passage.ids));
   const text = circuit.read(ids);

@@ -20,14 +20,13 @@ export const LONGEST_SEARCH = 200; // characters
 /** What the view needs at every turn. @param {Model} model @param {Layer} layer @param {HTMLElement} el */
 export function toolsOf(model, layer, el) {
   const { tokenizer, text, name, inText } = spelling(layer);
-  // a token that begins no text, or any without a tokenizer, is looked up as it is spelt
+  // a token that begins no text (##ing), or any without a tokenizer, is looked up as it is spelt
   const read = (/** @type {string} */ typed) => {
     const ids = tokenizer ? Array.from(tokenizer.encode(typed)) : [];
-    if (tokenizer || !typed) return ids;
-    return [typed, `▁${typed.trim()}`]
-      .map((word) => layer.vocab.indexOf(word))
-      .filter((id) => id >= 0)
-      .slice(0, 1);
+    if (ids.length === 1 || tokenizer?.kind === "bytes" || !typed) return ids;
+    const forms = tokenizer ? [typed] : [typed, `▁${typed.trim()}`];
+    const id = forms.map((word) => layer.vocab.indexOf(word)).find((id) => id >= 0);
+    return id === undefined ? ids : [id];
   };
   return {
     layer,

@@ -112,7 +112,8 @@ export function spelling(layer) {
   const inText = (/** @type {ArrayLike<number>} */ ids) => {
     const all = Array.from(ids);
     const tokens = tokenizer?.stretches(all) ?? all.map(text);
-    return { tokens, names: tokens.map(nameInText) };
+    const named = tokenizer?.kind === "wordpiece" ? all.map(alone) : tokens;
+    return { tokens, names: named.map(nameInText) };
   };
   return { tokenizer, text, name: (/** @type {number} */ id) => tokenName(alone(id)), inText };
 }

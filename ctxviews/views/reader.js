@@ -6,6 +6,7 @@
 
 import { LayerReader } from "../engine/reading.js";
 import { latest, nextTurn } from "../engine/slices.js";
+import { aroundView } from "../reader/around.js";
 import { captionSection, controlsSection } from "../reader/controls.js";
 import { follow } from "../reader/follow.js";
 import { OF_TEXTS, sceneOf, turned, waysFrom } from "../reader/scene.js";
@@ -25,15 +26,12 @@ import { waysOn } from "../ui/links.js";
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
-  if (!layer.words || layer.bothSides) {
-    const [text, both] = [
-      "’s tokenizer splits text in its own way",
-      " reads a text from both sides",
-    ];
-    const reason = `This model${layer.bothSides ? both : text}`;
+  if (!layer.words) {
+    const reason = "This model’s tokenizer splits text in its own way";
     el.replaceChildren(element("p", {}, `${reason}, so a page cannot read text for it.`));
     return undefined;
   }
+  if (layer.bothSides) return aroundView(model, el, layer);
   const reader = new LayerReader(layer);
   /** @type {Found} */
   const found = {
