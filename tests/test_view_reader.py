@@ -1,13 +1,15 @@
 """The live reader: its numbers are ctxlib's, and whatever is typed is read and stays text."""
 
+import base64
 import re
+import zlib
 
 import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
 from shown import adds, cells, check, each, explained, readings, titles
-from viewing import added, header, in_firefox_too, opened, settled, tensors, view_page
+from viewing import added, header, in_firefox_too, settled, tensors, view_page
 
 import ctxlib as cx
 import ctxviews as cv
@@ -263,6 +265,17 @@ def test_a_long_text_travels_and_one_too_long_does_not(visit):
     expect(box(page, "Second")).to_have_value(long)
     box(page, "Second").fill("\u4e00" * 3000)
     page.wait_for_url(lambda url: "other" not in url)
+
+
+def test_a_text_that_an_older_address_holds_packed_is_read(visit):
+    long = "".join(f"{i} grey skies & harbours, {i * i}: \u00e9\U0001f30a " for i in range(120))
+    packed = base64.urlsafe_b64encode(zlib.compress(long.encode(), wbits=-15)).decode().rstrip("=")
+    page = visit(f"#text=Grey&other.z={packed}", "reader", fresh=True)
+    expect(box(page, "First")).to_have_value("Grey")
+    expect(box(page, "Second")).to_have_value(long)
+    for damaged in ("other.z=%", "other.z=AAAA", "heads.z=AAAA", "other.z=" + "x" * 4000):
+        page = visit(f"#text=Grey&{damaged}", "reader")
+        expect(page.get_by_role("textbox", name="Second text", exact=True)).to_have_value("")
 
 
 @pytest.mark.parametrize("times", [1, 30], ids=["short", "long"])

@@ -1,7 +1,11 @@
-"""What leads from one view to another and out of the page: addresses, links, the way back; the
-marks of the live reader; the box that finds neurons. On pages laid out as the site's are.
+"""What leads from one view to another and out of the page: addresses, links, the way back, files;
+the marks of the live reader; the box that finds neurons. On pages laid out as the site's are.
 """
 
+import io
+
+import numpy as np
+import pandas as pd
 import pytest
 from playwright.sync_api import expect
 from shown import cells
@@ -29,6 +33,28 @@ def address(address, view_folder, views, packed_mini):
     far_apart = 'style="margin-bottom: 3000px"'
     view_page(book, *of_chapter, name="chapter", more=far_apart)
     return f"{address}/book"
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_a_ranking_is_a_file_that_starts_no_formula(visit, circuit_of):
+    page, circuit = visit("#heads=3,4&neuron=648", "explorer"), circuit_of([3, 4])
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Ranking as CSV").click()
+    name, text = download.value.suggested_filename, download.value.path().read_text("utf-8")
+    assert name == f"mini-neurons-heads-3-4-n-{circuit.fixed.n}-token-{circuit.fixed.token}.csv"
+    assert text.startswith("\ufeff")  # a file that says itself how it is written
+    rows = pd.read_csv(io.StringIO(text.removeprefix("\ufeff")), keep_default_na=False)
+    assert [*rows["rank"]] == [*range(1, len(rows) + 1)]
+    tops = cx.find_neurons(circuit, threshold=-1e9)["top"]
+    assert len(rows) == len(tops)
+    near = 0.01 * tops.max()
+    np.testing.assert_allclose(rows["top"], tops.loc[rows["neuron"]], rtol=0, atol=near)
+    words = rows["first tokens"]
+    assert (words != "").all()
+    assert words.str.startswith(("'=", "'+", "'-", "'@")).any()
+    assert not words.str.startswith(("=", "+", "-", "@")).any()
 
 
 # ---------------------------------------------------------------- addresses and links

@@ -17,7 +17,7 @@ const LISTED = 8; // neurons in a list
 const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
 const KEPT = 64; // neurons whose terms in a text, and lengths whose passages, are remembered
 const STREAMS = 4; // that are remembered: they are large
-const CHARACTERS = 16; // per token of the context, that are kept of a text
+export const CHARACTERS = 16; // per token of the context, that are kept of a text
 
 /** A layer that reads texts; keeps what does not depend on them. */
 export class LayerReader {

@@ -64,7 +64,9 @@ export function sharingSection(model, sides, found) {
       if (saving) return false;
       const isText = (/** @type {any} */ value) => typeof value === "string";
       const values = names.map((name) => sound(model, name, isText, ""));
-      if (keep) keep.checked = names.some((name, i) => values[i] !== model.first?.[name]);
+      if (keep)
+        keep.checked =
+          !model.unshared?.length && names.some((name, i) => values[i] !== model.first?.[name]);
       if (!values.join("")) values[0] = openingText(0);
       return sides.map((side, i) => side.fill(values[i])).includes(true);
     },

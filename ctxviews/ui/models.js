@@ -26,7 +26,6 @@ export function ofModels(render) {
         picker.update(chosen());
         return;
       }
-      read = place;
       // what is chosen by number is as it was at first: another model numbers its heads and neurons anew
       const first = Object.entries(model.first ?? {});
       const numbers = first.filter(([, value]) => typeof value !== "string");
@@ -40,7 +39,6 @@ export function ofModels(render) {
     const [head, root] = [element("div", { class: "ctx-models" }, picker), element("div")];
     /** @type {string | undefined} */ let shown;
     let place = root;
-    /** @type {HTMLElement | null} */ let read = null; // whose texts the next model is to read
     /** @type {(() => void) | void} */ let ended;
     const begin = async () => {
       const name = chosen();
@@ -50,14 +48,12 @@ export function ofModels(render) {
       ended?.();
       ended = undefined;
       const mine = element("div", { class: "ctx-of-model" });
-      const typed = read;
-      [shown, place, read] = [name, mine, null];
+      [shown, place] = [name, mine];
       root.replaceChildren(mine);
       const end = await render({ model, el: mine }).catch((error) => {
         console.info(error);
         failed(mine, new Error(`The view of ${labels[name]} could not be started.`));
       });
-      if (typed) write(typed, mine);
       if (mine !== place) return end?.();
       ended = end;
       return undefined;
@@ -67,15 +63,4 @@ export function ofModels(render) {
     await begin();
     return () => [stop, () => ended?.()].forEach((end) => end());
   };
-}
-
-/** Writes what stands in the boxes of one place into those of the other, as if it were typed there.
- *  @param {HTMLElement} from @param {HTMLElement} to */
-function write(from, to) {
-  const boxes = to.querySelectorAll("textarea");
-  for (const [i, { value }] of from.querySelectorAll("textarea").entries()) {
-    if (!boxes[i] || boxes[i].value === value.slice(0, boxes[i].maxLength)) continue;
-    boxes[i].value = value;
-    boxes[i].dispatchEvent(new Event("input"));
-  }
 }
