@@ -275,7 +275,7 @@ def test_a_text_that_an_older_address_holds_packed_is_read(visit):
     expect(box(page, "Second")).to_have_value(long)
     for damaged in ("other.z=%", "other.z=AAAA", "heads.z=AAAA", "other.z=" + "x" * 4000):
         page = visit(f"#text=Grey&{damaged}", "reader")
-        expect(page.get_by_role("textbox", name="Second text", exact=True)).to_have_value("")
+        expect(page.locator("textarea").last).to_have_value("")
 
 
 @pytest.mark.parametrize("times", [1, 30], ids=["short", "long"])

@@ -157,6 +157,7 @@ async function render({ model, el }) {
   // texts are set anew whenever they are named: a box is ahead of them
   const fill = () => {
     if (!sharing.fill()) return;
+    if (!boxes[1].value) boxes[1].blur(); // it is not there any more
     tools.forget();
     tools.again();
   };
