@@ -30,6 +30,7 @@ export function searchSection(tools) {
   const here = needed(layer, waiting, () => tools.again());
   const note = element("p", { class: "ctx-neurons-note", role: "status" });
   const result = element("div", { class: "ctx-neurons-ends" });
+  const counted = new Set(layer.counted);
   const update = inStep(
     (/** @type {Typed & {ranking: Ranking, there: boolean}} */ now, changed) => {
       const { id, parts, there, ranking } = now;
@@ -37,8 +38,10 @@ export function searchSection(tools) {
       result.replaceChildren(...(there ? drivenBy(id, ranking, tools) : []));
       const named = tokenMark(name(Math.max(id, 0)));
       const piece = parts > 1 ? `The longest of ${parts} pieces is ` : "";
+      const why = layer.untrained.has(id) ? "was never trained" : "is rare";
+      const left = counted.has(id) ? "" : ` It ${why}, so no ranking counts it.`;
       const words = there
-        ? [piece || "What ", named, `${piece && ". What it"} contributes, in ${UNIT}:`]
+        ? [piece || "What ", named, `${piece && ". What it"} contributes, in ${UNIT}:${left}`]
         : ["This page has no data for the token ", named, "."];
       const said = id < 0 ? ["The vocabulary has no such token."] : words;
       note.replaceChildren(element("span", {}, said));
