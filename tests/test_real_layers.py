@@ -171,6 +171,8 @@ def test_another_model_reads_the_same_texts(visit):
     page.get_by_label("Model", exact=True).focus()
     take(page, "Model", SMOLLM2)
     assert [box.input_value() for box in boxes] == texts
+    expect(page.get_by_role("checkbox", name="Put the texts")).not_to_be_checked()
+    assert "text=" not in page.url
     expect(page.get_by_label("Model", exact=True)).to_be_focused()
 
 
@@ -208,7 +210,7 @@ def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
         box = page.get_by_label("Neuron, label or word")
         box.fill(" zirconium")
         box.press("Enter")
-    page.get_by_text("What ␣zirconium contributes").wait_for()
+    page.get_by_text("It is rare, so no ranking counts it.").wait_for()
     box.fill("scripture")
     box.press("Enter")
     page.wait_for_url("**neuron=2985*")

@@ -16,7 +16,7 @@ export function aroundView(model, el, layer) {
   const tools = spelling(layer);
   const [picture, waiting, why] = [element("div"), waitingLine(), whyHere()];
   const save = () => {
-    model.unshared = ["text"]; // what is typed stays out of the address
+    model.unshared = ["text", "other"]; // what is typed stays out of the address
     turn(model, { text: box.value.toWellFormed() });
   };
   const { box, title } = textBox("A text of your own", CHARACTERS * layer.positions, save);
