@@ -83,7 +83,7 @@ async function render({ model, el }) {
     const [{ value }, other] = boxes; // a copy, as if it were typed there
     other.value = value === openingText(0) ? openingText(1) : value;
     other.dispatchEvent(new Event("input", { bubbles: true }));
-    roots[1].hidden = false;
+    [roots[1].hidden, hint.hidden, add.hidden] = [false, false, true];
     other.focus();
   });
   const hint = quiet("Swap a word in either text, and see which neurons part the two.");
