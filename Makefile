@@ -150,7 +150,7 @@ endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:
 
 # The layers of real models that are fetched, and what chapters show of runs, where there are any. With the corpus of `mini`
 # (CORPUS=folder) whole neurons are judged on documents that no page reads, without it on half B of the book's texts.
-KEPT := first_pages controls constants one_page bayes_rows open_rows british local lookups causal resample special semantic
+KEPT := first_pages controls constants one_page bayes_rows open_rows british local lookups causal resample special semantic toy
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=09_british
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/store_layers.py $(NAME))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py $(NAME) $(CORPUS:%=--corpus "%"))
@@ -161,13 +161,13 @@ evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or C
 	$(if $(CHAPTER)$(NAME),,for script in $(KEPT); do $(BIN)/python tools/evidence/$$script.py || exit 1; done)
 	$(if $(CHAPTER),,$(if $(wildcard $(or $(WORK),build/runs)),$(BIN)/python tools/evidence/training.py --work "$(or $(WORK),build/runs)"))
 	$(BIN)/python tools/evidence/evidence.py $(or $(CHAPTER),09_british \
-	$(if $(wildcard $(or $(WORK),build/runs)),11_evaluation 13_families)) \
+	$(if $(wildcard $(or $(WORK),build/runs)),13_families)) \
 	--work "$(or $(WORK),build/runs)"
 
 address: ## move the repository, in every file that names it: make address URL=https://github.com/owner/name
 	@$(PYTHON) tools/address.py "$$URL"
 
-release: $(READY) ## whether this version can be released, under this tag: make release TAG=v0.2.0
+release: $(READY) ## whether this version can be released, under this tag: make release TAG=v0.3.0
 	@[ "$${TAG:-v$(VERSION)}" = v$(VERSION) ] || { echo "release: $$TAG is no tag of $(VERSION)" >&2; exit 1; }
 	@$(BIN)/python -m pytest -q tests/test_publish.py -k one_version
 

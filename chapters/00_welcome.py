@@ -123,9 +123,16 @@ cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 r"""
 The two versions differ in {{differ}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher: by {{more}} on average in the model, and by {{more_predicted}} in our prediction. {{?every}} (The averages under the two texts differ by {{apart}}, because they count the respelled words as well.) So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
 
-Is {{more}} much? From one English document to another, the neuron's average input has a standard deviation of only {{documents_sd}}, so British spelling raises it, through these two heads alone, by {{in_sd}} of them. {{?much}} That prediction and model agree to two digits is luck, though. Our page of prose is a British one; other pages, British or American, would have predicted between {{page_least}} and {{page_most}}. {{?luck}} And word by word, the correlation of the prediction with the model is {{r}}.
+That prediction and model agree to two digits is luck. Our page of prose is a British one; other pages, British or American, would have predicted between {{page_least}} and {{page_most}}. {{?luck}} And word by word, the correlation of the prediction with the model is {{r}}.
 
-We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and spelling moves the neuron's input, all heads included, by {{document_gate}} instead of {{gate}}: a quarter of a standard deviation. {{?thin}} Subjects move the neuron too, so it cannot tell where a text comes from: over a collection of English texts, our prediction is no higher for British ones. {{?no_higher}} [Chapter 9](09_british) follows the neuron through ordinary documents, and asks whether the model makes any use of it.
+Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table says by how much British spelling raises it, on average over the words that both versions share. The last column divides by how much the neuron's average input varies from one English document to another, its standard deviation. (What two heads add to ordinary documents is a prediction; the other numbers are the model's.)
+
+| | two heads | all heads | all heads, in standard deviations |
+| --- | --- | --- | --- |
+| this packed paragraph | {{more}} | {{gate}} | {{in_sd}} |
+| ordinary documents | {{document_two}} (predicted) | {{document_gate}} | {{document_in_sd}} |
+
+So in ordinary documents spelling moves the neuron far less than other differences between them do. {{?thin}} Subjects move it, for example, so it cannot tell where a text comes from: over a collection of English texts, our prediction is no higher for British ones. {{?no_higher}} [Chapter 9](09_british) follows the neuron through ordinary documents, and asks whether the model makes any use of it.
 
 We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights and one page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared.
 
@@ -147,7 +154,7 @@ Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a
 
 Sorting all words by what they add to a neuron then shows what the neuron responds to ([chapter 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`.
 
-It has a limit that you should know from the start: it covers only heads that look far back and whose denominator varies little. In Qwen's first layer these are the two above, of {{all_heads}}, and they account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} [Chapter 10](10_whole_neuron) predicts whole neurons from tables, with all heads included.
+It has a limit that you should know from the start: it covers only heads that look far back and whose denominator varies little. In Qwen's first layer these are the two above, of {{all_heads}} (on other texts, [chapter 8](08_real_model) counts a third), and they account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} [Chapter 10](10_whole_neuron) predicts whole neurons from tables, with all heads included.
 
 ## Six neurons to open
 
@@ -241,22 +248,7 @@ Each number in the text is computed by the chapter that states it, or read from 
 
 ## Evidence
 
-This is how the demonstration is computed. Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of prose, the most typical of {{pages}} ([chapter 4](04_denominators)), which is British; for a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. On the texts of [chapter 8](08_real_model) a third head counts as stable; here its denominator varies by {{third}}, a little over our limit of {{limit}}. {{?third_head}} The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph; it was written before we looked at the neuron). The cell below writes the prediction for the last token of the British text out in loops.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "One prediction, term by term"}
-x, page = kept["texts"][0]["ids"], circuit.calibration.tolist()
-by_hand = 0.0
-for h in range(len(heads)):
-    weights = kernels[h][-len(x) :]
-    denominator = sum(weights[i] * content[h, page[i]] for i in range(len(x)))
-    for i, token in enumerate(x):
-        by_hand += float(weights[i] * content[h, token] / denominator * adds[h, token])
-print(f"by hand {by_hand:.3f}, in the demonstration {both[0][3][-1]:.3f}")
-
-# %% [markdown]
-"""
-This table says how far apart the two texts are, for the demonstration and for variants of it. With the denominators of the text itself the prediction follows the model more closely, but they cannot be known before there is a text. {{?closer}} With other pages of prose it is mostly too large, and higher under British spelling at every token. {{?luck}} All heads of the model together move the neuron more than the two do. {{?all_more}}
+This is how the demonstration is computed. Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of prose, which is British: the most typical of the {{pages}} pages of plain prose among this book's passages ([chapter 4](04_denominators)). For a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. On the texts of [chapter 8](08_real_model) a third head counts as stable; here its denominator varies by {{third}}, a little over our limit of {{limit}}. {{?third_head}} The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph; it was written before we looked at the neuron). This table says how far apart the two texts are, for the demonstration and for variants of it. With the denominators of the text itself the prediction follows the model more closely, but they cannot be known before there is a text. {{?closer}} With other pages of prose it is mostly too large, and higher under British spelling at every token. {{?luck}} All heads of the model together move the neuron more than the two do. {{?all_more}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "British less American, and variants"}
@@ -299,13 +291,32 @@ at_end.agg(["count", "mean", "std"]).round(2)
 
 # %% [markdown]
 """
-These are the numbers in the text. Those of whole documents are computed from what is kept for [chapter 9](09_british), over the documents of its judging half.
+What do the two heads add in ordinary documents? We respell the documents of [chapter 9](09_british)'s judging half, and predict, over the first {{n}} tokens of each, where both versions have the same token behind the first word that differs. That chapter kept what all heads add there in the model. These are the numbers in the text.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 documents = pd.DataFrame(json.loads(cb.evidence("british.json").read_text())["qwen"]["documents"])
 documents = documents[documents["half"] == "B"]
 gates = pd.DataFrame([[of[0][k][0] for k in (0, -1)] for of in documents["told"]])
+PAIR = cb.spelling.pair_of()  # a form: its British and its American spelling
+
+
+def spelled(source, k):
+    """The token ids of a text with its words in British (0) or American spelling (1)."""
+    parts = cb.spelling.respelled(source, lambda word: PAIR[word.group()][k])
+    ids = fixed.tokenizer.encode("".join(part for part, _ in parts), add_special_tokens=False)
+    return [int(circuit.calibration[0]), *ids[: fixed.n]]
+
+
+by_two = []  # what the two heads add to each text, British less American
+for text in cx.texts.collection(cx.texts.Reader.of(fixed, 512)):
+    if text.name in set(documents["text"]):
+        ids = [spelled(text.source, k) for k in (0, 1)]
+        blocks = SequenceMatcher(None, *ids, autojunk=False).get_matching_blocks()[1:]
+        one, other = (predicted(torch.tensor(i)) for i in ids)
+        moved = torch.cat([one[i : i + size] - other[j : j + size] for i, j, size in blocks])
+        by_two.append((text.document, float(moved.mean())))
+document_two = pd.DataFrame(by_two).groupby(0)[1].mean().mean()
 american, british = (gates[k].groupby(documents["document"].tolist()).mean() for k in gates)
 document_gate, documents_sd = float((british - american).mean()), float(american.std())
 document_words, document_tokens = (float(documents[k].mean()) for k in ("words", "places"))
@@ -326,9 +337,10 @@ cb.facts(
     more_predicted=cb.fact(more[1], ".2f"),
     every=every,
     apart=cb.fact(both[0][2].mean() - both[1][2].mean(), ".2f"),
-    documents_sd=cb.fact(documents_sd, ".2f"),
-    in_sd=cb.fact(round(more[0] / documents_sd), "words"),
-    much=more[0] > 3 * documents_sd,
+    n=fixed.n,
+    in_sd=cb.fact(more[3] / documents_sd, ".1f"),
+    document_in_sd=cb.fact(document_gate / documents_sd, ".2f"),
+    document_two=cb.fact(document_two, ".3f"),
     pages=len(plain),
     page_least=cb.fact(pages.min(), ".2f"),
     page_most=cb.fact(pages.max(), ".2f"),
@@ -339,7 +351,7 @@ cb.facts(
     rarer=cb.fact(rarer, ".0f"),
     document_gate=cb.fact(document_gate, ".3f"),
     gate=cb.fact(more[3], ".2f"),
-    thin=min(more[3], rarer - 1) > 0 and abs(4 * document_gate / documents_sd - 1) < 2 * cb.ABOUT,
+    thin=min(more[3], rarer - 1, document_gate) > 0 and 2 * document_gate < documents_sd < more[3],
     spread=cb.fact(spread, ".0%"),
     stable=spread < qwen.max_cv,
     third=cb.fact(third, ".0%"),

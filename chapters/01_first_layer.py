@@ -77,11 +77,11 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-The last word is the same, so what tells the texts apart must come from the words before it, and in a transformer only attention can bring that along. {{?differ}} Nobody could read the shuffled pages, and yet the neuron can still tell them apart. What do the heads need, then: the last few words, the choice of words, a head that looks at the right places? Make a guess before you read on.
+The last word is the same, so what tells the texts apart must come from the words before it, and in a transformer only attention can bring that along. {{?differ}} Nobody could read the shuffled pages, and yet the neuron still tells them apart. What do the heads need, then: the last few words, the choice of words, a head that looks at the right places?
 
-We begin with the first layer because everything that its heads can know can be written down. Neuron {{neuron}} will stay with us until [chapter 6](06_neurons), which tells how it was found.
+We begin with the first layer because everything that its heads can know can be written down. Neuron {{neuron}} will stay with us until [chapter 6](06_neurons), which finds it as the {{neurons.place}} of all neurons by how far single tokens can push it.
 
-Our model, mini, is a GPT-2 {cite}`radford2019language` in pocket size: {{= 4 =}} layers of {{= 8 =}} heads and a residual stream of {{= 256 =}} numbers, where GPT-2 small has {{= 12 =}} layers of {{= 12 =}} heads and {{= 768 =}} numbers. We trained it for this book on textbooks, statutes, novels, recipes and code. We tried four ways to train it, and chose by the lowest loss alone.
+Our model, mini, is a GPT-2 {cite}`radford2019language` in pocket size: {{= 4 =}} layers of {{= 8 =}} heads and a residual stream of {{= 256 =}} numbers. We trained it for this book on textbooks, statutes, novels, recipes and code. Of four ways of training, we kept the one with the lowest loss.
 
 ## An average by hand
 
@@ -98,7 +98,7 @@ hand
 
 # %% [markdown]
 r"""
-The head adds $1.2 - 0.35 = 0.85$ to the neuron, an average of the values, weighted by attention. That is all a head ever does. One half of the head, *query and key*, makes the first line. The other half, *output and value*, makes the second. Neither depends on the other: *moon* has the value {{= 2 =}} however much attention it gets.
+The head adds $1.2 - 0.35 = 0.85$ to the neuron, an average of the values, weighted by attention. That is all a head ever does. One half of it, *query and key*, makes the first line; the other, *output and value*, makes the second. Neither depends on the other: *moon* has the value {{= 2 =}} however much attention it gets.
 
 ## What stands at a position
 
@@ -217,7 +217,13 @@ cb.figures.shaded_text(
 r"""
 *Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} In this text a few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar*, both among the last ten tokens, add {{two_words}}. {{?two_words_lead}} The same *planets*, {{earlier}} tokens earlier, adds only {{earlier_adds}}. {{?fades}} Is it always the last few words that count?
 
-A head's **variance share** is the variance over texts of what it adds, summed over all neurons and divided by the heads' total. Heads {{influential}} have nearly all of it, {{influential_share}}. {{?two_heads}} From here on, averages over heads are weighted by it.
+Which heads matter? If head $h$ adds $a_{h,j}$ to neuron $j$, its **variance share** is
+
+$$
+\text{share}_h = \frac{\sum_j \operatorname{Var}(a_{h,j})}{\sum_{h'} \sum_j \operatorname{Var}(a_{h',j})} ,
+$$ (eq-variance-share)
+
+with variances over texts. Heads {{influential}} have nearly all of it, {{influential_share}}. {{?two_heads}} From here on, averages over heads are weighted by it. On two texts, let one head add {{= 0 =}} and {{= 2 =}}, and another {{= 0 =}} and {{= 1 =}}. Their variances are {{= 1 =}} and {{= 0.25 =}}, so their shares are {{= 80% =}} and {{= 20% =}}. The sum of the heads, {{= 0 =}} and {{= 3 =}}, has the variance {{= 2.25 =}}, more than {{= 1.25 =}}, because the heads rise together. The share leaves this covariance out, since it belongs to no single head.
 
 ## How much does the average give away?
 
@@ -232,8 +238,8 @@ chosen_on = fixed.exact_summary(fixed.prepare(seen), heads)[:, neuron].numpy()
 highest = pd.Series(chosen_on).groupby(domain_seen).mean().nlargest(3).index.tolist()
 science = np.isin(domain, highest)
 
-summaries = [fixed.exact_summary(texts, heads).numpy() for texts in (judged, shuffled(judged))]
-as_is, as_shuffled = (of[:, neuron] for of in summaries)
+both = (fixed.exact_summary(texts, heads).numpy() for texts in (judged, shuffled(judged)))
+as_is, as_shuffled = (of[:, neuron] for of in both)
 
 # %% tags=["hide-input"]
 by_domain = pd.Series(as_is).groupby(domain).mean().sort_values()
@@ -253,7 +259,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The three natural sciences stand apart from the other domains: a text of theirs is above a text of another in {{auc}} of all pairs. {{?gives_away}} What does the average need? We take away the order of the words, the last ten tokens, attention, and in the end the positions.
+The three natural sciences stand apart from the other domains: a text of theirs is above a text of another in {{auc}} of all pairs. {{?gives_away}} What does the average need? We take away order, the last ten tokens, attention and in the end positions.
 """
 
 # %%
@@ -288,7 +294,7 @@ The table shows how many pairs are still in order, how much of the variance betw
 | words alone: the mean of their embeddings, through the OV circuits | {{auc_words}} | {{fit_words}} | |
 | the same mean without the heads | {{auc_embedding}} | {{fit_embedding}} | |
 
-The table answers the question of the beginning. To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last few words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads: without them, it puts far fewer pairs in order. {{?values}} To these heads, then, a text is a bag of words: each word has a value of its own, and attention decides how heavily it counts.
+To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last few words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads. {{?values}} To these heads, then, a text is a bag of words: each word has a value of its own, and attention decides how heavily it counts.
 
 Why then should we care where a head looks? Because attention decides the amounts. With uniform attention, even the best rescaling leaves {{missed}} of the variance unexplained. Without rescaling it is {{left}}, because uniform attention moves the neuron only half as much as the model does. {{?half}}
 
@@ -296,13 +302,13 @@ Why then should we care where a head looks? Because attention decides the amount
 
 **The neuron is not about planets alone.** Astronomy is above other texts in {{auc_astronomy}} of pairs, less than the three sciences together, because chemistry and biology drive the neuron too. {{?not_alone}} Nor does it merely recognise English: among English texts alone, {{auc_english}} of pairs are in order. {{?in_english}}
 
-**Not every first layer averages.** Three heads of GPT-2 small look only at the last few tokens, where they join the pieces of words {cite}`gibson2025contextual`. In Qwen, a model that people use, the {{qwen_heads}} heads that the method of this book fits contribute only {{qwen_share}} of the variance ([chapter 8](08_real_model)).
+**Not every first layer averages.** Three heads of GPT-2 small look only at the last few tokens and join pieces of words {cite}`gibson2025contextual`. In Qwen, a model that people use, the {{qwen_heads}} heads that the method fits contribute only {{qwen_share}} of the variance ([chapter 8](08_real_model)).
 
 **The equations are those of one kind of model.** They hold where a learned position is added to each token. Rotary positions never enter the stream ([chapter 13](13_families)), and in later layers the stream also holds what earlier layers wrote ([chapter 14](14_depth)).
 
 ## Where this leaves us
 
-To predict the amounts, we have to predict attention. A score depends on a token *and* on its position, and if the two could be pulled apart, we could put each into a table. They are added, so this should be easy. Why isn't it? That is the question of [chapter 2](02_keys).
+To predict the amounts, we have to predict attention. A score depends on a token *and* on its position, and if the two could be pulled apart, we could put each into a table. They are added, so this should be easy. Why isn't it? [Chapter 2](02_keys) finds out.
 """
 
 # %% tags=["hide-input"]
@@ -456,36 +462,6 @@ errors = {
     "what tokens add to the neuron": (adds.sum() - fixed.exact_summary(x, heads)[neuron]).abs(),
 }
 cb.facts("first_layer", agrees=max(map(float, errors.values())) < 1e-4)
-
-# %% [markdown]
-r"""
-**Not only one neuron.** Of all that the heads add to a neuron, how much of the variance from text to text lies between domains? In the median neuron it is {{between}}, and {{between_shuffled}} once every text is shuffled. {{?order_in_all}} If we permute the domains at random over the documents, it is {{between_random}}. {{?by_domain}} Nor is it a matter of language: among English texts alone, it is {{between_english}}. {{?in_english_too}}
-"""
-
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much lies between domains?"}
-def between(added, domain):
-    """The share of the variance over texts that lies between domains, in the median neuron."""
-    added = pd.DataFrame(added)
-    return (added.groupby(domain).transform("mean").var() / added.var()).median()
-
-
-documents = pd.Series(domain, [text.document for text in unseen])
-of_document = documents.groupby(level=0).first()
-by_chance = dict(zip(of_document.index, cb.nulls.permuted(of_document, 1)[0], strict=True))
-as_written, as_mixed = (between(of, domain) for of in summaries)
-in_english = between(summaries[0][english], domain[english])
-at_random = between(summaries[0], documents.index.map(by_chance).to_numpy())
-cb.facts(
-    "first_layer",
-    between=cb.fact(as_written, ".0%"),
-    between_shuffled=cb.fact(as_mixed, ".0%"),
-    between_english=cb.fact(in_english, ".0%"),
-    between_random=cb.fact(at_random, ".0%"),
-    order_in_all=abs(as_written - as_mixed) < 0.05,
-    by_domain=as_written > 2 * at_random,
-    in_english_too=in_english > cb.MOST,
-)
 
 # %% [markdown]
 r"""

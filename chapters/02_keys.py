@@ -131,7 +131,7 @@ $$
 \end{aligned}
 $$ (eq-split)
 
-This is Equation 1 of the paper, as this book reads it. For a given position $n$ of the query, $E$ is a table with a row per token and $P$ a table with a row per position; another $n$ has another pair of tables. A score becomes a sum of two numbers, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ for the token and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$ for the position. In code, for one page:
+This is Equation 1 of the paper, as this book reads it. (The paper divides $\sqrt{d_\text{model}}$ out; we keep it, so that a query times a key is a score as it stands.) For a given position $n$ of the query, $E$ is a table with a row per token and $P$ a table with a row per position; another $n$ has another pair of tables. A score becomes a sum of two numbers, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ for the token and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$ for the position. In code, for one page `x`, with the model's tables `W_E`, `W_pos` and `W_K`, LayerNorm's $\epsilon$ as `eps`, $\sqrt{d_\text{head}}$ as `scale`, and `C` the dashed line of Figure 2.1:
 """
 
 
@@ -266,7 +266,7 @@ If each token's own length takes the place of $C$, the error between positions {
 
 ## Turn it
 
-Choose a passage, a head, a position and a $C$, and the page computes both rows from the weights. On a logarithmic axis the two curves are easier to tell apart. Make $C$ a little smaller: in which heads do the rows come closer, and in which do they part?
+Choose a passage, a head, a position and a $C$, and the page computes both rows from the weights. On a logarithmic axis the two curves are easier to tell apart. Make $C$ a little smaller: in which heads do the rows come closer, and in which do they part? Guess first, then look at <a href="#rows.head=0&amp;rows.octaves=-0.25">head {{= 0 =}}</a> and at <a href="#rows.head=4&amp;rows.octaves=-0.25">head {{= 4 =}}</a>. What happens at <a href="#rows.head=0&amp;rows.octaves=-1">half of $C$</a>?
 """
 
 # %% tags=["hide-input"]
@@ -337,7 +337,7 @@ r"""
 
 ## Evidence
 
-**Every head, every guess.** The share of the attention in the wrong place for *the* at position {{n}}, on the median text. The last column reads BOS by its own key, which is known from the weights alone. The variance shares are those of this query, here and in Figure 2.2. MiniLM does not ship with the book. Its numbers in the text are over all of its {{= 12 =}} heads, whose sources are on both sides of $n$, and `tools/evidence/first_pages.py` makes them again; those of Qwen and SmolLM2 are kept from [chapter 8](08_real_model).
+**Every head, every guess.** The share of the attention in the wrong place for *the* at position {{n}}, on the median text. The last column reads BOS by its own key, which is known from the weights alone. The variance shares are those of this query, here and in Figure 2.2. MiniLM does not ship with the book. Its numbers in the text are over all of its {{= 12 =}} heads, whose sources are on both sides of $n$, and `tools/evidence/first_pages.py` makes them again; those of Qwen and SmolLM2 are kept from [chapter 8](08_real_model). ([Chapter 13](13_families), on other texts, has {{families.smollm2}} for SmolLM2.)
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How close are the rows, head by head?"}

@@ -160,7 +160,7 @@ $$ (eq-kernel-effective)
 
 A kernel that is uniform over $m$ tokens has $m$ effective ones, because $m$ times $1/m^2$ is $1/m$. If the weights are unequal, there are fewer. In our table, $1 / (0.1^2 + 0.2^2 + 0.7^2) \approx 1.9$ of the three tokens are effective.
 
-We sort kernels into families. A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if less than a third of its weight is in another place than uniform attention would put it. {{?a_third}} We call most of the others *slowly decaying*: they favour the near part of the text without being confined to it. (Both thresholds are ours, the same for every model; the whole rule is under Evidence.) Here are five models. `{{model}}` and GPT-2 small have position embeddings, as above; [chapter 8](08_real_model) introduces the others, and [chapter 13](13_families) explains what a kernel is for them.
+We sort kernels into families. A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if less than a third of its weight is in another place than uniform attention would put it. {{?a_third}} We call most of the others *slowly decaying*: they favour the near part of the text without being confined to it. (Both thresholds are ours, the same for every model. The whole rule, under Evidence, has two more families, into which no head of these five models falls. {{?no_others}}) Here are five models. `{{model}}` and GPT-2 small have position embeddings, as above; [chapter 8](08_real_model) introduces the others, and [chapter 13](13_families) explains what a kernel is for them.
 """
 
 # %% tags=["hide-input"]
@@ -213,9 +213,9 @@ cb.figures.picture(
 r"""
 All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. {{?evenly}} The line between *slowly decaying* and *uniform* is ours, and some heads lie near it. {{?borderline}}
 
-Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
+Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} (In [chapter 1](01_first_layer) it was {{first_layer.near}}, because the query was nearer to the beginning there.) The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
 
-<span id="turn-it"></span>Below you can read every kernel at any distance, for other query tokens and positions. Try head 5 in the middle of the context and then near its end.
+<span id="turn-it"></span>Below you can read every kernel at any distance, for other query tokens and positions. Try <a href="#kernels.heads=5&amp;kernels.n=256">head 5 in the middle</a> of the context and then <a href="#kernels.heads=5&amp;kernels.n=500">near its end</a>.
 """
 
 # %% tags=["hide-input"]
@@ -247,11 +247,32 @@ Heads {{top_1}} and {{top_2}} account for most of the variance across texts. {{?
 | with content alone | {{content_1}} | {{content_2}} |
 | with kernel times content | {{product_1}} | {{product_2}} |
 
-Head {{top_1}} favours words of a subject, whole or in pieces, mostly in the nearer half of the text. It needs both factors: each alone misses about half of its attention. {{?both_needed}} Head {{top_2}} favours foreign words and marks of code, wherever they are. {{?three_tastes}} Its kernel is so nearly uniform that it hardly does better than uniform attention, which puts {{even_2}} in the wrong place. So here the tokens decide nearly alone. {{?words_alone}}
+Head {{top_1}} favours words of a subject, whole or in pieces, mostly in the nearer half of the text. It needs both factors: each alone misses about half of its attention. {{?both_needed}} Head {{top_2}} favours foreign words and marks of code, wherever they are. {{?two_tastes}} Its kernel is so nearly uniform that it hardly does better than uniform attention, which puts {{even_2}} in the wrong place. So here the tokens decide nearly alone. {{?words_alone}}
 
 ## What can go wrong
 
-We computed these kernels for one query, *the* at position {{n}}, and another query could change them. Another token matters little: with another common token as the query, the kernel of the most affected head typically moves {{moved_by_token}} of its weight. So does another position between {{late}} and {{n}}, with {{moved_by_position}}. {{?hardly_moves}} But late in the context kernels do change. At position {{end}}, the kernel of head {{least}} lies {{end_uneven}} away from uniform attention, where at {{n}} it is {{uneven}}; and head {{renamed_at_end}} counts as slowly decaying. {{?less_even_at_end}} Head {{least}} itself is borderline: with {{renamed}} of {{queries}} other query tokens we would call it uniform. {{?borderline}}
+We computed these kernels for one query, *the* at position {{n}}. Another common token in its place hardly matters. But as the query moves towards the end of a text, kernels become less uniform, as the figure shows for head {{least}}, and at position {{end}} head {{renamed_at_end}} counts as slowly decaying, too. {{?hardly_moves}} {{?less_even_at_end}}
+"""
+
+# %% tags=["hide-input"]
+late, end = np.linspace(n / 2, n - 1, 16).astype(int), max(n, weights.n_ctx - 26)
+figure, ((axis,),) = cb.figures.panels(height=2.6, width=7.5)
+for k, m in enumerate((n // 2, n, end)):
+    relative = (m + 1) * cx.positional_kernels(weights, m, TOKEN)[head, 1:]  # without BOS
+    axis.plot(range(m - 1, -1, -1), relative, lw=1.2, color=f"C{k}")
+    axis.text(-4, float(relative[-1]), f"query at {m}", color=f"C{k}", va="center")
+axis.axhline(1, color=cb.figures.INK, lw=1, ls=":")
+axis.set(xlim=(end, 0), ylim=(0, None), xlabel="tokens back, n − i", ylabel="times uniform")
+cb.figures.picture(
+    figure,
+    "3.4",
+    f"The kernel of head {head} for three positions of the query: how many times its weight is what uniform attention (dotted) would give. Far positions are left; BOS is left out.",
+    f"Three curves that rise to the right, all the higher the later the query is; at {end} the weight of the nearest token is {float(relative[-1]):.1f} times uniform.",
+)
+
+# %% [markdown]
+r"""
+Head {{least}} is also borderline: with {{renamed}} of {{queries}} other query tokens we would call it uniform. {{?borderline}}
 
 The kernel also inherits the faults of the split, with its constant $C$ (the third exercise). Where the split of a key fails, the kernel misdescribes the head.
 
@@ -314,26 +335,8 @@ r"""
 
 ## Evidence
 
-How far the split is off in every head is in the table at the end of [chapter 2](02_keys).
+How far the split is off in every head is in a table under Evidence in [chapter 2](02_keys).
 
-**Which words does a head prefer?** The ten tokens of highest content, in units of BOS, in the three most influential heads and in the least. The three choose by word: head 0 attends to words of a subject and pieces of them, head 5 more gently to what opens a section or a list, and head 7 to foreign words and marks of code. {{?three_tastes}} Some of these tokens are in none of our texts.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The tokens of highest content"}
-content = cx.content_scores(weights, n, TOKEN)  # head token, in nats
-content = (content - content[:, [int(x[0])]]).exp()  # BOS = 1
-top = content.topk(10)
-spelled = [cx.texts.decode_tokens(weights, ids) for ids in top.indices.tolist()]
-shown = [*who.nlargest(3).index, int(who.argmin())]
-pd.DataFrame(
-    {
-        f"head {h}": [f"{t!r} {c:.1f}" for t, c in zip(spelled[h], top.values[h], strict=True)]
-        for h in shown
-    }
-)
-
-# %% [markdown]
-r"""
 **The families, in full.** The same rule holds for every model, and the first line that fits decides. A head is *local* if its kernel has fewer than {{local_below}} effective tokens; a *duplicate-token* head if a copy of the query token has more than {{copies}} times the content of another token; *uniform* if its kernel is within a total variation distance of one third from uniform attention; *remote* if half of its kernel lies beyond $n/2$ tokens; and *slowly decaying* otherwise.
 
 **Where does the model look at the last words?** The share of their attention that the heads of the first two layers give to the last {{last}} tokens, averaged over eight texts and over queries in their second halves.
@@ -342,24 +345,23 @@ r"""
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Attention to the last tokens"}
 LAST, MOST_OF_IT = 10, 0.8
 read = torch.stack([text.tokens[: study.length] for text in study.texts[:: len(study.texts) // 8]])
-layers = {"first layer": "blocks.0.attn.hook_pattern", "second layer": "blocks.1.attn.hook_pattern"}
+hooks = {"first layer": "blocks.0.attn.hook_pattern", "second layer": "blocks.1.attn.hook_pattern"}
 with torch.no_grad():
-    _, cache = model.run_with_cache(read[:8], names_filter=[*layers.values()], stop_at_layer=2)
+    _, cache = model.run_with_cache(read[:8], names_filter=[*hooks.values()], stop_at_layer=2)
 dest = torch.arange(study.length // 2, study.length)[:, None]
-near = {k: cache[at][:, :, dest, dest - torch.arange(LAST)].sum(-1) for k, at in layers.items()}
+near = {k: cache[at][:, :, dest, dest - torch.arange(LAST)].sum(-1) for k, at in hooks.items()}
 by_layer = pd.DataFrame({k: of.mean((0, 2)).cpu().numpy() for k, of in near.items()}).T
 by_layer.map("{:.0%}".format)
 
 # %% [markdown]
 r"""
-**How stable is a kernel?** The table has, for each head, the total variation distance of its kernel to that of another common query token (median of {{queries}}) and to that of a query between {{late}} and {{n}} (mean, over the distances that both have); then its distance to uniform attention, at {{n}} and near the end of the context.
+**How stable is a kernel?** The table has, for each head, the total variation distance of its kernel to that of another common query token (median of {{queries}}; at most {{moved_by_token}}) and to that of a query between {{late}} and {{n}} (mean, over the distances that both have; at most {{moved_by_position}}); then its distance to uniform attention, at {{n}} and near the end of the context.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Other query tokens, other positions"}
 others = torch.stack([cx.positional_kernels(weights, n, t) for t in common])  # token head source
 other = cx.total_variation(others, kernels).median(0).values  # head
 kept = np.array([cx.heads.family_table(k)["family"] == table["family"] for k in others])
-late, end = np.linspace(n / 2, n - 1, 16).astype(int), max(n, weights.n_ctx - 26)
 
 
 def moved(m):
@@ -505,6 +507,7 @@ cb.ledger(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 least = int(table["effective tokens"].argmin())
+of_top = cx.content_scores(weights, n, TOKEN).topk(5).indices.tolist()  # head: tokens
 decays, even = (heads[table["family"] == name].tolist() for name in ("slowly decaying", "uniform"))
 true_rows = cx.attention_rows(weights, texts, n)  # text head source
 by_content = cx.content_scores(weights, n, TOKEN)[:, texts].exp().transpose(0, 1)
@@ -524,7 +527,10 @@ of_two = {  # for both heads
     "content": [f"{chosen[h]:.0%}" for h in (one, two)],
     "product": [f"{product[h]:.0%}" for h in (one, two)],
     "eff": [f"{table['effective tokens'][h]:.0f}" for h in (one, two)],
-    "tokens": [", ".join(f"`{t.strip()}`" for t in spelled[h][:5]) for h in (one, two)],
+    "tokens": [
+        ", ".join(f"`{t.strip()}`" for t in cx.texts.decode_tokens(weights, of_top[h]))
+        for h in (one, two)
+    ],
     "top": [str(one), str(two)],
 }
 percents = {
@@ -535,8 +541,6 @@ percents = {
     "first_layer": by_layer.loc["first layer"].max(),
     "moved_by_token": other.max(),
     "moved_by_position": shifted.max(),
-    "end_uneven": at_end[least],
-    "uneven": at_n[least],
 }
 in_words = {
     "uniform": len(even),
@@ -572,10 +576,11 @@ cb.facts(
     both_needed=head == one == least and min(placed[one], chosen[one]) > 5 * product[one],
     words_alone=abs(placed[two] - even_row[two]) < 0.03 and chosen[two] < placed[two] / 2,
     few_sources=percents["ten"] > 2 * percents["ten_by_kernel"],
-    three_tastes=sorted(who.nlargest(3).index) == [0, 5, 7],
+    two_tastes=(one, two) == (0, 7),
     a_third=abs(3 * cx.heads.EVEN - 1) < cb.ABOUT,
     lean_back=gpt2_far.tolist() == 2 * ["uniform"],
     three_families=(counts > 0).any().all(),
+    no_others=int(counts.to_numpy().sum()) == sum(len(of) for of, _ in layers.values()),
     no_local=counts.loc[MODEL, "local"] == 0 and local_in_qwen > cb.MOST * real["Qwen"].n_heads,
     second_layer=percents["first_layer"] < 0.2 and in_words["neighbours"] > 1,
     borderline=kept[:, heads != least].all() and renamed_by > 0,

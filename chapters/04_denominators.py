@@ -14,9 +14,9 @@
 r"""
 # Concentration: can one page stand for all?
 
-**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it on one page and use it for every other text. With a page of plain prose, as the paper advises, the heads of our small model `{{model}}` then write {{page}} too much or too little on average; in three models that people use it is {{real_low}} to {{real_high}}. {{?real_better}} In `{{model}}` two published claims fail by bounds that we set in advance: that any one text will do, and that the average is the same for all texts. {{?two_fail}}
+**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it on one page and use it for every other text. With a page of plain prose, as the paper advises, the heads of our small model `{{model}}` then write {{page}} too much or too little on average; in three models that people use it is {{real_low}} to {{real_high}}. {{?real_better}} In `{{model}}` two published claims fail: that any one text will do, and that the average is the same for all texts. (We had set their bounds in advance.) {{?two_fail}}
 
-[Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one. Position and content can be looked up, but this number is a sum over the whole text. If it were the same for every text, we could measure it once and never compute it again.
+[Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one. Position and content can be looked up, but this number is a sum over the whole text.
 
 Before you read on, make a guess. Head {{second}} averages over the equivalent of {{effective_second}} tokens. If they were drawn independently, its denominator would vary by {{alone_second}} from text to text. By how much does it really vary?
 """
@@ -100,7 +100,7 @@ $$
 \operatorname{Var}\,\text{denom} \;=\; \sigma^2 \sum_i \text{pos}_i^2 \;\approx\; \frac{\sigma^2}{\text{eff}} ,
 $$ (eq-iid)
 
-where $\text{eff}$ is the number of effective tokens of chapter 3. With {{effective_second}} of them, the denominator of head {{second}} should vary $\sqrt{\text{eff}} \approx$ {{root}} times less than the content of a single token. This is concentration: a broad kernel makes a long average, and long averages hardly move.
+where $\text{eff}$ is the number of effective tokens of chapter 3. With {{effective_second}} of them, the denominator of head {{second}} should vary {{root}} times less than the content of a single token. This is concentration: a broad kernel makes a long average, and long averages hardly move.
 
 ## Do real texts settle?
 
@@ -130,7 +130,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-All lines jump about at the beginning, where one token can move an average of few, and then calm down. {{?settles}} In head {{second}} they settle at levels of their own: a text that lies high in the middle of the context still lies high at its end (correlation {{keeps_second}}). Head {{first}} looks at the nearer half of a text, so its lines wander on ({{keeps_first}}). {{?own_levels}} Why don't the lines meet?
+All lines jump about at the beginning, where one token can move an average of few, and then calm down. {{?settles}} In head {{second}} they settle at levels of their own: a text that lies high in the middle of the context still lies high at its end (correlation {{keeps_second}}). Head {{first}} looks at the nearer half of a text, so its lines wander on ({{keeps_first}}). {{?own_levels}}
 
 With the query in the middle of the context, all denominators are one line of code, and so is what {eq}`eq-iid` predicts:
 """
@@ -157,9 +157,9 @@ pd.DataFrame(table, pd.Index(heads, name="head"))
 
 # %% [markdown]
 r"""
-The coefficient of variation is the standard deviation over texts, divided by the mean. (Content has an arbitrary unit in each head.) We call a head **stable** if it covers more than {{broad}} effective tokens and varies by less than {{max_cv}}; both numbers are conventions. All {{all}} heads are stable, but the two that matter most, heads {{two}}, vary most. {{?all_stable}}
+The coefficient of variation is the standard deviation over texts, divided by the mean. We call a head **stable** if it covers more than {{broad}} effective tokens and varies by less than {{max_cv}}; both numbers are conventions. All {{all}} heads are stable, but the two that matter most, heads {{two}}, vary most. {{?all_stable}}
 
-No head is as stable as independent tokens would make it. Head {{second}} varies by {{spread_second}} instead of {{alone_second}}, and every head by at least half as much again as the formula says. {{?topic_matters}} <span id="turn-it"></span>Choose a head below, and see where single texts fall. (The dots under the histogram are this book's own {{passages_all}} passages, by domain.)
+No head is as stable as independent tokens would make it. Head {{second}} varies by {{spread_second}} instead of {{alone_second}}, and every head by at least half as much again as the formula says. {{?topic_matters}} <span id="turn-it"></span>Choose a head below, and see where single texts fall.
 """
 
 # %% tags=["hide-input"]
@@ -182,15 +182,24 @@ cv.Denominators(study.fixed, texts, labeled, picture=picture, head=shown)
 
 # %% [markdown]
 r"""
-The reason is the topic. A text about astronomy is about astronomy on every line, so if one of its words has high content, others will too, a hundred lines away. By hand: split the middle position of the example into two, with weight {{= 0.1 =}} each. If the two tokens are drawn separately, the variance falls from {{= 0.04 =}} to $2 \times 0.1^2 = 0.02$. If they are always the same word, it stays at {{= 0.04 =}}. Averaging two copies of a number changes nothing.
+The reason is the topic. A text about astronomy is about astronomy on every line, so if one of its words has high content, others will too, a hundred lines away. By hand: split the middle position of the example into two, with weight {{= 0.1 =}} each. If the two tokens are drawn separately, the variance falls from {{= 0.04 =}} to $2 \times 0.1^2 = 0.02$. If they are always the same word, it stays at {{= 0.04 =}}, because averaging two copies of a number changes nothing.
 
-Real texts lie in between. Call *topic* whatever all tokens of a text share: subject, language, author. It makes up {{topic_least}} to {{topic_most}} of each head's variance. {{?topic_most_of_it}} Two tokens of a text hardly correlate, by only {{correlation}} in head {{second}}, but a longer average levels out single tokens and not what they have in common. [Appendix C](C_certificates) finds the same in models that people use.
+Real texts lie in between. Call *topic* whatever all tokens of a text share: subject, language, author. Let $\tau^2$ be the covariance, over texts, of the contents of two tokens that are far apart in the same text, so that only the topic connects them. Then
 
-## What can be guaranteed?
+$$
+\begin{aligned}
+\operatorname{Var}\,\text{denom} \;=\;& \underbrace{(\sigma^2 - \tau^2) \textstyle\sum_i \text{pos}_i^2}_{\text{tokens}} \\
+&+ \underbrace{\tau^2 \bigl(\textstyle\sum_i \text{pos}_i\bigr)^2}_{\text{topic}} \;+\; \text{rest} ,
+\end{aligned}
+$$ (eq-account)
 
-How far from the mean can a single text lie? Two inequalities answer this for independent tokens.
+where the rest is what neighbouring tokens share beyond the topic. (In the example, $\tau^2$ is $0$ for separate draws and $1$ for the same word.) A longer average shrinks the first term and leaves the second as it is. So two tokens of a text correlate by only $\tau^2 / \sigma^2 =$ {{correlation}} in head {{second}}, and yet the topic makes up {{topic_least}} to {{topic_most}} of each head's variance. {{?topic_most_of_it}} [Appendix C](C_certificates) finds the same in models that people use.
 
-**Chebyshev's** uses the variance. Suppose that a share $p$ of all texts is off by at least $\varepsilon$. These texts alone contribute $p\,\varepsilon^2$ to the variance, so $p \le \operatorname{Var}\,\text{denom} / \varepsilon^2$. Allow $p = 5\%$, and solve for $\varepsilon$: at least {{= 95% =}} of texts lie within
+## What would independence guarantee?
+
+Tokens are not independent. It is still worth asking how far a text could lie from the mean if they were, because two classical inequalities answer this from a count of tokens alone, and real texts then show in which heads dependence matters.
+
+**Chebyshev's** inequality uses the variance. Suppose that a share $p$ of all texts is off by at least $\varepsilon$. These texts alone contribute $p\,\varepsilon^2$ to the variance, so $p \le \operatorname{Var}\,\text{denom} / \varepsilon^2$. Allow $p = 5\%$, and solve for $\varepsilon$: at least {{= 95% =}} of texts lie within
 
 $$
 \varepsilon_\text{C} \;=\; \sqrt{\frac{\sigma^2 \sum_i \text{pos}_i^2}{0.05}}
@@ -198,7 +207,7 @@ $$ (eq-chebyshev-width)
 
 of the mean. In the example that is $\sqrt{0.04 / 0.05} = 0.89$, while both texts are off by only {{= 0.2 =}}.
 
-**Hoeffding's** uses the range. If content lies between $a$ and $b$, at least {{= 95% =}} of texts lie within
+**Hoeffding's** inequality uses the range. If content lies between $a$ and $b$, at least {{= 95% =}} of texts lie within
 
 $$
 \varepsilon_\text{H} \;=\; (b - a) \sqrt{\frac{\ln(2 / 0.05)}{2} \sum_i \text{pos}_i^2}
@@ -275,7 +284,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Only head {{failing}} breaks Chebyshev's bound: {{= 95% =}} of texts should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} A theorem does not fail, so its assumption does. Hoeffding's bound holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} Appendix C derives bounds that know about topics.
+Only head {{failing}} breaks Chebyshev's bound: {{= 95% =}} of texts should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} Hoeffding's bound holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that allow for topics.
 
 ## One page for all texts
 
@@ -306,7 +315,7 @@ r"""
 
 The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write {{signed}} too much, averaged over texts. {{?too_long}} The most typical text is as good as any constants, to within a tenth. {{?not_much_closer}} Not even a page from the same domain gets far below that. {{?own_domain_no_help}}
 
-Is this so in other models? [Chapter 8](08_real_model) takes a page of prose for three that people use, and each does better than `{{model}}`. {{?real_better}} These are averages over their stable heads, by share of the variance:
+In the three real models of [chapter 8](08_real_model), a page of prose does better than in `{{model}}`. {{?real_better}} These are averages over their stable heads, by share of the variance:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -341,17 +350,17 @@ cb.figures.picture(
 r"""
 The error depends on what we read. In head {{second}} the page of prose is closest to verse and fiction; it makes the output {{scripture}} too large for the median text of scripture, and {{code}} for the median text of Python code. {{?ends_of_the_scale}}
 
-Which page should you take, then? The most typical of many. The circuits of the next chapters keep the page of prose all the same: the rule that picks it was fixed in advance, and compares pages of prose with each other. (Held-out texts enter only by saying which heads are stable.)
+Which page should you take, then? If you have many texts, take the most typical one. The next chapters keep the page of prose all the same. It is the method of the paper, which we want to test as it stands, and we had fixed the rule that picks the page before we measured any error. If we now took the text that we have seen do best, all later numbers would look better than a first try is.
 
 ## What can go wrong
 
-We have looked from *the*, half-way through the context, and both choices matter. Of thirteen common query tokens, *the* is the hardest for the two influential heads. At the end of the context they vary less. (Evidence and Exercise 1 have the numbers.) {{?hardest_query}} {{?position_matters}}
+We have looked from *the*, half-way through the context. Of thirteen common query tokens, *the* is the hardest for the two influential heads, and at the end of the context they vary less (Exercise 1). {{?hardest_query}} {{?position_matters}}
 
-Although a wrong denominator changes only the length of one head's output, it mixes several heads in the wrong proportions. In one of the models of chapter 8 this ruins the prediction.
+For one head, a wrong denominator changes only the length of its output. For several, it also changes their proportions. In one model of chapter 8 this ruins the prediction.
 
 ## Where this leaves us
 
-Averaging makes the denominator of a broad head roughly constant, and the topic keeps it from being more so. One page can stand for all, if we accept outputs whose length is wrong by {{page}} with a page of prose, or by {{typical}} with the most typical text. Then the weight of a token depends on nothing but the token and its position, and what the heads add to a neuron becomes a plain sum. Does that sum still tell texts apart as the model does? [Chapter 5](05_circuit) puts it to the test.
+Averaging makes the denominator of a broad head roughly constant, and the topic keeps it from being more so. If we accept outputs that are wrong in length by {{page}} (page of prose) or {{typical}} (most typical text), the weight of a token depends on nothing but the token and its position, and what the heads add to a neuron becomes a plain sum. Does that sum still tell texts apart as the model does? [Chapter 5](05_circuit) puts it to the test.
 
 ## Exercises
 
@@ -398,21 +407,12 @@ r"""
 
 1. The variance that single tokens make would be halved, but most of the variance is the topic's, so this lets you expect little. What happens beyond that is another thing that moved: content is read from $n$, and a head may look for something else from another $n$.
 2. $(1 + e)(1 + e') = 1$, so $e' = -e / (1 + e)$: `return -e / (1 + e)`. Of a pair, the text with the smaller denominator is the worse page.
-3. The denominator is then nearly the content of the word, since position weights sum to one. A word of high content makes it too large, and the error tends to $-1$. A comma, a newline or ` a` makes it too small, and then the error has no bound. ` walked` is close to right. The heads that vary least mind least: they give most tokens nearly the same content.
+3. The denominator is then nearly the content of the word, since position weights sum to one. A word of high content makes it too large, and the error tends to $-1$. A comma, a new line or the word *a* makes it too small, and then the error has no bound. The word *walked* is close to right. The heads that vary least mind least: they give most tokens nearly the same content.
 ```
 
 ## Evidence
 
-**The part of the topic.** If the covariance of two contents depends only on the distance $k$ between their tokens, and is $\gamma(k)$ (the autocovariance), the variance is $\sum_{i,m} \text{pos}_i\,\text{pos}_m\,\gamma(\lvert i - m \rvert)$. Let $\tau^2$ be what any two tokens of a text have in common, however far apart they are. We measure it as the covariance, over texts, of the mean contents of a text's two halves, which have hardly any neighbours in common. Then
-
-$$
-\begin{aligned}
-\operatorname{Var}\,\text{denom} \;=\;& \underbrace{(\sigma^2 - \tau^2) \textstyle\sum_i \text{pos}_i^2}_{\text{tokens}} \\
-&+ \underbrace{\tau^2 \bigl(\textstyle\sum_i \text{pos}_i\bigr)^2}_{\text{topic}} \;+\; \text{rest}
-\end{aligned}
-$$ (eq-account)
-
-where the rest is what neighbours, tokens close to each other, share beyond the topic. The first term shrinks as an average gets longer, and the second does not. Once we subtract the topic, the formula for independent tokens is right to within about a third in heads {{two}} (third line of the table). {{?within_a_third}} The earlier post argues in three steps {cite}`gibson2025contextual`: a denominator is an average of contents, an average of many tokens is close to the mean of its own context, and this mean is "basically independent of the particular context". The second step holds by and large. The third holds in the heads that contribute little, and not in the two that contribute most, where the topic moves the denominator farther than in any other (last line). {{?third_step_fails}}
+**The part of the topic.** If the covariance of two contents depends only on the distance $k$ between their tokens, and is $\gamma(k)$ (the autocovariance), the variance is $\sum_{i,m} \text{pos}_i\,\text{pos}_m\,\gamma(\lvert i - m \rvert)$; equation {eq}`eq-account` follows with $\gamma(k) = \tau^2$ far away. We measure $\tau^2$ as the covariance, over texts, of the mean contents of a text's two halves, which have hardly any neighbours in common. Once we subtract the topic, the formula for independent tokens is right to within about a third in heads {{two}} (third line of the table). {{?within_a_third}} The earlier post argues in three steps {cite}`gibson2025contextual`: a denominator is an average of contents, an average of many tokens is close to the mean of its own context, and this mean is "basically independent of the particular context". The second step holds by and large. The third holds in the heads that contribute little, and not in the two that contribute most, where the topic moves the denominator farther than in any other (last line). {{?third_step_fails}}
 """
 
 
@@ -449,31 +449,26 @@ pd.concat(
 
 # %% [markdown]
 r"""
-**Which page is a good one?** The best constants are the $c$ with the least mean of $\lvert \text{denom}(x) / c - 1 \rvert$; that is a median of the denominators of half B, each weighted by itself. The {{passages}} passages of plain prose from which the page was chosen have errors from {{passage_least}} to {{passage_most}}; all of them have low denominators in heads {{two}}. {{?passages_low}} A page of another domain than the text has an error of {{other_domain}}, where one of its own has {{same_domain}}. {{?own_domain_better}} Function words have low content in the influential heads: the share of the fifty commonest tokens in a text correlates with its log denominator by {{function_first}} in head {{first}} and {{function_second}} in head {{second}}. {{?function_words}} But this share is a poor guide to a good page: over the texts of half A, it correlates with the error as a page by {{function_error}}.
+**The best constants** are the $c$ with the least mean of $\lvert \text{denom}(x) / c - 1 \rvert$: a median of the denominators of half B, each weighted by itself. Is a text with many common words a good page? Not by that alone: over the texts of half A, the share of the fifty commonest tokens correlates with the error as a page by only {{function_error}}.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The error in each head, and of every text and passage as the page"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "The best constants, and every text and passage as the page"}
 ordered = B.sort(0).values
 half_way = (ordered.cumsum(0) < ordered.sum(0) / 2).sum(0, keepdim=True)
-best = ordered.gather(0, half_way)[0]  # head
-floor = mean_error(best)
+floor = mean_error(ordered.gather(0, half_way)[0])
 each = ((B[None] / A[:, None] - 1).abs() * share).sum(-1)  # calibrated on (A), read (B)
 of_passages = cx.softmax_denominators(study.fixed, study.prose).double()  # text head
 of_prose = ((B[None] / of_passages[:, None] - 1).abs() * share).sum(-1)
-low = (of_passages[:, influential] / B[:, influential].mean(0)).mean(1)  # passage
 both = np.intersect1d(kinds[in_A], domain)
 from_domain = np.stack([each[kinds[in_A] == d].mean(0) for d in both])  # domain, text of B
 matched = both[:, None] == domain
 common = x[:, 1:-1].flatten().bincount().argsort(descending=True, stable=True)
-function = torch.isin(x[:, 1:-1], common[:50]).double().mean(1).numpy()  # text
-by_function = [np.corrcoef(function, denom[:, h].log())[0, 1] for h in influential]
-to_error = np.corrcoef(function[in_A], blind)[0, 1]
-candidates = {"page of prose": page, "most typical text": typical, "best constants": best}
-per_head({name: (B / c - 1).abs().mean(0) for name, c in candidates.items()})
+function = torch.isin(x[in_A][:, 1:-1], common[:50]).double().mean(1)  # text
+to_error = np.corrcoef(function, blind)[0, 1]
 
 # %% [markdown]
 r"""
-**Other query tokens.** With {{queries}} other common tokens as the query, every head stays below the {{max_cv}} of a stable one. {{?queries_stable}} Head {{first}} varies by {{first_least}} to {{first_most}}, and head {{second}} by {{second_least}} to {{second_most}}; at the end of the context, with *the* again, it is {{at_end_first}} and {{at_end}}. (In the table of real models, head {{borderline}} of Qwen is borderline: over the texts of the [welcome page](00_welcome) it misses the bound, so that page counts one stable head fewer. {{?is_borderline}})
+**Other query tokens.** With {{queries}} other common tokens as the query, every head stays below the {{max_cv}} of a stable one. {{?queries_stable}} (In the table of real models, head {{borderline}} of Qwen is borderline: over the texts of the [welcome page](00_welcome) it misses the bound, so that page counts one stable head fewer. {{?is_borderline}})
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much do denominators vary with other query tokens?"}
@@ -583,23 +578,14 @@ soon, half = np.searchsorted(ends, [n / 16, n])
 calmer = (runs[soon].std(0) / runs[half].std(0))[influential]
 keeps = [np.corrcoef(runs[half, :, h], runs[-1, :, h])[0, 1] for h in influential]
 signed = error.mean(0)[influential]
-same_domain, other_domain = from_domain[matched].mean(), from_domain[~matched].mean()
 of_real = on_real.loc["error of one page"].str.extract(r"(\d+)")[0].dropna().astype(int)
 percents = {"spread_second": spread[two], "alone_second": alone[two], "page": on_page}
-percents |= {"at_end_first": later[one], "at_end": later[two], "typical": on_typical}
-percents |= {"blind": blind.mean(), "floor": floor}
-percents |= {"same_domain": same_domain, "other_domain": other_domain}
-percents |= {"topic_least": parts["topic"].min(), "topic_most": parts["topic"].max()}
-percents |= {
-    "failing_guaranteed": guaranteed["Chebyshev"][fail],
-    "failing_measured": measured[fail],
-}
-percents |= dict(zip(("first_least", "second_least"), by_query.amin(0)[influential], strict=True))
-percents |= dict(zip(("first_most", "second_most"), by_query.amax(0)[influential], strict=True))
-percents |= {"passage_least": of_prose.mean(1).min(), "passage_most": of_prose.mean(1).max()}
+percents |= {"typical": on_typical, "blind": blind.mean(), "floor": floor}
+percents |= {"same_domain": from_domain[matched].mean(), "topic_most": parts["topic"].max()}
+percents |= {"failing_measured": measured[fail], "topic_least": parts["topic"].min()}
+percents |= {"failing_guaranteed": guaranteed["Chebyshev"][fail]}
 percents |= {"code": median[two]["python"], "scripture": median[two]["bible-kjv"]}
 decimals = {"keeps_first": keeps[0], "keeps_second": keeps[1], "correlation": correlation[two]}
-decimals |= {"function_first": by_function[0], "function_second": by_function[1]}
 decimals |= {"function_error": to_error}
 whole = {"effective_second": effective[two], "root": effective[two].sqrt()}
 cb.facts(
@@ -609,14 +595,12 @@ cb.facts(
     **{name: cb.fact(v, ".0f") for name, v in whole.items()},
     model=MODEL.rpartition("/")[2],
     broad=cb.fact(cx.heads.BROAD, ".0f"),
-    passages_all=len(labeled),
     first=one,
     second=two,
     two=cb.listed(influential),
     failing=fail,
     empty=cb.listed(heads[guaranteed["Hoeffding"] > 1]),
     max_cv=study.max_cv,
-    passages=len(of_prose),
     all=cb.fact(len(heads), "words"),
     queries=cb.fact(len(others), "words"),
     signed=cb.listed(f"{v:.0%}" for v in signed),
@@ -640,8 +624,7 @@ cb.facts(
     and guaranteed["Hoeffding"][one] > 1,
     too_long=(signed > 0).all() and on_page > blind.mean(),
     not_much_closer=on_typical < (1 + cb.ABOUT) * floor,
-    own_domain_no_help=same_domain > (1 - cb.ABOUT) * floor,
-    own_domain_better=same_domain < other_domain,
+    own_domain_no_help=percents["same_domain"] > (1 - cb.ABOUT) * floor,
     ends_of_the_scale=median.index[-1] == "python"
     and {*median.index[:3]} == {"poetry-drama", "fiction-american", "fiction-british"},
     is_borderline=len(borderline) == 1,
@@ -650,8 +633,6 @@ cb.facts(
     position_matters=(later < (1 - cb.ABOUT) * spread)[influential].all(),
     within_a_third=(within[influential].log().abs() < np.log(1.5)).all(),
     third_step_fails=moved[influential].min() > moved.drop(influential).max(),
-    passages_low=low.max() < 1,
-    function_words=max(by_function) < 0,
 )
 
 # %% [markdown]

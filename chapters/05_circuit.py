@@ -14,11 +14,11 @@
 r"""
 # One number per token: the contextual circuit
 
-**Together, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On {{texts}} unseen texts this average follows what the heads add, with a median correlation of {{r}}. {{?ranks}} The amounts are another matter: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone ({{bare}}). {{?scale_wrong}} One slope and one offset per neuron, fitted on other texts, bring it down to {{fvu_corrected}}. {{?two_constants}}
+**Together, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On {{texts}} unseen texts this average follows what the heads add, with a median correlation of {{r}}. {{?ranks}} It gets the amounts wrong: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone ({{bare}}). {{?scale_wrong}} One slope and one offset per neuron, fitted on other texts, bring it down to {{fvu_corrected}}. {{?two_constants}}
 
 Below, the model has read a text about the origin of the solar system. Each dot is one of a hundred neurons: from left to right what we predict that the text adds to it, upwards what the heads of `{{model}}` really add. Of the hundred, this text raises neuron {{j}} most, the neuron of planets from [chapter 1](01_first_layer): we predict {{said}}, and the model adds {{added}}. {{?close}} Most neurons get less than we predict, so the cloud is flatter than the line. {{?flat}}
 
-Yet no attention was computed for the prediction. It is a sum over the text, and each term is a product of two numbers that were looked up, one for the token and one for its position. How can a table stand in for attention?
+Yet no attention was computed for the prediction. It is a sum over the text of products of two numbers that were looked up, one for the token and one for its position. How can tables stand in for attention?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -99,7 +99,7 @@ hand.T.round(4).map("{:g}".format).replace("nan", "")
 r"""
 With its own denominator, $2.0$, the head adds $0.85$ to the neuron. With that of chapter 4's second text, $1.6$, it adds $1.06$. Every term has become a quarter too large, because $2.0 / 1.6 = 1.25$, and so has their sum. A wrong denominator changes how much a head writes, but not the mixture of tokens that it writes.
 
-In return, nothing depends on the text any more. Content and value never did; they are properties of a token. Now the denominator is a constant as well, so we can multiply all three before we have read a single word, and *moon* has its number before there is a text: $6 \times 2 / 1.6 = 7.5$. All that a text still decides is where its moons are. In this one *moon* has the position weight $0.2$, so it adds $0.2 \times 7.5 = 1.5$.
+In return, nothing depends on the text any more. Content and value never did; they are properties of a token. Now the denominator is a constant as well, so *moon* has its number before there is a text: $6 \times 2 / 1.6 = 7.5$. All that a text still decides is where its moons are. In this one *moon* has the position weight $0.2$, so it adds $0.2 \times 7.5 = 1.5$.
 
 ## The circuit in a few lines
 
@@ -165,7 +165,7 @@ def summary(x):
 
 # %% [markdown]
 r"""
-In the package this is `circuit = cx.ContextualCircuit.calibrate(fixed, page, heads)`, with `circuit.contribution` for the whole vocabulary and `circuit.summary(x)`. It computes the same:
+In the package this is `circuit = cx.ContextualCircuit.calibrate(fixed, page, heads)`, with `circuit.contribution` and `circuit.summary(x)`. It computes the same:
 """
 
 # %% tags=["nbval-check-output"]
@@ -178,9 +178,9 @@ r"""
 
 We predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. (The neurons were chosen by their weights alone, as [chapter 6](06_neurons) explains.)
 
-The **correlation** $r$ (Pearson's) asks whether the prediction rises and falls with the truth, whatever its scale; we give the median over neurons, and also the correlation *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well: it is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
+The **correlation** $r$ (Pearson's, median over neurons) asks whether the prediction rises and falls with the truth, whatever its scale. We also give it *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well: it is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
 
-Is the circuit worth its complexity? Three simpler predictors drop the kernel, the content, or both, which leaves a uniform average of the tokens' values. A fourth does not read the text: it gives the average of the other texts of its domain.
+Three simpler predictors drop the kernel, the content, or both, which leaves a uniform average of the tokens' values. A fourth does not read the text: it gives the average of the other texts of its domain.
 """
 
 # %%
@@ -222,7 +222,7 @@ shown.rename_axis("predictor", axis="columns")
 
 # %% [markdown]
 r"""
-By correlation the circuit comes first. It owes this to content more than to the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, but only to {{in_even}} without the kernel. {{?content_matters}} By FVU it would even do a little better without the kernel, and the mean of the domain beats all four. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much. Neuron {{j}} shows what is wrong:
+By correlation the circuit comes first, more because of content than because of the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and to {{in_even}} without the kernel. {{?content_matters}} By FVU it would do a little better without the kernel, and the mean of the domain beats all four. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much. Neuron {{j}} shows what is wrong:
 """
 
 
@@ -256,41 +256,19 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The marks lie on a line, but it is not the line of equality. So we give each neuron a slope and an offset, fitted on the other half of the texts. A straight line always leaves $1 - r^2$ of the variance, and these two constants come close to that: {{fvu_corrected}} stays unexplained. For a uniform average, corrected in the same way, it is {{even_corrected}}. {{?two_constants}}
+The marks lie on a line, but it is not the line of equality. So we give each neuron a slope and an offset, fitted on the other half of the texts, and {{fvu_corrected}} stays unexplained. For a uniform average, corrected in the same way, it is {{even_corrected}}. {{?two_constants}}
 
 ## Where do the errors come from?
 
-The circuit makes five approximations, and we can make them one at a time while everything else is exact (on every second text of half B):
-"""
+The circuit makes five approximations. We make each of them alone, with everything else exact, and split what it leaves unexplained into three parts: an *offset* (the same amount too much in every text), a *slope* (differences between texts too large or too small) and an *order*, $1 - r^2$, which no line can mend. In the median neuron (on every second text of half B):
 
-# %% tags=["hide-input"]
-budget = cx.evaluation.error_budget(circuit, half_B[::2], J)
-alone, repaired = budget.loc["only"], budget.loc["without"]
-parts = {"offset": "from offset", "slope": "from spread", "order": "from shape"}
-rows = alone.sort_values("fvu")[list(parts.values())].set_axis([*parts], axis=1)
-figure, ((axis,),) = cb.figures.panels(height=2.8, width=8)
-left, lines = np.zeros(len(rows)), np.arange(len(rows))
-for k, (part, hatch) in enumerate(zip(parts, ("", "//", ".."), strict=True)):
-    axis.barh(lines, rows[part], 0.45, left, color=f"C{k}", hatch=hatch)
-    left += rows[part]
-wide = rows.loc["denominators"]
-axis.text(rows.loc["values", "offset"] / 2, len(rows) - 0.73, "offset", color="C0", ha="center")
-at = list(rows.index).index("denominators") + 0.27
-axis.text(wide["offset"] + wide["slope"] / 2, at, "slope", color="C1", ha="center")
-axis.text(wide.sum() - wide["order"] / 2, at, "order", color="C2", ha="center")
-axis.set_yticks(lines, [cx.evaluation.APPROXIMATIONS[name] for name in rows.index])
-axis.set(xlabel="FVU with this approximation alone (median neuron)", ylim=(-0.6, len(rows) - 0.1))
-axis.grid(visible=False, axis="y")
-cb.figures.picture(
-    figure,
-    "5.3",
-    "What each approximation leaves unexplained when it is the only one. A wrong offset shifts all texts alike, a wrong slope stretches their differences, and a wrong order (1 − r²) is what no line can mend.",
-    "Stacked bars. " + "; ".join(f"{cx.evaluation.APPROXIMATIONS[k]}: {alone.loc[k, 'fvu']:.3f}" for k in reversed(rows.index)) + ".",
-)  # fmt: skip
+1. **Values** are read as if every token were at position $n$. This alone leaves {{only_values}} of the variance unexplained, nearly all of it by a wrong offset.
+2. **Denominators** are those of the calibration page: {{only_denominators}}, mostly by a wrong slope. On the text about the solar system, the output of head {{head}} is {{too_large}} too long; in the table above it was {{= 25% =}}. {{?costs}}
+3. **One kernel** serves all heads: {{only_kernel}}.
+4. **Keys** are split by Equation 1: {{only_keys}}.
+5. **The scale** of the second LayerNorm is that of the page: {{only_scale}}.
 
-# %% [markdown]
-r"""
-The values cause the largest single error: reading every value as if its token were at position $n$ shifts the neuron by about the same amount in every text, so it spoils the offset and hardly anything else. The denominators of the calibration page come next, and they spoil mostly the slope. {{?costs}} In the text about the solar system, the output of head {{head}} comes out {{too_large}} too long; in the table above it was {{= 25% =}}. With all five, repairing the values would remove {{values_repaired}} of the FVU, and repairing the denominators {{denominators_repaired}} (they overlap). {{?values_first}} Sharing one kernel costs little, and Equation 1 for the keys almost nothing.
+All five together leave {{all_five}}, more than their sum. Errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} Repairing either error removes this term, so the gains overlap: repairing the values would remove {{values_repaired}} of the FVU, and repairing the denominators {{denominators_repaired}}. {{?values_first}}
 
 If the offset is the same in every text, can't we compute it and add it? We can. What position $i$ adds to a value is a table, $P_V$, made as that for keys was made in [chapter 2](02_keys). Its average under the kernel is one constant per neuron:
 """
@@ -302,19 +280,21 @@ fvu_offset = fit(summary_B + offset, truth, kind)["FVU"]
 
 # %% [markdown]
 r"""
-With it, {{fvu_offset}} stays unexplained, less than the mean of the domain leaves. {{?offset_helps}} (We tried this last, when we knew the figure; the circuit of this book goes without.) Qwen and SmolLM2, models that people use, never add positions to values and have no such table. There `circuit.centered()` helps: it takes what each head gathers on the calibration page as a constant, so that borrowed denominators scale only what differs from that page. In a separate run the FVU of Qwen fell from {{qwen_plain}} to {{qwen_centered}}, and that of SmolLM2 from {{smol_plain}} to {{smol_centered}}; in `{{model}}` this changes little ({{fvu_centered}}). {{?centered_helps}}
+With it, {{fvu_offset}} stays unexplained, less than the mean of the domain leaves. {{?offset_helps}} The circuit of this book leaves it out all the same. It is the published method that we test, we tried the offset only when we had seen the errors, and a constant changes no correlation.
+
+Qwen and SmolLM2, models that people use, have no such table, because they never add positions to values. There `circuit.centered()` helps: it takes what each head gathers on the calibration page as a constant, so that borrowed denominators scale only what differs from that page. The FVU of Qwen falls from {{qwen_plain}} to {{qwen_centered}}, and that of SmolLM2 from {{smol_plain}} to {{smol_centered}}; in `{{model}}` this changes little ({{fvu_centered}}). {{?centered_helps}}
 
 ## What can go wrong
 
-The calibration page sets the slope: where its denominators are small, every prediction comes out too large. Ours has small ones, for in heads {{off}}, {{too_small}} of the texts have larger ones. {{?small_page}} With each of the {{pages}} labelled passages as the page in turn, the correlation stays, but the summaries vary between {{narrow}} and {{wide}} times as much as the truth, and the FVU runs from {{page_best}} to {{page_worst}}. {{?scale_of_page}} The median passage gives an FVU of {{page_median}}, so our page is worse than most. {{?page_worse}} Heads {{top}} carry {{top_share}} of the variance across texts, and their denominators are the ones that vary most. {{?least_stable}}
+The calibration page sets the slope: where its denominators are small, every prediction comes out too large. Ours has small ones, for in heads {{off}}, {{too_small}} of the texts have larger ones. {{?small_page}} With each of the {{pages}} labelled passages as the page in turn, the correlation stays, but the FVU runs from {{page_best}} to {{page_worst}}. {{?scale_of_page}} The median passage gives {{page_median}}, so our page is worse than most. {{?page_worse}}
 
-Nor are the heads the whole story of a neuron, which also sees the current token directly. When each text keeps its own token at $n$, the summary alone correlates {{r_bag}} with the neuron's input. Once we add what the weights say about the current token, the correlation is {{r_both}}. {{?current_token}}
+Nor are the heads the whole story of a neuron, which also sees the current token directly. When each text keeps its own token at $n$, the summary correlates {{r_bag}} with the neuron's input, and {{r_both}} once we add what the weights say about the current token. {{?current_token}}
 
-Finally, other models differ. By numbers kept from [chapter 8](08_real_model), the circuit reaches a correlation of {{r_qwen}} in Qwen, and the uniform average {{even_qwen}}. In SmolLM2 the uniform average wins, with {{even_smol}} against {{r_smol}}. {{?other_models}} Chapter 8 finds out why.
+Finally, other models differ. In Qwen the circuit reaches a correlation of {{r_qwen}}, and the uniform average {{even_qwen}}. In SmolLM2 the uniform average wins, with {{even_smol}} against {{r_smol}}, and [chapter 8](08_real_model) finds out why. {{?other_models}}
 
 ## Where this leaves us
 
-This is the whole method: fix the query, take the stable heads, calibrate them on one page, and add. In code it takes six lines (`half_A` is the half of the texts that judges nothing, and `x` the text about the solar system):
+This is the whole method: fix the query, take the stable heads, calibrate them on one page, and add. In code it takes six lines (`x` is the text about the solar system):
 """
 
 # %%
@@ -333,7 +313,7 @@ found[["this text"]].map(lambda v: cb.in_prose(v, "+.1f")).assign(
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} <span id="turn-it"></span>Below is the neuron for recipes. Choose any other. (A *contribution* is what a token would add if all of the kernel were on it. Chapter 6 explains $z$ and $\theta$.) Turn head {{head}} off and see which neurons change.
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} <span id="turn-it"></span>Below is the one for recipes. Choose any other, such as <a href="#neurons.neuron=496">ours for planets</a>. (In the view, $z$ says how much farther tokens can push a neuron than the median neuron, in standard deviations, and $\theta$ is the limit from which on a neuron is listed.) Turn head {{head}} off and see which neurons change.
 """
 
 # %% tags=["hide-input"]
@@ -349,7 +329,7 @@ axis.set_yticks(range(len(of_domain)), of_domain.index)
 axis.set(xlabel="summary", title=f"neuron {shown_too}")
 picture = cb.figures.picture(
     figure,
-    "5.4",
+    "5.3",
     f"Summaries of neuron {shown_too}, a dot per labelled passage of the book, by domain: on average {of_domain.iloc[0]:+.2f} in {of_domain.index[0]} and {of_domain.iloc[-1]:+.2f} in {of_domain.index[-1]}.",
     f"Dots by domain, lowest {of_domain.index[0]}, highest {of_domain.index[-1]}.",
 )
@@ -365,9 +345,7 @@ We call {{j}} the neuron of planets because its list says so. But does it respon
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Does the input jump, or follow the kernel?"}
-kinds = sorted(set(kind))
-first, second = ("law", "cooking") if {"law", "cooking"} <= set(kinds) else (kinds[0], kinds[-1])
-a, b = (half_B[list(kind).index(d)] for d in (first, second))
+a, b = (half_B[list(kind).index(domain)] for domain in ("law", "cooking"))
 turn = study.length // 2
 glued = torch.cat([a.tokens[:turn], b.tokens[1 : study.length - turn + 1]])  # BOS, a, b
 
@@ -425,12 +403,10 @@ r"""
 
 ## Evidence
 
-**Do heads cancel?** The earlier post asks whether some heads' VO matrices $W_V^h W_O^h$ cancel {cite}`gibson2025contextual`. They do not: the variance of the heads' sum is {{alike}} times the sum of their variances (median over neurons), and no two VO matrices point against each other. {{?no_cancelling}}
+**Do heads cancel?** The earlier post asks whether some heads' VO matrices $W_V^h W_O^h$ cancel {cite}`gibson2025contextual`. They do not. If the heads varied independently from text to text, the variance of their sum would be the sum of their variances, and if they cancelled, it would be less. In the median neuron it is {{alike}} times as large, so the heads mostly move a neuron in the same direction. No two VO matrices point against each other. {{?no_cancelling}}
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "What each head contributes"}
-who, spread = study.head_variance_share[heads], study.head_table["coefficient of variation"][heads]
-top, restless = (sorted(of.nlargest(2).index) for of in (who, spread))
 alike = float((truth.var(0) / each.var(0).sum(0)).quantile(0.5))
 VO = torch.nn.functional.normalize((weights.W_V[heads] @ weights.W_O[heads]).flatten(1), dim=1)
 cosines = (VO @ VO.T)[~torch.eye(len(heads), dtype=bool)]
@@ -442,7 +418,7 @@ apart = cx.total_variation(kernels, circuit.kernel)  # head
 
 # %% [markdown]
 r"""
-**Does the query token or the calibration page matter?** On every third text of half B we put each of the {{others}} commonest other tokens at $n$; the circuit of *the* still correlates at least {{other_tokens_r}} with what the heads add. {{?other_tokens}} Then we take denominators and scale from each passage of the book in turn: these are the ranges quoted above.
+**Does the query token or the calibration page matter?** On every third text of half B we put each of the {{others}} commonest other tokens at $n$; the circuit of *the* still correlates at least {{other_tokens_r}} with what the heads add. {{?other_tokens}} Then we take denominators and scale from each passage of the book in turn.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Other query tokens, other calibration pages"}
@@ -540,13 +516,15 @@ circuits, bags = (real[line] for line in real)
 remedy = pd.read_json(cb.evidence("one_page.json")).loc["remedy", ["qwen", "smollm2"]]
 plain, centered = ([m[of]["FVU"][0] for m in remedy] for of in ("circuit", "centred"))
 best, median, worst = by_page["fvu"].quantile([0, 0.5, 1])
-least_r, narrow, wide = by_page["r"].min(), by_page["spread"].min(), by_page["spread"].max()
+budget = cx.evaluation.error_budget(circuit, half_B[::2], J)
+alone, together = budget.loc["only"], budget.loc["all", "fvu"].item()
 values_cost, page_cost = alone.loc["values"], alone.loc["denominators"]
 r_bag, r_both = own_fits["r"].loc[["the circuit's summary", "summary and current token"]]
 first_tokens = found["top tokens"].map(lambda row: " ".join(row[:6]).lower())
-percents = {"fvu": fvu, "bare": bare, "fvu_corrected": fvu_corrected, "top_share": who[top].sum()}
+percents = {"fvu": fvu, "bare": bare, "fvu_corrected": fvu_corrected}
 percents |= {"even_corrected": even_corrected, "too_large": page_error, "too_small": too_small}
-gained = 1 - repaired["fvu"] / budget.loc["all", "fvu"].item()
+gained = 1 - budget.loc["without", "fvu"] / together
+percents |= {"all_five": together}
 percents |= {f"{name}_repaired": gained[name] for name in ("values", "denominators")}
 percents |= {"fvu_offset": fvu_offset, "fvu_centered": fvu_centered}
 decimals = {"r": r, "inside": inside, "in_ones": in_ones, "in_even": in_even, "r_bag": r_bag}
@@ -559,6 +537,7 @@ cb.facts(
     "circuit",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
     **{name: cb.fact(v, ".2f") for name, v in decimals.items()},
+    **{f"only_{name}": cb.fact(v, ".1%") for name, v in alone["fvu"].items()},
     model=MODEL.rpartition("/")[2],
     texts=len(half_B),
     neurons=len(J),
@@ -569,7 +548,8 @@ cb.facts(
     flat=np.polyfit(guessed, given, 1)[0] < 1 - cb.ABOUT,
     close=abs(said / added - 1) < cb.ABOUT,
     head=heads[0],
-    values_first=alone["fvu"].idxmax() == repaired["fvu"].idxmin() == "values",
+    values_first=alone["fvu"].idxmax() == gained.idxmax() == "values",
+    same_direction=together > alone["fvu"].sum(),
     kernel_no_help=fits["FVU"].iloc[1] < fvu and bare == fits["FVU"].min(),
     content_matters=r == fits["r"].max() and inside - in_ones > inside - in_even > 0,
     scale_wrong=fvu > bare,
@@ -580,11 +560,7 @@ cb.facts(
     off=cb.listed(heads[i] for i in off),
     small_page=len(off) > 1 and too_small > cb.MOST,
     pages=len(study.passages),
-    narrow=cb.fact(narrow, ".1f"),
-    wide=cb.fact(wide, ".1f"),
-    scale_of_page=least_r > cb.NEARLY_ALL and wide > 1.5 * narrow,
-    top=cb.listed(top),
-    least_stable=top == restless,
+    scale_of_page=by_page["r"].min() > cb.NEARLY_ALL,
     current_token=r_both > cb.NEARLY_ALL and r_bag < r_both - 0.1,
     other_models=circuits["Qwen"] > bags["Qwen"] and circuits["SmolLM2"] < bags["SmolLM2"],
     names=all(first_tokens.str.contains(t).any() for t in ("infect", "ingredients", "planet")),

@@ -16,7 +16,7 @@ r"""
 
 **Everything so far fits into a hundred lines of plain PyTorch, and they give the same numbers as the package.** {{?agrees}} They read a checkpoint, choose heads on half of a collection of texts, and calibrate on one page of prose. Then they list the {{found}} neurons that single tokens can move farthest, and predict what {{texts}} unseen texts add to them. The median correlation with the model is {{r}}. The amounts are wrong, with {{fvu}} of the variance unexplained, until a slope and an offset for each neuron bring it down to {{mended}}. {{?fvu}} {{?mended}}
 
-Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
+Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint and some texts, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -143,8 +143,8 @@ def exact_outputs(x):  # text source -> text head d
     resid = LN(W_E[x] + W_pos[: n + 1])
     rows = (resid @ direction.T).softmax(1)  # text source head
     mixed = einsum(rows, resid, "text source head, text source d -> text head d")
-    z = einsum(mixed, W_V, "text head d, head d k -> text head k") + b_V
-    return einsum(z, W_O, "text head k, head k d -> text head d")
+    averages = einsum(mixed, W_V, "text head d, head d k -> text head k") + b_V
+    return einsum(averages, W_O, "text head k, head k d -> text head d")
 
 
 def mlp_scale(outputs):
@@ -176,7 +176,7 @@ r"""
 
 For each neuron, we compare the mean of its largest contributions with the mean over the vocabulary {eq}`eq-neu-top`, and keep the neurons that lie two robust standard deviations above the median neuron {eq}`eq-neu-z`. [Chapter 6](06_neurons) found that this list says little by itself, since random mixtures of neurons pass as well; it is a place to start reading.
 
-One precaution comes first. Some tokens never occurred in training, so their embeddings mean nothing, and we leave them out. The bytes that UTF-8 forbids are sure to be among them, and what training left alone looks alike. So we ask of each of these bytes how well it lines up with the others, and leave out every token that lines up with them at least as well as the worst of the bytes does.
+First we leave out glitch tokens, as chapter 6 does. Nothing in a checkpoint says which tokens never occurred in training, but the bytes that UTF-8 forbids are sure to be among them, and what training left alone looks alike. So we leave out every token that is at least as similar to these bytes as the least typical of them is to the others.
 """
 
 # %%
@@ -250,7 +250,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-All predictions rise and fall with the truth: nine in ten of the neurons have a correlation above {{low_r}}. {{?low_r}} The amounts differ a great deal. In neuron {{first}} almost nothing of the variance is explained, in neuron {{second}} most of it, and in {{useless}} of the {{found}} neurons the prediction does worse than a constant would. {{?amounts}} (The median, {{fvu}}, is not that of [chapter 5](05_circuit), {{circuit.fvu}}, which judged a hundred neurons.) A high correlation does not guarantee right amounts: it ignores slope and offset, and there the error lies.
+All predictions rise and fall with the truth: nine in ten of the neurons have a correlation above {{low_r}}. {{?low_r}} The amounts differ a great deal. In neuron {{first}}, the one of bacteria and patients on the first screen of chapter 6, almost nothing of the variance is explained, in neuron {{second}} most of it, and in {{useless}} of the {{found}} neurons the prediction does worse than a constant would. {{?amounts}} (The median, {{fvu}}, is not that of [chapter 5](05_circuit), {{circuit.fvu}}, which judged a hundred neurons.) A high correlation does not guarantee right amounts: it ignores slope and offset, and there the error lies.
 
 ## Mend the amounts
 
@@ -265,7 +265,7 @@ mended = slope * (approx - approx_A.mean(0)) + truth_A.mean(0)
 
 # %% [markdown]
 r"""
-The median FVU falls to {{mended}}. {{?mended}} Here are six texts of half B, as neuron {{first}}, the first of the table, sees them:
+The median FVU falls to {{mended}}. {{?mended}} Here is neuron {{first}} again, on six texts of half B:
 """
 
 # %% tags=["nbval-check-output"]

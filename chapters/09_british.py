@@ -14,9 +14,9 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way. But we found no use that the model makes of it.** When we respelled {{documents}} documents, its input rose in {{rises}} of them, by {{gate_sd}} of its standard deviation over documents. What it writes hardly changes: by how reliably spelling moves their output, it comes {{product_place_1}} of {{all}} neurons. {{?writes_little}} Of eleven conditions that were fixed in advance, the neuron met {{met}}. It missed one about words: British ones such as *lorry* had to outrank American ones such as *truck* with an AUC of {{= 0.75 =}}, and they reach {{vocabulary}}. And it missed the one about use: when we give the neuron the values that it has under American spelling, Qwen's preference for British forms does not shrink. Nor does it respond to spelling alone: it tells words such as *Parliament* and *Congress*, which differ in subject only, apart with an AUC of {{matters}}.
+**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way. But we found no use that the model makes of it.** When we respelled {{documents}} documents, its input rose in {{rises}} of them, by {{gate_sd}} of its standard deviation over documents. Such a share is not rare enough: {{as_often_share}} of the other neurons of this layer move one way as often, where we had fixed {{= 1% =}} as the most. {{?not_alone}} What the neuron writes hardly changes. {{?writes_little}} And when we give it the values that it has under American spelling, Qwen's preference for British forms does not shrink. Of the eleven conditions on spelling and use that were fixed before, it met {{met}}.
 
-Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. Now look only at the words that are the same in both versions. Whatever differs at them, an attention head must have carried there. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
+Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. At the words that are the same in both versions, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -50,10 +50,12 @@ kept, facts = (json.loads(cb.evidence(f"{name}.json").read_text()) for name in (
 
 def probe_of(name):
     """What words add to the neurons of a model, of a stored layer or of the model itself."""
-    fixed = cx.fix_query(cx.load(name) if name == MODEL else name)
-    texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), TEXTS)
-    circuit = cx.study(fixed, texts, or_all=True).circuit
-    return cb.SpellingProbe(circuit, texts, BAR["like"], BAR["draws"])
+    of, texts = cx.load(MODEL), TEXTS
+    if name != MODEL:
+        of = cx.fix_query(name)
+        texts = cx.texts.collection(cx.texts.Reader.of(of, of.length), TEXTS)
+    study = cx.study(of, texts, or_all=True)
+    return cb.SpellingProbe(study.circuit, study.texts, BAR["like"], BAR["draws"])
 
 
 probes = {name: probe_of(name) for name in NAMES}
@@ -88,34 +90,45 @@ documents = {name: respelled(name) for name in kept}
 of_qwen = documents["qwen"]
 
 # %% tags=["hide-input"]
-figure, ((left, right),) = cb.figures.panels(1, 2, height=2.8, width=7.4)
+every = kept["qwen"]["one way"]
+one_way, in_so_many = np.array(every["neurons that move so many documents one way"][0]), every["found"][0][0]  # fmt: skip
+of_all = one_way.size - 1  # documents
+figure, ((left, right, others),) = cb.figures.panels(1, 3, height=2.8, width=9)
 for k, (of, (_, means)) in enumerate(of_qwen.side.items()):
     left.plot(np.sort(means), np.linspace(0, 1, len(means)), color=f"C{k}")
     left.text(0.97, 0.18 - 0.12 * k, f"{of} as found ({len(means)})", color=f"C{k}", ha="right", transform=left.transAxes)  # fmt: skip
 left.axvline(0, color=cb.figures.INK, lw=0.7)
-left.set(xlabel="gate, British less American spelling", ylabel="share of documents below")
+left.set(xlabel="gate, British less American", ylabel="share of documents below")
 middle = [dose.value for dose in of_qwen.dose]
 spans = np.abs([np.array(dose.ends) - dose.value for dose in of_qwen.dose]).T
 right.errorbar(BAR["doses"], middle, yerr=spans, marker="o", color="C0")
-right.set(xlabel="share of the words respelled", ylabel="gate, less American spelling")
+right.set(xlabel="share of the words respelled", ylabel="gate, less American")
+others.stairs(one_way, (np.arange(of_all + 2) - 0.5) / of_all, fill=True, color="C7")
+others.axvline(in_so_many / of_all, color="C1")
+top = 1.2 * one_way.max()
+others.text(in_so_many / of_all - 0.01, top, str(NEURON), color="C1", ha="right", va="top")
+others.set(xlabel="documents, moved one way", ylabel="neurons", xlim=(0.48, 1.02), ylim=(0, top))
+others.xaxis.set_major_formatter("{x:.0%}")
 cb.figures.picture(
     figure,
     "9.1",
-    f"What British spelling does to the gate of Qwen’s neuron {NEURON}, at tokens that are alike in both versions. Left: {len(of_qwen.all[1])} documents in order; those that were American as found and those that were British are separate lines. Right: the mean over documents as more of the words are respelled, with 95% intervals.",
-    f"Left, two rising lines, nearly all right of zero. Right, a line that rises from 0 to {middle[-1]:.3f}.",
+    f"What British spelling does to the gate of Qwen’s neuron {NEURON}, at tokens that are alike in both versions. Left: {len(of_qwen.all[1])} documents in order; those that were American as found and those that were British are separate lines. Middle: the mean over documents as more of the words are respelled, with 95% intervals. Right: of all neurons of the layer, in how many documents British spelling moves the gate in its more frequent direction.",
+    f"Left, two rising lines, nearly all right of zero. Middle, a line that rises from 0 to {middle[-1]:.3f}. Right, a histogram with {NEURON} at {in_so_many / of_all:.0%}.",
 )
 
 # %% [markdown]
 r"""
-In {{rises}} of {{documents}} documents the British version pushes the gate of neuron {{neuron}} higher. (The *gate* is the input that the neuron's activation function reads.) These are the numbers of Qwen's own first layer; nothing in them is approximated. But the neuron, which is that of [page 0](00_welcome), was not new to us: we had seen it in a first look at Qwen. So we wrote down what the halves, the controls and the bars would be, and then ran everything on documents and words that the first look had not used.
+In {{rises}} of {{documents}} documents the British version pushes the gate of neuron {{neuron}} higher. (The *gate* is the input that the neuron's activation function reads.) These are the numbers of Qwen's own first layer. The neuron is that of [page 0](00_welcome), and we had seen it in a first look at Qwen. Everything was then fixed in advance and run on documents and words that the first look had not used.
 
-Three controls say that it is the spelling. The gate rises in documents that were American as we found them (by {{american}}) and in those that were British (by {{british}}). It grows with every quarter of the words that we respell. {{?doses}} And random words in the same places move the gate by {{random}} at most in {{draws_random}} draws, where spelling moves it by {{in_those}} in the same texts.
+Is that much? Any change of a text moves every gate a little. In the right panel, the median of all {{all}} neurons moves its gate one way in {{usual}} of the documents, and {{as_often}} others, {{as_often_share}}, do so in as many as {{neuron}}. Before counting, we had fixed {{= 1% =}} as the most, so this share does not set the neuron apart. {{?not_alone}} It stands out when its mean move is divided by its spread over documents: by this ratio, $t$, its gate comes {{gate_place_1}}.
 
-The effect is small. On page 0 we respelled {{welcome.differ}} words of one paragraph, and the gate moved by {{welcome.gate}}. Here it is one token in {{one_in}}, and the gate rises by {{gate}}.
+Three controls say that it is spelling. The gate rises in documents that were American as we found them (by {{american}}) and in those that were British (by {{british}}). It grows with every quarter of the words respelled. {{?doses}} And random words in the same places move the gate by {{random}} at most in {{draws_random}} draws, where spelling moves it by {{in_those}} in the same texts.
+
+The effect is small, {{gate}} with one token in {{one_in}} respelled. (On page 0, it was {{welcome.gate}} with {{welcome.differ}} words.)
 
 ## Words: is it only letters?
 
-A neuron that responds to *our* and *ise* responds to letters. To find out, we go back to the table of [chapter 5](05_circuit), in which each token has a number for each neuron. A word in several pieces adds the sum of its pieces, so we can ask what a British form adds beyond the American one. Words of one stem (*colour, colours, discoloured*) are a **family**, and count once:
+We go back to the table of [chapter 5](05_circuit), in which each token has a number for each neuron. A word in several pieces adds the sum of its pieces, so we can ask what a British form adds beyond the American one. Words of one stem (*colour, colours, discoloured*) are a **family**, and count once:
 """
 
 
@@ -160,11 +173,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. There are two nulls for this. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. And the most extreme of as many random mixtures of neurons reaches {{mixture}}, so the layer as a whole carries some of the spelling, and this neuron more than a mixture does. On the families that had no part in finding it, its $z$ is {{z_again}}, and on words of several pieces, held out until then, {{z_more}}, with {{agree}} of these families pointing the same way. One more neuron is far from the rest, {{second}}; keep it in mind. SmolLM2 has no such neuron: its best comes out of both halves, but among words of several pieces only {{agree_smol}} of the families agree.
+British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The most extreme of as many random mixtures of neurons reaches {{mixture}}, so the whole layer carries some spelling, and this neuron more. On the families that had no part in finding it, its $z$ is {{z_again}}, and on words of several pieces, held out until then, {{z_more}}, with {{agree}} of these families pointing the same way. One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron: its best comes out of both halves, but among words of several pieces only {{agree_smol}} of the families agree. (Others we have not tested.)
 
-Is it spelling, then, or Britain? One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. On this the neuron misses: its AUC is {{vocabulary}}, and we had required {{= 0.75 =}}. (Its interval over pairs of words is {{vocabulary_low}} to {{vocabulary_high}}.) If we shuffle which words are British, fewer than one in a hundred shuffles get that far, so the words do have an effect; it is weaker than we asked for. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
+Is it spelling, then, or Britain? One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. On this the neuron misses: its AUC is {{vocabulary}}, and we had required {{= 0.75 =}}. Fewer than one in a hundred shuffles of the words get that far, so there is a weak effect. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
-And is Britain special? We made five more lists, of words typical of Australian and Canadian English, law, scripture and newspapers. One half of each list finds a neuron, and the other half judges it. In Qwen all five hold, though none has a $z$ like that of {{neuron}}; in SmolLM2 {{registers_smol}} does. So a neuron for a way of writing is nothing rare in Qwen.
+Nor is Britain special. Of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron, and the other half judges it. In Qwen all five hold, though none has a $z$ like that of {{neuron}}; in SmolLM2 {{registers_smol}} does.
 
 ## What does it write?
 
@@ -185,7 +198,7 @@ pd.DataFrame(moves).T.rename_axis("spelling moves")
 
 # %% [markdown]
 r"""
-(The unit is the standard deviation over documents. The rank, of {{all}}, is by how consistently documents of the judging half move it, $|t|$.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. By its gate it is {{gate_place_1}} of all neurons, by its product {{product_place_1}}. {{?writes_little}} (Which four gates are ahead of it our run did not keep.) Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that it writes less under British spelling: its product falls in {{falls_2}} of the documents. So it would be wrong to say that spelling is lost at the output; it comes out of another neuron, upside down.
+(The unit is the standard deviation over documents. The rank, of {{all}}, is by $|t|$ over documents of the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes: by its product it is {{product_place_1}}. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that it writes less under British spelling: its product falls in {{falls_2}} of the documents. So spelling does come out, of another neuron and upside down.
 
 ## Does the model use it?
 
@@ -215,7 +228,7 @@ draws = pd.DataFrame(draws, columns=by_context.columns)
 PARTS = {
     "neuron": f"neuron {NEURON}",
     "neurons": f"neurons {NEURON} and {SECOND}",
-    "forty": "the forty that move most",
+    "forty": "the 40 neurons whose output moves most",
     "MLP elsewhere": "the first MLP, except at the words",
     "MLP": "the first MLP, at every token",
     "stable heads": "the stable heads",
@@ -244,23 +257,25 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Neuron {{neuron}} does not carry it. With its American values, the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. That is little, but the interval, from {{grows_low}} to {{grows_high}}, excludes zero: the neuron works slightly against the preference. With {{second}} as well the shift grows by {{grows_2}}.
+Neuron {{neuron}} does not carry it. With its American values, the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. That is little, but the interval, from {{grows_low}} to {{grows_high}}, excludes zero: the neuron works slightly against the preference. With {{second}} as well the shift grows by {{grows_2}}, and with the {{= 40 =}} neurons whose output respelling moves most, chosen on other documents, by {{forty}}; {{= 40 =}} others of like size change it by {{forty_others}}.
 
-The words themselves carry it. With their residual stream after the first layer as in the American context, {{words_1}} of the shift is lost, and with that after layer {{= 25 =}} of {{= 28 =}} still {{words_25}}; so late heads must read the spelling off the words. The first MLP matters, but only there: replaced at every token it costs {{mlp}}, replaced everywhere except at the words nothing ({{mlp_elsewhere}}). The stable heads have a part in it, with {{heads}}. What the first MLP writes at the *other* tokens, where our neuron told the spellings apart, made no difference here.
+How much could this test have seen? Its interval reaches {{seen}} to either side, so a loss of {{= 1% =}} of the shift would have been told from none. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. To take that back changes little. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
+
+The words themselves carry it. With their residual stream after the first layer as in the American context, {{words_1}} of the shift is lost, and with that after layer {{= 25 =}} of {{= 28 =}} still {{words_25}}; so late heads must read the spelling off the words. The first MLP matters, but only there: replaced at every token it costs {{mlp}}, replaced everywhere except at the words nothing ({{mlp_elsewhere}}). The stable heads have a part in it, with {{heads}}. What the first MLP writes at other tokens made no difference here.
 
 ## What can go wrong
 
-**Spelling is not dialect.** We respelled documents and did not rewrite them. In the lists of words, subject and dialect are one.
+**Spelling is not dialect.** We respelled documents and did not rewrite them.
 
-**The families are not independent.** Words of several pieces share pieces, such as *ise*, so that {{agree}} of the families agreeing is a few facts rather than a hundred. And $z$ grows with the number of families.
+**The families are not independent.** Words of several pieces share pieces, such as *ise*, so that {{agree}} of the families agreeing is a few facts rather than a hundred.
 
-**We looked for use in one place.** Another neuron, a task other than spelling, or weights that are not rounded to {{= 4 =}} bits might show what we did not see.
+**We looked for use in one place.** Another neuron, a task other than spelling, texts that move the neuron's output more, or weights that are not rounded to {{= 4 =}} bits might show what we did not see.
 
 ## Where this leaves us
 
-We put questions that were fixed in advance to numbers that were read off the weights, and two of the answers were no. Neuron {{neuron}} of Qwen responds to British spelling in words and documents that had no part in finding it, but it hardly writes what it responds to, and when Qwen has to spell it looks at the words.
+Neuron {{neuron}} of Qwen responds to British spelling in words and documents that had no part in finding it, but it hardly writes what it responds to, and when Qwen has to spell it looks at the words.
 
-That gap between gate and output is the limit of the method so far: the circuit predicts what a few heads add to one half of a neuron. Can tables predict the whole of it, gate, *up* and product? That is [chapter 10](10_whole_neuron).
+So far the circuit predicts what a few heads add to one half of a neuron. Can tables predict the whole of it, gate, *up* and product? That is [chapter 10](10_whole_neuron).
 
 ## Exercises
 
@@ -458,18 +473,6 @@ first, again, more = probe.columns.values()
 smol = probes["smollm2"]
 vocabulary, by_luck = heard("qwen", LISTS["vocabulary"])
 matters, matters_luck = heard("qwen", LISTS["matters"])
-column = probe.readout[:, NEURON] * sign_of("qwen")
-ours, theirs = ((probe.sums(side) @ column).numpy() for side in zip(*PAIRS, strict=True))
-units = [SimpleNamespace(document=b, domain=b.rstrip("s")[:4], name=b) for b, _ in PAIRS]
-
-
-def of_pairs(drawn):
-    """The AUC of some of the pairs."""
-    inside = np.repeat([True, False], len(drawn))
-    return cx.neurons.auc(np.concatenate([ours[drawn], theirs[drawn]])[:, None], inside).item()
-
-
-over_pairs = cb.with_interval(of_pairs, units, units=cb.WIDER)
 mixed = torch.randn(len(first.z), len(probe.values.T), generator=torch.manual_seed(0))
 spread = torch.linalg.cholesky(probe.readout.double() @ probe.readout.double().T).float()
 mixture = float(np.abs(probe.z_scores(first.families.values(), spread @ mixed.T)[1]).max())
@@ -479,6 +482,8 @@ gate, product, second_gate, second_product = (
     parts[f"{j} {part}"] for j in (NEURON, SECOND) for part in ("gate", "product")
 )
 of_gate, of_product, of_second = (of["rank of |t|"]["B"] for of in (gate, product, second_product))
+as_often = int(one_way[in_so_many:].sum()) - 1  # other neurons
+usual = int(np.searchsorted(one_way.cumsum(), one_way.sum() / 2))
 shift = odds["British"] - odds["American"]
 up = (by_context["British"] > by_context["American"]).sum()
 lists = {n: (registers.xs(n, level="model")["by luck"] <= BAR["again"]).sum() for n in ("Qwen", "SmolLM2")}  # fmt: skip
@@ -535,8 +540,14 @@ cb.facts(
     mixture=cb.fact(mixture, ".0f", holds=mixture < first.z[NEURON] / 1.5),
     too_few=few,
     registers_smol=cb.fact(int(lists["SmolLM2"]), "words", holds=lists["Qwen"] == len(ASKED["registers"]) == 5 and registers["z, judging"].max() < first.z[NEURON] / 2),
-    vocabulary_low=cb.fact(over_pairs.low, ".2f"),
-    vocabulary_high=cb.fact(over_pairs.high, ".2f"),
+    usual=cb.fact(usual / of_all, ".0%"),
+    as_often=as_often,
+    not_alone=as_often > 0.01 * (one_way.sum() - 1),
+    as_often_share=cb.fact(as_often / (one_way.sum() - 1), ".1%"),
+    product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%"),
+    seen=cb.fact((of_use.high - of_use.low) / 2, ".1%"),
+    forty=cb.fact(-shares["forty"].value, ".1%", holds=shares["forty"].high < 0),
+    forty_others=cb.fact(abs(facts["qwen"]["use"]["forty others"][0]), ".1%", holds=facts["qwen"]["use"]["forty others"][1] < 0),
 )  # fmt: skip
 
 # %% [markdown]

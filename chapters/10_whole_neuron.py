@@ -14,11 +14,11 @@
 r"""
 # A whole neuron, from tables
 
-**For a fixed query token, and with the text's own denominators, the output of a neuron in the first layer can be looked up: tables with three numbers a head for each position and each token predict it almost exactly, even in a model with {{= 1.5 =}} billion parameters.** Over the {{neurons}} neurons of Qwen, the median correlation of output and prediction is between {{qwen_low}} and {{qwen_high}}, with the mean of each domain subtracted, on documents that no other page reads. In advance we had asked for {{= 0.99 =}} with each of {{= five =}} queries, and all {{qwen_met}} reach it. SmolLM2 was to reach {{= 0.985 =}}, and does so with {{smollm2_met}} of the five; the others come to between {{smollm2_low}} and {{smollm2_high}}. Our small model `mini` meets its own mark with one number in place of three. {{?mini_meets}}
+**For a fixed query token, and with the text's own denominators, tables with three numbers a head for each position and each token predict the output of a neuron in the first layer almost exactly, even in a model with {{= 1.5 =}} billion parameters.** Over the {{neurons}} neurons of Qwen, the median correlation of output and prediction is between {{qwen_low}} and {{qwen_high}}, with the mean of each domain subtracted, on documents that no other page reads. We had asked for {{= 0.99 =}} with each of five queries, and all {{qwen_met}} reach it; SmolLM2 reaches its own mark with {{smollm2_met}}. Not all of this is due to the tables, since exact attention to the last ten tokens alone comes to {{qwen_ten}} in Qwen with *the*. And a median says nothing of the worse half: with one of the queries, {{and_below}} of all of Qwen's neurons stay below {{= 0.99 =}}.
 
 [Chapter 9](09_british) left us with neuron {{neuron}} of Qwen. British spelling drives its gate through stable heads, but of what changes in that gate from text to text, the stable heads account for {{stable_share}}. And the gate is only half of the neuron, which passes on the gate times a second number, *up*.
 
-Suppose we take all the heads. Each gets its kernel and its content, we divide by the text's own denominator, and we add up the values of the tokens. How much of the neuron's output would you expect to come out right?
+Suppose each head gets its kernel and its content, we divide by the text's own denominator, and we add up the tokens' values. How much of the neuron's output would you expect to come out right?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -87,7 +87,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Kernels and content alone (grey) already put the documents in order: output and prediction correlate by {{before}} within domains. But they leave {{left_before}} of the variance of the output unexplained, and the blue dots, with one new ingredient, only {{left_after}}.
+Kernels and content alone (grey) put the documents in order, with a correlation of {{before}} within domains. But they leave {{left_before}} of the variance of the output unexplained, and the blue dots, with one new ingredient, only {{left_after}}.
 
 ## What a product cannot say
 
@@ -106,7 +106,7 @@ Kernel and content are averages, and they do not notice, since $\sqrt{0.3 \times
 
 What is missing is an **interaction** of position and token. One number for each position and one for each token restore it. Let $a$ be {{= −1 =}} for far and {{= +1 =}} for near, and let $b$ be {{= +1 =}} for *moon* and {{= −1 =}} for *the*. Multiply every entry of the product by $2^{ab}$, and all four weights of the head come out. We call such a pair of lists a **plane of interaction**.
 
-In a table of two by two, one plane is always enough. A head of Qwen has {{sources}} positions and {{vocab}} tokens, so its table could need hundreds. How many would you guess?
+One plane is enough for a table of two by two. A head of Qwen has {{sources}} positions and {{vocab}} tokens, and its scores come from keys of {{= 128 =}} numbers, so its table could need {{= 128 =}} planes. How many would you guess?
 
 ## Planes from weights
 
@@ -185,7 +185,7 @@ cb.figures.picture(
 r"""
 In head {{head}} of `{{model}}` a single plane accounts for {{one_plane}} of the interaction, and three for {{three_planes}}. The first separates far from near, and sorts tokens by the lengths of their embeddings (rank correlation {{by_length}}). [Chapter 2](02_keys) gave all tokens one typical length, and the plane puts the real lengths back.
 
-With the rows repaired, the rest is arithmetic: add up the tokens' values with the weights of the row, multiply by $W_O$, apply LayerNorm, and enter the MLP. The layer is never run on the text.
+With the rows repaired, the rest is as in the model: add up the tokens' values with the weights of the row, multiply by $W_O$, apply LayerNorm and the MLP. What the tables replace are queries and keys.
 """
 
 # %%
@@ -220,11 +220,11 @@ live["last ten"] = agreement(fixed.readout.outputs(last_ten))
 
 # %% [markdown]
 r"""
-On the texts of half B, which had no part in making the tables, the median neuron of `{{model}}` reaches {{live_0}} without planes and {{live_2}} with two. The simplest rival, exact attention cut to the last ten tokens, reaches {{live_ten}}.
+On half B, the median neuron of `{{model}}` reaches {{live_0}} without planes and {{live_2}} with two. The simplest rival, exact attention to the last ten tokens, reaches {{live_ten}}.
 
 ## Every neuron of three models
 
-`{{model}}` was the easy case. In Qwen and SmolLM2 positions turn queries and keys, and some heads look at a few tokens only. Queries, texts and marks were fixed beforehand:
+`{{model}}` was the easy case. Queries, texts and marks were fixed beforehand:
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -238,9 +238,9 @@ table.rename_axis("query")
 
 # %% [markdown]
 r"""
-The table has the median, over all neurons, of the correlation within domains, with {{= 95% =}} intervals over documents. Each head has at most two planes, in `mini` none. In the typical neuron of Qwen, between {{qwen_left_low}} and {{qwen_left_high}} of the variance of the output is left. With *the*, SmolLM2 would have passed the mark with four planes ({{smollm2_four}}).
+The table has the median, over all neurons, of the correlation within domains, with {{= 95% =}} intervals over documents. Each head has at most two planes, in `mini` none. In the typical neuron of Qwen, between {{qwen_left_low}} and {{qwen_left_high}} of the variance of the output is left. SmolLM2 was to reach {{= 0.985 =}}, and its queries that miss come to between {{smollm2_low}} and {{smollm2_high}}. `mini` meets its mark and leaves {{mini_left_low}} to {{mini_left_high}}. {{?mini_meets}} With *the*, SmolLM2 would have passed the mark with four planes ({{smollm2_four}}).
 
-Next we let the heads in group by group, while the others write their average. We call a head narrow if it is not broad, that is, if its kernel covers at most {{= 40 =}} effective tokens ([chapter 4](04_denominators)). The last row has the rival.
+Next we let the heads in group by group, while the others write their average. We call a head narrow if its kernel covers at most {{= 40 =}} effective tokens ([chapter 4](04_denominators)). The last row has the rival.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -279,11 +279,11 @@ by_table.rename_axis("r, “the” at 256")
 
 # %% [markdown]
 r"""
-The query token is the same in every text, so alone it predicts nothing. In Qwen the narrow heads do most of the work: they alone give {{qwen_narrow}}, and the stable heads add little to that. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. So the rival does well there: exact attention to the last ten tokens gives {{qwen_ten}}, about as much as all heads do without planes. In SmolLM2 it is the other way round: the rival gives {{smollm2_ten}}, the one narrow head {{smollm2_narrow}}, and the stable heads bring that to {{smollm2_stable}}.
+The query token is the same in every text, so alone it predicts nothing. In Qwen the narrow heads do most of the work: they alone give {{qwen_narrow}}, and the stable heads add little to that. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. So exact attention to the last ten tokens does well there, with {{qwen_ten}}, about as much as all heads do without planes. In SmolLM2 the rival gives {{smollm2_ten}}, the one narrow head {{smollm2_narrow}}, and the stable heads bring that to {{smollm2_stable}}.
 
 ## How well does it work?
 
-With enough planes any table is reproduced, so the question is how good they are for their size. There are simpler ways of keeping scores: a singular value decomposition (SVD) of the whole table, plain or with our weights for positions and tokens; or the key of every token, rounded to a few bits a number.
+How good are planes for their size? There are simpler ways of keeping scores: a singular value decomposition (SVD) of the whole table, plain or with our weights for positions and tokens; or the key of every token, rounded to a few bits a number.
 """
 
 # %% tags=["hide-input"]
@@ -324,7 +324,7 @@ cb.figures.picture(
 r"""
 Two planes leave less variance than a plain SVD and two-bit keys of their size for each of the {{ahead}} pairs of a model and a query, as asked in advance. But there are better rivals. The weighted SVD beats planes in {{weighted_ahead}} of the {{real_run}}, so our tables are not the best use of the bytes, but one can read them. Four-bit keys, at nearly twice the size of two planes, are about as good as four planes: those are ahead at {{four_ahead_qwen}} of Qwen's {{= five =}} queries, and behind in SmolLM2. And one table of keys serves every query, while planes are made for a single token at a single position.
 
-Planes are not fast either. A text takes {{seconds_tables}} milliseconds in Qwen, and computing this row of every head exactly takes {{seconds_row}}. What the tables give is a neuron whose every ingredient belongs to a position or to a token.
+Planes are hardly faster: a text takes {{seconds_tables}} milliseconds in Qwen, and computing this row of every head exactly takes {{seconds_row}}. What the tables give is a neuron whose every ingredient belongs to a position or to a token.
 
 ## What can go wrong
 
@@ -346,11 +346,11 @@ pd.DataFrame(fails).T
 
 # %% [markdown]
 r"""
-With *and*, {{and_below}} of Qwen's neurons are below {{= 0.99 =}}, and {{and_wrong}} of head {{and_worst}}'s attention is in the wrong place; in SmolLM2, between {{below_low}} and {{below_high}} of the neurons are below, depending on the query. Neurons that hardly vary from text to text are predicted worst: with *the*, a neuron's correlation and its standard deviation over texts have a rank correlation of {{by_spread}} in Qwen. With *the*, head {{worst}} of Qwen accounts for most of the error. It is narrow, with a kernel that lies almost entirely on one position ({{worst_eff}} effective tokens). The right word draws it elsewhere, to positions that hardly count in {eq}`eq-who-loss`. This may be why its planes are bad; we have not tested it.
+With *and*, {{and_below}} of Qwen's neurons are below {{= 0.99 =}}, and {{and_wrong}} of head {{and_worst}}'s attention is in the wrong place; in SmolLM2, between {{below_low}} and {{below_high}} of the neurons are below, depending on the query. Neurons that hardly vary from text to text are predicted worst: with *the*, a neuron's correlation and its standard deviation over texts have a rank correlation of {{by_spread}} in Qwen. With *the*, head {{worst}} of Qwen accounts for most of the error. It is narrow, with a kernel that lies almost entirely on one position ({{worst_eff}} effective tokens). This may be why its planes are bad; we have not tested it.
 
 ## Where this leaves us
 
-A few lists a head say what every neuron of a first layer puts out for one query. But they use each text's own denominators, where the circuit of chapter 5 makes do with one number a token and a single calibration text. How far does that get us, and which shortcut hurts most? [Chapter 11](11_evaluation) measures it.
+A few lists a head say what every neuron of a first layer puts out for one query. But they use each text's own denominators, where the circuit of chapter 5 makes do with a single calibration text. Which shortcut hurts most? [Chapter 11](11_evaluation) measures it.
 
 ## Exercises
 
@@ -389,28 +389,9 @@ r"""
 
 ## Evidence
 
-**Every run.** The tables were made from {{fit}} texts of half A, and {{choose}} others chose how many planes each head has. Every text gets the query token in place of its own. Medians over all neurons, of the correlation within domains unless it says otherwise; two planes, for `mini` none. Half B is the book's own collection. For `mini`, the gate is the pre-activation. *Moved* are the hundred neurons whose output varies most.
-"""
+**The texts.** The tables were made from {{fit}} texts of half A, and {{choose}} others chose how many planes each head has. Every text gets the query token in place of its own.
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Gate, up and output, on both collections"}
-rows = {}
-for (name, query), (_, judged, _) in runs.items():
-    step = "margins" if name == "mini" else "planes 2"
-    gate, *up, output = (of["within"][1] for of in judged["steps"][step].values())
-    again = [*runs[name, query][0]["judged"]["half B"]["steps"][step].values()][-1]
-    rows[NAMES[name], query] = {
-        "gate": gate,
-        "up": up[0] if up else np.nan,
-        "output": output,
-        "on half B": again["within"][1],
-        "of those moved": [*judged["steps"][step].values()][-1]["moved"]["within"][1],
-        "variance left": median_of(name, step, "fvu", query),
-    }
-pd.DataFrame(rows).T.map(lambda r: "–" if pd.isna(r) else f"{r:.3f}")
-
-# %% [markdown]
-r"""
-**What was fixed in advance.** The queries, the texts, the rule that chooses the number of planes of each head, the rivals and the marks were written down and committed before anything was measured, in `tools/evidence/whole_neuron.toml`. A first look had read other documents with four queries, of which *the* is judged again here. The documents are the first ten of each of {{domains}} domains in the corpus of `mini` that are long enough; no page reads them, and the real models have nothing to do with that corpus. `mini` was trained on them, so its own mark is about half B.
+**What was fixed in advance.** The queries, the texts, the rule that chooses the number of planes of each head, the rivals and the marks were written down and committed before anything was measured, in `tools/evidence/whole_neuron.toml`. A first look had read other documents with four queries, of which *the* is judged again here. The documents are the first ten of each of {{domains}} domains in the corpus of `mini` that are long enough; no page reads them, and the real models have nothing to do with that corpus. `mini` was trained on them, so its own mark is about half B of the book's collection.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
@@ -419,6 +400,7 @@ real = [(name, query) for name, query in runs if name in REAL]
 r_qwen, r_smollm2 = ([of[2]["r within"] for of in among.values()] for among in (qwen, smollm2))
 missed = [r for r in r_smollm2 if r < ASKED["smollm2"]]
 below = [fresh("smollm2", query)["failures"]["below .99"] for query in smollm2]
+left_mini = [median_of("mini", "margins", "fvu", query) for query in mini]
 left_qwen = [median_of("qwen", "planes 2", "fvu", query) for query in qwen]
 
 
@@ -447,6 +429,8 @@ cb.facts(
     smollm2_met=cb.fact(len(r_smollm2) - len(missed), "words", holds=len(r_smollm2) == 5 and len(missed) > 1),
     smollm2_low=cb.fact(min(missed), ".3f"),
     smollm2_high=cb.fact(max(missed), ".3f"),
+    mini_left_low=cb.fact(min(left_mini), ".1%"),
+    mini_left_high=cb.fact(max(left_mini), ".1%"),
     mini_meets=min(goal["r within"] for _, _, goal in mini.values()) >= ASKED["mini"],
     stable_share=cb.fact(share[groups["stable"]].sum(), ".0%", holds=share[groups["stable"]].sum() < 1 - cb.MOST),
     narrow_share=cb.fact(share[groups["local"]].sum(), ".0%", holds=share[groups["local"]].sum() > cb.MOST),

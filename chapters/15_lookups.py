@@ -14,9 +14,9 @@
 r"""
 # Which head drives this neuron?
 
-**Usually no single head does.** Some neurons near the end of a language model raise one token above all others, and it has been proposed that attention heads look up the context and drive them {cite}`neo2024interpreting`. In SmolLM2, a language model with {{= 135 =}} million parameters, we took the {{count}} neurons whose token is most likely to follow where they are most active. There the most influential head brings {{smol_median}} of the rise in the median neuron, and a tenth or more in {{smol_tenth}} of them. {{?no_single}} Of as many controls, neurons with the same tokens that predict them less well, {{smol_like}} have such a head, a difference that chance can make (p = {{smol_p}}). {{?no_mark}} We had also asked that half of the {{count}} neurons chosen in the published way, by output weights alone, give their token a probability of one half or more on new texts. In fact {{smol_congruent}} does, and our own choice fails, too, with {{smol_predict}}. {{?both_fail}}
+**Usually no single head does.** Some neurons near the end of a language model raise one token above all others, and it has been proposed that attention heads look up the context and drive them {cite}`neo2024interpreting`. In SmolLM2, a language model with {{= 135 =}} million parameters, we took the {{count}} neurons whose token is most likely to follow where they are most active. In the median one, the most influential head brings {{smol_median}} of the rise. {{?no_single}} In {{smol_tenth}} of them it brings a tenth or more, and so it does in {{smol_like}} of as many controls, a difference that chance can make. {{?no_mark}} Of five conditions that we fixed in advance, {{held}} holds.
 
-Here is one of these neurons, neuron {{comma_neuron}} of layer {{comma_layer}}. (On this page layers, heads and neurons are counted from {{= 0 =}}, as in the code.) It raises the comma. Where it is most active in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}, so this is one of the {{smol_tenth}}. The figure shows this number for all of them.
+Here is one of these neurons, neuron {{comma_neuron}} of layer {{comma_layer}}. (Layers, heads and neurons are counted from {{= 0 =}}.) It raises the comma. Where it is most active in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}, so this is one of the {{smol_tenth}}. The figure shows this number for all of them.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -33,6 +33,7 @@ NEURONS = 24  # next-token neurons, and as many random ones
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Imports, the model, and what is kept of both models"}
 import json
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -79,7 +80,7 @@ cb.figures.picture(
 r"""
 ## Which neurons predict a token?
 
-So far we knew a neuron by what raises it. We can also ask what it writes. Its output weights $w_\text{out}^j$ enter the residual stream, and at the end they meet the unembedding $W_U$. So one unit of activation adds
+What does a neuron write? Its output weights $w_\text{out}^j$ enter the residual stream, and at the end they meet the unembedding $W_U$. So one unit of activation adds
 
 $$
 c_j(t) = w_\text{out}^j \cdot W_U[:, t]
@@ -87,7 +88,7 @@ $$ (eq-look-congruence)
 
 to the logit of the token $t$, up to the scale of the last LayerNorm. This is the **congruence** of neuron and token, and we call the token with the largest one *its* token. (A gated neuron multiplies two readings; the product may have either sign, and each side has its own token.)
 
-The publication takes the neurons with the largest congruence. But a neuron that could raise a token strongly may never be active where that token comes next. So we also choose by what happens. In each text of half A we find the neuron's **peak**, the position where it is most active, and $P$ is the mean probability of its token at its {{peaks}} largest peaks. Half B, with other documents, is for judging. For each neuron that is chosen there is a control, the one with the same token whose $P$ is nearest.
+The publication takes the neurons with the largest congruence. But such a neuron may never be active where its token comes next. So we also choose by what happens. In each text of half A we find the neuron's **peak**, the position where it is most active, and $P$ is the mean probability of its token at its {{peaks}} largest peaks. Half B, with other documents, is for judging. For each neuron that is chosen there is a control, the one with the same token whose $P$ is nearest.
 """
 
 # %% tags=["nbval-check-output"]
@@ -104,7 +105,7 @@ pd.DataFrame(shown).rename_axis("mean P on half B (0.5 or more)")
 
 # %% [markdown]
 r"""
-The output counts the neurons of `{{model}}` whose $P$ on half B is one half or more; the table adds SmolLM2. We had fixed in advance that the publication's choice works if half of its neurons get there, and {{smol_congruent}} of {{count}} do in SmolLM2, {{mini_congruent}} in `mini`. By the same bar our choice fails, too, with {{smol_predict}} and {{mini_predict}}. {{?both_fail}} It does better, but it was made to, since $P$ is what it chooses by. {{?by_p_better}} The tokens of its neurons are punctuation, new lines, digits and small words, which are easy to predict.
+The output counts the neurons of `{{model}}` whose $P$ on half B is one half or more; the table adds SmolLM2. We had fixed in advance that the publication's choice works if half of its neurons get there, and {{smol_congruent}} of {{count}} do in SmolLM2, {{mini_congruent}} in `mini`. By the same bar our choice fails, too, with {{smol_predict}} and {{mini_predict}}. {{?both_fail}} It does better, since $P$ is what it chooses by. {{?by_p_better}} The tokens of its neurons are punctuation, new lines, digits and small words, which are easy to predict.
 
 ## What brings an activation about?
 
@@ -117,7 +118,7 @@ The number that a neuron reads is a sum, because the stream is one. Suppose that
 | rise | 2.0 | 0.5 | −0.1 | 2.4 |
 | share of the rise | 83% | 21% | −4% | 100% | =}}
 
-Here head *a* brings about a fifth of the rise. In a model with LayerNorm, all parts are divided by one scale $s$. Let $e$ be the neuron's input weights, with LayerNorm's gain folded in. At the last token $n$ of a prompt, head $i$ of layer $k$ then contributes
+Here head *a* brings a fifth of the rise. In a model with LayerNorm, all parts are divided by one scale $s$. Let $e$ be the neuron's input weights, with LayerNorm's gain folded in. At the last token $n$ of a prompt, head $i$ of layer $k$ then contributes
 
 $$
 \begin{aligned}
@@ -146,11 +147,11 @@ share = brought / found.rise["all"].mean(0)
 
 # %% [markdown]
 r"""
-Run here on `{{model}}`, these lines give what Figure 15.1 shows of it. {{?same}} In the neurons chosen by $P$, MLPs bring {{smol_mlps}} of the rise in SmolLM2 and {{mini_mlps}} in `mini`, and all heads together {{smol_heads}} and {{mini_heads}}. {{?mlps_lead}} So most of what drives these neurons comes straight from earlier MLPs. (These in turn read what heads have written, so this is credit for the last step only.)
+Run here on `{{model}}`, these lines give what Figure 15.1 shows of it. {{?same}} In the neurons chosen by $P$, MLPs bring {{smol_mlps}} of the rise in SmolLM2 and {{mini_mlps}} in `mini`, and all heads together {{smol_heads}} and {{mini_heads}}. {{?mlps_lead}} (MLPs in turn read what heads have written, so this is credit for the last step only.)
 
 Where one head does bring a tenth, it looks like a real look-up: in all {{smol_tenth}} such neurons of SmolLM2 it is the same head in both halves. {{?recurs}} And one head tends to come back from peak to peak: the head that wins most often wins {{wins}} of a neuron's peaks, and {{wins_random}} in random neurons (p = {{p_wins}}). {{?comes_back}} But we had asked for more than half, so this condition fails, and it was not asked of the controls with the same tokens, which are the better ones.
 
-Beside those, the chosen neurons cannot be told apart. In our small model `mini` they have a strong head less often, {{mini_tenth}} against {{mini_like}}, which may be chance as well (p = {{mini_p}}). {{?no_mark}} Of the publication's choice two neurons in SmolLM2 have one, and so do two of their controls.
+Beside those, the chosen neurons cannot be told apart. In SmolLM2 {{smol_tenth}} of them have a strong head and {{smol_like}} of the controls (p = {{smol_p}}); in `mini` it is the other way round, {{mini_tenth}} against {{mini_like}} (p = {{mini_p}}). {{?no_mark}} Of the publication's choice two neurons in SmolLM2 have one, and so do two of their controls.
 
 ## Would we have seen a look-up?
 
@@ -167,11 +168,11 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} So a strong look-up would not have escaped us. A weak one would: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}} Nor does a small share mean that the neuron hardly reads the head. A fifth of the input weights, turned to a head, brings only {{smol_fifth}} of the rise in the median plant of SmolLM2.
+We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} But in `mini` {{escaped}} of {{middling}} that bring a tenth to a quarter escape us, and all of these are of one kind, a single head that writes a direction of its own. What several heads look up together we have not planted. Weak look-ups escape: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}} Nor does a small share mean that the neuron hardly reads the head. A fifth of the input weights, turned to a head, brings only {{smol_fifth}} of the rise in the median plant of SmolLM2.
 
 ## Does the token need the head?
 
-A head may bring a part of the rise without the prediction depending on it. We silence the strongest head: at every position, what it computes is replaced by its mean over half A, as in [chapter 12](12_causal). If the token had the probability $P$ before and $P_H$ without the head, its log probability falls by
+The prediction need not depend on a head that brings part of the rise. We silence the strongest head: at every position, what it computes is replaced by its mean over half A, as in [chapter 12](12_causal). If the token had the probability $P$ before and $P_H$ without the head, its log probability falls by
 
 $$
 D(H) = \operatorname*{mean}_{\text{peaks}} \bigl( \log P - \log P_H \bigr) .
@@ -192,11 +193,11 @@ pd.DataFrame({m: {g: f"{D[m, g]:+.2f}" for g in GROUPS} for m in BOTH}).rename_a
 
 # %% [markdown]
 r"""
-For the neurons chosen by $P$, whether the token needs the head is undecided on both models: the {{= 95% =}} intervals include zero. {{?undecided}} In SmolLM2 the tokens of their controls need it more, if anything ({{smol_like_d}} nats; p = {{smol_like_p}} for the difference). {{?controls_more}} For those chosen by congruence, silence does cost the token something, {{smol_d}} nats in SmolLM2 and {{mini_d}} in `mini`. But it costs no more than in neurons with the same tokens (p = {{smol_d_p}} and {{mini_d_p}}). {{?cost_like_others}} So the heads matter a little to these predictions, but not more than heads do elsewhere.
+For the neurons chosen by $P$, whether the token needs the head is undecided on both models: the {{= 95% =}} intervals include zero. {{?undecided}} In SmolLM2 the tokens of their controls need it more, if anything ({{smol_like_d}} nats; p = {{smol_like_p}} for the difference). {{?controls_more}} For those chosen by congruence, silence does cost the token something, {{smol_d}} nats in SmolLM2 and {{mini_d}} in `mini`. But it costs no more than in neurons with the same tokens (p = {{smol_d_p}} and {{mini_d_p}}). {{?cost_like_others}}
 
 ## Turn it
 
-Choose a neuron, one of its prompts and heads. The text shows from which tokens a head's part comes, the second line of {eq}`eq-look-terms`. Try a head of layer {{= 0 =}}, and then the strongest.
+The view has neurons of `{{model}}`, which runs here; the comma's neuron above is one of SmolLM2 and is not among them. Choose a neuron, one of its prompts and heads. The text shows from which tokens a head's part comes, the second line of {eq}`eq-look-terms`. Try a head of layer {{= 0 =}}, and then the strongest.
 """
 
 # %% tags=["hide-input"]
@@ -247,11 +248,13 @@ cv.LookUps(cv.look_up_record(model, records), picture=picture)
 r"""
 ## What can go wrong
 
-The neurons that we can test raise punctuation and small words, and neurons that predict rarer tokens may differ. Congruence looks one step ahead, and later layers can take back what a neuron writes. Silence is not neutral either: a mean is a message that hardly any text sends, and what takes a silent head's place we have not tested. In particular, where $P$ is low, log P falls easily, so random neurons are a weak control for the cost of silence.
+Of the five conditions that we fixed in advance {{held}} holds, and that one is nearly forced; {{failed}} fails, {{open}} are undecided, and {{untestable}} cannot be tested.
+
+The neurons that we can test raise punctuation and small words, and neurons that predict rarer tokens may differ. Congruence looks one step ahead, and later layers can take back what a neuron writes. Silence is not neutral either: hardly any text has a head's mean. In particular, where $P$ is low, log P falls easily, so random neurons are a weak control for the cost of silence.
 
 ## Where this leaves us
 
-A neuron that predicts a token is a place where many small parts meet, most of them from MLPs. Where one head does bring a tenth of its rise, it is mostly the same head in other texts, so it must respond to something. Could one say in a sentence what that is? [Chapter 16](16_explanations) puts such sentences to the test.
+Many small parts drive a neuron that predicts a token, most of them MLPs. Where one head does bring a tenth of its rise, it is mostly the same head in other texts. Could one say in a sentence what it responds to? [Chapter 16](16_explanations) puts such sentences to the test.
 
 ## Exercises
 
@@ -399,7 +402,7 @@ cb.ledger(
     cb.Claim("next_token_neurons", "rise of log P at the peaks, less that of random neurons (nats)", *over(rise_of_log_P - rise_of_log_P[:, ~is_next].mean()).for_claim, digits=1),
     cb.Claim("heads_know_contexts", f"share of the heads' rise that comes from earlier tokens (in random neurons {over(from_earlier, all_heads, ~is_next)[0]:.2f})", *over(from_earlier, all_heads).for_claim),
     cb.Claim("several_heads", f"share of the neurons with more than one winning head (of random ones {over(several, mask=~is_next)[0]:.2f})", *over(several).for_claim),
-    cb.Claim("loss_is_there", "fall of P when the strongest head is silenced", *over(in_P).for_claim),
+    cb.Claim("loss_is_there", f"fall of P when the strongest head is silenced (of log P, in nats: {over(cost):.2f})", *over(in_P).for_claim),
     cb.Claim("heads_wake_neurons", "share of the head's effect on the token that goes through the neuron", *way.for_claim),
 )  # fmt: skip
 
@@ -410,6 +413,7 @@ alike = np.array([a == b for a, b in zip(*by_P["strongest"], strict=True)])
 fifth = np.median(BOTH["SmolLM2"]["plants"]["0.2"]["brings"])
 median = {m: np.median(share_of[m, "by P"]) for m in BOTH}
 mine = np.array(BOTH["mini"]["groups"]["by P"]["share"])
+verdicts, weakly = Counter(v for _, v in conditions.values()), hits["mini"]["10% to 25%"]
 both = {band: np.concatenate([hit[band] for hit in hits.values()]) for band in BANDS}  # models
 of_each, mlps = {}, []
 for short, (m, of) in zip(("smol", "mini"), BOTH.items(), strict=True):
@@ -428,6 +432,12 @@ cb.facts(
     count=NEURONS,
     peaks=cb.peaks.PEAKS,
     silenced=cb.fact(cb.peaks.SILENCED, "words"),
+    held=cb.fact(verdicts["holds"], "words", holds=conditions["plants are found"][1] == "holds" and len(conditions) == 5),
+    failed=cb.fact(verdicts["fails"], "words"),
+    open=cb.fact(verdicts["undecided"], "words"),
+    untestable=cb.fact(verdicts["untestable"], "words"),
+    escaped=cb.fact(len(weakly) - sum(weakly), "words"),
+    middling=len(weakly),
     smol_median=cb.fact(median["SmolLM2"], ".0%"),
     no_single=max(median.values()) < 0.1
     and all(tenth_of[m, "by P"] < cb.MOST * NEURONS for m in BOTH),

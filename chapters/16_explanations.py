@@ -14,9 +14,9 @@
 r"""
 # Can a sentence predict a head?
 
-**A sentence predicts a head only a little better than a coin does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} How little this is can be seen from rules that we planted: when a rule is wrong about one prompt in five, sentences for it score {{planted_fifth}}, and when it is wrong about three in ten, {{planted_three}}. {{?between}} A classifier of meanings, which needs no sentence at all, does no better on our pairs: it scores {{meaning}}, although it tells recipes, laws and French apart without an error. {{?ceiling}} Whether a language model would do better is open: the one that we asked fails even where the subject is planted, and judging it by the odds of its answers has not been done. {{?lm_fails}}
+**A sentence predicts a head only a little better than a coin does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} For a planted rule that is wrong about one prompt in five they score {{planted_fifth}}. {{?between}} With every prompt cut to {{= 16 =}} tokens they still score {{ends}}, so length is not the whole of it; but on whole prompts the length alone scores {{length}}.
 
-People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain? On new documents, one half. On the texts that the sentence was written from, the answer is {{shown_shuffled}}. {{?fits_anything}}
+People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -34,6 +34,7 @@ PREDICTS = 0.1  # what a next-token neuron's token is given, on average, where t
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Imports, and what is kept of classifiers and other models"}
 import json
 from collections import Counter
+from dataclasses import astuple
 
 import numpy as np
 import pandas as pd
@@ -89,7 +90,7 @@ c_p &= t_p - \operatorname*{mean}_{\text{ordinary}} t , \\
 \end{aligned}
 $$ (eq-exp-active)
 
-The half is a convention. We look at the fifth of the texts on which the neuron is most active, and keep a pair as a **case** if the head is active on enough of these prompts and inactive on enough. An explainer is shown those of half A; those of half B are held out.
+We look at the fifth of the texts on which the neuron is most active, and keep a pair as a **case** if the head is active on enough of these prompts and inactive on enough. An explainer is shown those of half A; those of half B are held out.
 """
 
 # %%
@@ -99,7 +100,7 @@ cases = cb.cases.cases_of(read, said | dict.fromkeys(at_random, ""))  # five hea
 
 # %% [markdown]
 r"""
-Of {{own_token}} neurons with a token of their own, {{said}} predict it. With the random ones, they give {{cases}} cases. (Layers, heads and neurons are counted from {{= 0 =}}, as in the code.)
+Of {{own_token}} neurons with a token of their own, {{said}} predict it. With the random ones, they give {{cases}} cases. (They are counted from {{= 0 =}}.)
 
 ## A sentence, and its test
 
@@ -138,7 +139,7 @@ mixed = pd.DataFrame(mixed, columns=columns)
 
 # %% [markdown]
 r"""
-Here is the case whose sentence fares best, and some of the prompts that the sentence has not seen. Would you have known from it?
+Here is the case whose sentence fares best, and some prompts that it has not seen. Would you have known from it?
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -159,7 +160,7 @@ pd.DataFrame(prompts, columns=["the head is", "prompt, as it ends", "called acti
 
 # %% [markdown]
 r"""
-It was picked after looking, as the best of {{cases}}, so it shows how the test works and not how it usually ends.
+It was picked as the best of {{cases}}, to show how the test works and not how it usually ends.
 
 ## Anything can be explained
 
@@ -190,15 +191,15 @@ pd.concat([both, curve[SCORES].set_axis(words)]).rename_axis("mean score").round
 
 # %% [markdown]
 r"""
-On the prompts shown, sentences for meaningless labels score {{shown_shuffled}}, nearly as much as real ones ({{shown}}). {{?fits_anything}} So a good fit to the examples is hardly evidence: a program, a person or a language model will find a theme in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`.
+On the prompts shown, sentences for meaningless labels score {{shown_shuffled}}, nearly as much as real ones ({{shown}}). {{?fits_anything}} So a good fit to the examples is hardly evidence: a theme will be found in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`.
 
-What is left on new documents is small but no accident. With each neuron counted once, real labels score {{over}} more than shuffled ones (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} The planted rules say how small. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels; both were asked in advance. {{?planted_found}} Our {{score}} lies between rules that are wrong about one prompt in five, which could score {{= 0.80 =}} and reach {{planted_fifth}}, and rules that are wrong about three in ten, which reach {{planted_three}}. {{?between}} With so much noise a single planted rule can no longer be told from none, so a faint rule in one of our cases would escape us, too. {{?faint}}
+What is left on new documents is no accident. With each neuron counted once, real labels score {{over}} more than shuffled ones (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} The planted rules say how small. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels; both were asked in advance. {{?planted_found}} Our {{score}} lies between rules that are wrong about one prompt in five, {{planted_fifth}}, and rules that are wrong about three in ten, {{planted_three}}. {{?between}} With so much noise a single planted rule can no longer be told from none, so a faint rule in one of our cases would escape us, too. {{?faint}}
 
 ## Would a better reader do better?
 
 A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. No sentence stands between the prompts and the verdict, so what a sentence about meaning could score should lie about here. As a positive control, we *plant* a subject: texts on cooking, texts of law or French texts are called active. The classifier finds these without an error. On our cases it scores {{meaning}}, about as much as the rules ({{score}}; the difference is {{meaning_over_rules}}, p = {{p_meaning}}). {{?ceiling}}
 
-A language model small enough for a laptop is no substitute for GPT-4. Asked to write and to apply sentences, Qwen2.5-Coder with {{= 1.5 =}} billion parameters fails the positive control: it scores {{lm_planted}} on the planted subjects, where rules score {{rules_planted}}, because it calls {{lm_inactive}} of all prompts inactive. {{?lm_fails}} A habit of saying *no* would not matter if we judged the model by the odds of its two answers instead. A script for that is ready (`semantic.py --odds`), but it has not been run, so what a language model would add is open.
+Asked to write and to apply sentences, Qwen2.5-Coder with {{= 1.5 =}} billion parameters fails the positive control: it scores {{lm_planted}} on the planted subjects, where rules score {{rules_planted}}, because it calls {{lm_inactive}} of all prompts inactive. {{?lm_fails}} Judged by the odds of its two answers, a habit of saying *no* would not matter. A script for that is ready (`semantic.py --odds`), but it has not been run, so what a language model would add is open.
 
 ## A trap: the length of the prompt
 
@@ -263,15 +264,44 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Heads of the first layer look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, {{named}} of the sentences about the first layer name the length. Held-out texts do not reveal this trap, because they are short and long alike. *No more than {{= 16 =}} tokens* is true of these heads, but it says nothing about what the text is about. Only prompts that are equal in what we do not ask about show what is left, and of that the domain alone says about as much as a rule that may choose among all tokens ({{by_domain}}). {{?trap}}
+Heads of the first layer look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, {{named}} of the sentences about the first layer name the length. Held-out texts do not reveal this trap, because they are short and long alike. Of what is left, the domain alone says about as much as a rule that may choose among all tokens ({{by_domain}}). {{?trap}}
+
+Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. It was fixed in advance that the cases pass if sentences beat shuffled labels (p below {{= 0.05 =}}) where every prompt is cut to its last {{= 16 =}} tokens. Prompts that have fewer are left out. And for the other side, we let the rules see nothing but the length, with every token of a prompt replaced by *the*.
+"""
+
+
+# %%
+def remade(p, change):
+    """The prompts with their tokens changed, without those of which nothing is left."""
+    tokenizer = read.model.tokenizer
+    ids = ((tokenizer.encode(s, add_special_tokens=False) for s in part) for part in astuple(p))
+    kept = ([change(x) for x in part] for part in ids)
+    return cx.lookups.explain.Prompts(*(tuple(tokenizer.decode(x) for x in part if x) for part in kept))  # fmt: skip
+
+
+the = model.tokenizer.encode(" the", add_special_tokens=False)
+CHANGES = {"of 16 tokens": lambda x: x[-16:] if len(x) >= 16 else [], "length alone": lambda x: the * len(x)}  # fmt: skip
+alike = {}
+for name, change in CHANGES.items():
+    parts = {k: remade(case.prompts, change) for k, case in enumerate(cases)}
+    parts = {k: p for k, p in parts.items() if all(astuple(p))}
+    alike[name] = pd.DataFrame(
+        {k: (tested(p)[2], tested(shuffled(p, k))[2], true["held out"][k]) for k, p in parts.items()},
+        ["true", "shuffled", "whole prompts"],
+    ).T  # fmt: skip
+pd.DataFrame({name: {"cases": len(of), **of.mean()} for name, of in alike.items()}).T.round(2)
+
+# %% [markdown]
+r"""
+On the {{ends_cases}} cases that are left, sentences score {{ends}} and {{ends_shuffled}} for shuffled labels (p = {{p_ends}}), so the cases pass; with whole prompts they score {{ends_whole}}. But the length alone scores {{length}}, against {{length_shuffled}} for shuffled labels (p = {{p_length}}). The embeddings we have not asked again.
 
 ## What can go wrong
 
-The cut at half of the largest term is crude for a head that answers by degrees. A head may also do several things at once, and sparse autoencoders on what attention layers write find finer units {cite}`kissane2024interpreting`, which we have not tried. And a sentence that predicts a head need not name what the head reads: tests by intervention find that explanations by language models are far from faithful {cite}`huang2023rigorously`.
+A head may do several things at once, and sparse autoencoders on what attention layers write find finer units {cite}`kissane2024interpreting`, which we have not tried. And a sentence that predicts a head need not name what the head reads: tests by intervention find that explanations by language models are far from faithful {cite}`huang2023rigorously`.
 
 ## Where this leaves us
 
-This is the last page of the main text, which began with a grey harbour. The first layer came apart into tables, and those tables predicted neurons, the British one among them. For single heads of later layers, sentences do not do the same: they know a little, and about as much as embeddings of the whole text do. Whoever explains heads or neurons by sentences should report three numbers with each score: that of shuffled labels, that of a planted rule, and that of prompts of one length.
+This is the last page of the main text, which began with a grey harbour. The first layer came apart into tables, and those predicted neurons. For single heads of later layers, sentences know a little, and about as much as embeddings of the whole text do. Whoever explains heads or neurons by sentences should report three numbers with each score: that of shuffled labels, that of a planted rule, and that of prompts of one length.
 
 ## Exercises
 
@@ -350,40 +380,6 @@ found.round(3)
 
 # %% [markdown]
 r"""
-**Beyond the maximum.** An explanation may hold where a neuron is most active, and fail below {cite}`bolukbasi2021illusion`. We put each sentence to all other texts of half B, with the same bound for *active*. The score changes by {{beyond}} ({{= 95% =}} interval over documents: {{beyond_low}} to {{beyond_high}}), so no loss is seen, but half of the little that the sentences know could be lost unseen. {{?no_loss}}
-"""
-
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The sentences on texts where the neuron is less active"}
-B = read.halves[1]
-on, says, strong = (np.zeros((len(cases), len(B)), bool) for _ in range(3))  # case text
-for k, case in enumerate(cases):
-    on[k], strong[k] = case.on[B], np.isin(B, case.held)
-    strings = np.array(read.prompts(read.end[:, *case.neuron]), dtype=object)[B]
-    says[k] = rules.classify(true["sentence"][k], strings.tolist())
-of_B = [read.texts[i] for i in B]
-
-
-def score_on(among, of_cases):
-    """The mean score over cases on some of half B's texts, for texts drawn with repeats."""
-    right, kinds = (on == says)[of_cases], [(among & kind)[of_cases] for kind in (on, ~on)]
-
-    def of(drawn):
-        often = np.bincount(drawn, minlength=len(B))
-        with np.errstate(invalid="ignore"):
-            rates = [(often * kind * right).sum(1) / (often * kind).sum(1) for kind in kinds]
-        return float(np.nanmean(np.mean(rates, axis=0)))
-
-    return of
-
-
-at_top, below = (score_on(some, slice(None)) for some in (strong, ~strong))
-beyond = cb.with_interval(lambda drawn: below(drawn) - at_top(drawn), of_B, 299)
-every = np.arange(len(B))
-pd.Series({"at the maximum": at_top(every), "below": below(every), "change": beyond[0]}).round(3)
-
-# %% [markdown]
-r"""
 **How the language model was asked.** `cx.lookups.chat.ChatExplainer` has the same two methods as the rules, behind any endpoint that speaks OpenAI's chat completions, a server of your own included. Here it was a server of `llama.cpp` with {{= 4 =}}-bit weights, on {{lm_cases}} cases drawn and the planted subjects: eight prompts of either kind shown and at most eight held out, the last {{= 100 =}} characters of each, temperature zero. *Zero-shot*, as in the publication, the classifier sees the sentence alone; *few-shot*, it also sees four prompts of either kind. It was fixed in advance that the model explains if its sentences score more for true labels than for shuffled ones, and that few-shot adds if it scores more than zero-shot, with intervals above zero. Neither was met. {{?lm_fails}} The answers are kept with the book, and `tools/evidence/semantic.py --chat` asks again.
 """
 
@@ -409,10 +405,30 @@ r"""
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger: published claims, judged"}
+B = read.halves[1]
+on, says, strong = (np.zeros((len(cases), len(B)), bool) for _ in range(3))  # case text
+for k, case in enumerate(cases):
+    on[k], strong[k] = case.on[B], np.isin(B, case.held)
+    strings = np.array(read.prompts(read.end[:, *case.neuron]), dtype=object)[B]
+    says[k] = rules.classify(true["sentence"][k], strings.tolist())
+of_B = [read.texts[i] for i in B]
+
+
 is_next = table["next"].to_numpy()
+right, kinds_of = (on == says)[is_next], [(strong & kind)[is_next] for kind in (on, ~on)]
+
+
+def score_of_next(drawn):
+    """The mean score over next-token neurons' cases, for texts of half B drawn with repeats."""
+    often = np.bincount(drawn, minlength=len(B))
+    with np.errstate(invalid="ignore"):
+        rates = [(often * kind * right).sum(1) / (often * kind).sum(1) for kind in kinds_of]
+    return float(np.nanmean(np.mean(rates, axis=0)))
+
+
 own_scores = table["true"][is_next].to_numpy()
 two = (
-    cb.by_document(score_on(strong, is_next), of_B),
+    cb.by_document(score_of_next, of_B),
     cb.by_document(lambda d: own_scores[d].mean(), [of for of in of_neuron if of.next]),
 )
 half = max(2, min(24, (read.ids.shape[1] - 1) // 2))
@@ -445,6 +461,10 @@ named = trap["rules, any length"].query("layer == 0")["sentence"].str.contains("
 by_neuron = table.groupby("neuron")[["true", "next"]].mean()
 of_next, of_others = (by_neuron.query(f"next == {own}")["true"].to_numpy() for own in (1, 0))
 next_over, p_next = apart(of_next, of_others)
+by_length = {}  # what the cases score, and how often chance makes the difference over neurons
+for short, of in zip(("ends", "length"), alike.values(), strict=True):
+    of_neurons = of.groupby([str(cases[k].neuron) for k in of.index]).mean()
+    by_length[short] = of, apart(of_neurons["true"].to_numpy(), of_neurons["shuffled"].to_numpy(), "samples")[1]  # fmt: skip
 at_noise = dict([*plants.groupby("noise")])  # noise: a planted rule a row
 fifth, three = (curve["held out"][noise] for noise in (0.2, 0.3))
 differs, subjects = result["meaning over rules"], kinds["planted subjects"]
@@ -472,11 +492,10 @@ numbers = {
     "smol_again": there["r of the halves"],
     "p_next": p_next,
 }
-signed = {"meaning_over_rules": differs["by"], "beyond": beyond.value, "beyond_low": beyond.low, "beyond_high": beyond.high}  # fmt: skip
 cb.facts(
     "explanations",
     **{name: cb.fact(v) for name, v in numbers.items()},
-    **{name: cb.fact(v, "+.3f") for name, v in signed.items()},
+    meaning_over_rules=cb.fact(differs["by"], "+.3f"),
     model=MODEL.rpartition("/")[2],
     cases=len(cases),
     own_token=own_token,
@@ -490,6 +509,18 @@ cb.facts(
     of_next=cb.fact(next_over, "+.2f"),
     lm_inactive=cb.fact(inactive, ".0%"),
     named=cb.fact(named, ".0%"),
+    ends_cases=len(alike["of 16 tokens"]),
+    ends_whole=cb.fact(alike["of 16 tokens"]["whole prompts"].mean()),
+    **{
+        f"{short}{k}": v
+        for short, (of, p) in by_length.items()
+        for k, v in (
+            ("", cb.fact(of["true"].mean())),
+            ("_shuffled", cb.fact(of["shuffled"].mean())),
+        )
+    },
+    p_ends=cb.fact(by_length["ends"][1], ".3f"),
+    p_length=cb.fact(by_length["length"][1], ".3f"),
     better=here["over, by neuron"] > 0 and here["p"] < 0.001 and here["true"] < 0.65,
     between=three < here["true"] < fifth,
     ceiling=differs["p"] > 0.05
@@ -508,7 +539,6 @@ cb.facts(
     comes_again=of_r[0] > 0.2 > abs(here["r, shuffled"]),
     smol_too=there["over, by neuron"] > 0 and there["p"] < 0.05 and there["r of the halves"] > 0.4,
     next_undecided=p_next > 0.05,
-    no_loss=beyond.low < 0 < beyond.high and -beyond.low < 0.05,
 )
 
 # %% [markdown]

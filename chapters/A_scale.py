@@ -77,8 +77,8 @@ cb.figures.picture(
     figure,
     "A.1",
     f"The length of token plus position in {len(long)} texts. Blue: the median text, and nine texts in ten. The other two lines are what Equation 1 puts in its place, with the typical length of a token in the vocabulary (as published), and in texts.",
-    f"The true length has a median of {length[:, 1:].median():.2f}. The line for the vocabulary lies near the upper edge of the band, at {by_C[C][1:].median():.2f}; that for texts runs through its middle, at {by_C[C_texts][1:].median():.2f}.",
-)  # fmt: skip
+    f"The true length has a median of {length[:, 1:].median():.2f}. The line for the vocabulary lies near the upper edge of the band, that for texts in its middle.",
+)
 
 # %% [markdown]
 r"""
@@ -146,9 +146,6 @@ for h in heads:
 axis.plot(weighted, color=cb.figures.INK, lw=2.2)
 axis.text(0.05, weighted[0] - 0.002, "weighted by\nvariance share", va="top", fontsize=9)
 axis.text(0.05, float(median[0].max()) + 0.004, f"heads {cb.listed(calm)}", color="C1", fontsize=9)
-axis.text(
-    2.1, float(median[2].max()) + 0.002, f"head {int(median[2].argmax())}", color="C0", fontsize=9
-)
 axis.set_xticks(range(len(steps)), list(steps))
 axis.set(ylim=(0, None), ylabel="attention in the wrong place")
 axis.yaxis.set_major_formatter(lambda v, _: f"{v:.0%}")
@@ -179,15 +176,13 @@ $$ (eq-scale-origin)
 Every sum of a token and a position stays what it was, so every key and every row of attention does, too. Nothing in training chooses $v$. (With tied embeddings, all logits of a position change by the same number, which the softmax removes.) But the lengths of tokens and the angles between tokens and positions depend on it:
 """
 
-# %%
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Equation 1 at each origin, with both constants"}
 origins = {
     "as the model comes": torch.zeros(weights.d_model),
     "mean position moved": W_pos.mean(0),
     "mean token moved": -W_E.mean(0),
 }
 moved = {name: replace(weights, W_E=W_E + v, W_pos=W_pos - v) for name, v in origins.items()}
-
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Equation 1 at each origin, with both constants"}
 at_origin = {}
 for name, m in moved.items():
     cosines = normalize(m.W_E, dim=-1) @ normalize(m.W_pos, dim=-1).T
@@ -246,15 +241,11 @@ pd.DataFrame(rows, pd.Index(heads, name="head")).round(2).T
 
 # %% [markdown]
 r"""
-**One constant, and what becomes of denominators.** The post that first made the split puts one constant in place of all lengths {cite}`gibson2025contextual`. This is the last number of the lead. It then corrects the constant by a series, which is no split, because its terms multiply a token's part by a position's. And it argues that wrong lengths hardly change how a denominator varies over texts, since it is an average over many tokens. This holds: Equation 1 makes denominators {{excess_least}} to {{excess_most}} too large, by head, with a standard deviation over texts of {{excess_sd}} at most. {{?hardly_varies}}
+**One constant.** The post that first made the split puts one constant in place of all lengths {cite}`gibson2025contextual`. This is the last number of the lead. It then corrects the constant by a series, which is no split, because its terms multiply a token's part by a position's.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much too large are the denominators?"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "One length for all"}
 one_length = in_wrong_place((a + b) / length_of[:, 1:].mean(), own_bos=False)  # text head
-partition = [(s - s[..., n:]).logsumexp(-1) for s in (exact, published)]  # each: text head
-correction = (partition[0] - partition[1]).exp()
-excess, excess_sd = 1 / correction.mean(0) - 1, correction.std(0) / correction.mean(0)  # head
-pd.DataFrame({"too large by": excess, "standard deviation": excess_sd}, heads).round(3).T
 
 # %% [markdown]
 r"""
@@ -327,10 +318,6 @@ cb.facts(
     large=cb.listed(large),
     large_least=cb.fact(best[large].min()),
     large_in_some=set(large) == set(calm),
-    excess_least=cb.fact(excess.min(), ".0%"),
-    excess_most=cb.fact(excess.max(), ".0%"),
-    excess_sd=cb.fact(excess_sd.max(), ".1%"),
-    hardly_varies=excess.min() > 0 and (excess_sd < excess / 2).all(),
     near_ratio=cb.fact(near[1] / near[0], ".1f"),
     zero_helps=cb.listed(helps),
     zero_near=cb.fact(close[helps].max(), ".0%"),
@@ -342,5 +329,5 @@ cb.facts(
 r"""
 ## Where this comes from
 
-The series for the length, and the argument that denominators hardly vary with it, are from the appendix of {cite:t}`gibson2025contextual`; Equation 1 is from {cite:t}`gibson2025decomposing`. BOS by its own key, the constant from texts and the other origins are this book's. That BOS makes most of the error in some heads and little in the influential ones, and that the zero is no gain, were looked at after the first results; the order of the steps was chosen later, too.
+The series for the length is from the appendix of {cite:t}`gibson2025contextual`; Equation 1 is from {cite:t}`gibson2025decomposing`. BOS by its own key, the constant from texts and the other origins are this book's. That BOS makes most of the error in some heads and little in the influential ones, and that the zero is no gain, were looked at after the first results; the order of the steps was chosen later, too.
 """

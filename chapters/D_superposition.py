@@ -35,11 +35,13 @@ PROSE = ("american", "british", "travel")  # the domains that count as plain pro
 AHEAD = 0.9  # a subject is ahead of the rest in a neuron if its AUC is larger than this
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, the model, and what the heads add to each text"}
+import json
+
 import numpy as np
 import pandas as pd
 import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from torch.nn.functional import gelu, normalize
+from torch.nn.functional import normalize
 
 import ctxbook as cb
 import ctxlib as cx
@@ -153,7 +155,7 @@ expected = {
     "cosines": at_the_end(cosine),
 }
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 ours = [tuple(p) for p in zip(*upper, strict=True)].index(tuple(ends))
 mixed = added @ cb.nulls.mixtures(W_in)  # text mixture
 pairs_mixed = means(mixed[A], kinds[A]).topk(2, dim=0).indices.sort(0).values
@@ -161,23 +163,11 @@ in_mixtures = int((torch.tensor(ends) == pairs_mixed.T).all(1).sum())
 of_axes = {k: v[ours] * weights.n_neurons for k, v in expected.items()}
 bars = {"neurons": len(of_both), "random mixtures of neurons": in_mixtures}
 bars |= {"expected of random axes": of_axes["both"], "from lengths alone": of_axes["lengths"], "from cosines alone": of_axes["cosines"]}  # fmt: skip
-figure, ((axis,),) = cb.figures.panels(height=2.0, width=6.0)
-axis.barh(list(bars), bars.values(), 0.6, color=["C1", "C1", "C0", "C0", "C0"], alpha=0.6)
-for row, value in enumerate(bars.values()):
-    axis.text(value + 0.5, row, f"{value:.0f}", va="center", fontsize=9)
-axis.invert_yaxis()
-axis.grid(visible=False)
-axis.set_xlabel(f"how many of {weights.n_neurons:,}")
-cb.figures.picture(
-    figure,
-    "D.2",
-    f"How often {one.capitalize()} and {other.capitalize()} are the two highest domains: counted (above), and expected of random axes in the same space (below).",
-    "Bars: " + ", ".join(f"{k} {v:.0f}" for k, v in bars.items()) + ".",
-)  # fmt: skip
+pd.Series({k: f"{v:.0f}" for k, v in bars.items()}).to_frame(f"how many of {weights.n_neurons:,}")
 
 # %% [markdown]
 r"""
-German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain, and that alone accounts for {{by_lengths}} of the {{in_neurons}} neurons. The cosines alone account for {{by_cosines}}. {{?mostly_length}} Over all {{pair_count}} pairs likeness matters, too. How many neurons have a pair correlates by {{r_both}} with what lengths and cosines together say, and by {{r_lengths}} or {{r_cosines}} with either alone. {{?both_matter}} None of this needs a trained neuron, since random axes in the same space do the same.
+The table counts how often they are the two highest domains. German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain, and that alone accounts for {{by_lengths}} of the {{in_neurons}} neurons. The cosines alone account for {{by_cosines}}. {{?mostly_length}} Over all {{pair_count}} pairs likeness matters, too. How many neurons have a pair correlates by {{r_both}} with what lengths and cosines together say, and by {{r_lengths}} or {{r_cosines}} with either alone. {{?both_matter}} None of this needs a trained neuron, since random axes in the same space do the same.
 
 ## Is there too little room?
 
@@ -239,11 +229,9 @@ axis.text(counts[-1], 0.09, "chance", fontsize=9, ha="right")
 axis.text(4, by_widest[4] + 0.06, "widest directions", color="C0", fontsize=9, ha="right")
 axis.text(9, np.mean(by_neurons[8]) - 0.09, "neurons drawn at random", color="C1", fontsize=9)
 axis.set(xscale="log", ylim=(0, 1), xlabel="how many, read together", ylabel="texts sorted right")
-axis.set_xticks(counts, counts)
-axis.minorticks_off()
 cb.figures.picture(
     figure,
-    "D.3",
+    "D.2",
     f"The share of half B's texts that are sorted into the right one of {len(names)} domains, by neurons drawn at random, and by the directions along which texts differ most.",
     f"Two rising curves. One neuron {np.mean(by_neurons[1]):.2f}, {few} neurons {np.mean(by_neurons[few]):.2f}; the widest direction {by_widest[1]:.2f}, all {by_widest[counts[-1]]:.2f}.",
 )  # fmt: skip
@@ -299,16 +287,32 @@ r"""
 
 ## Evidence
 
-**A toy with a known answer.** Different words in one direction look like superposition, and so does a neuron with two subjects. Do they need a shortage? Twelve contexts have ten words each, and forty words are common to all. Three pairs of contexts share five of their words. A text is {{= 60 =}} tokens; its bag passes through $k$ numbers into {{= 200 =}} neurons, which learn to predict the next token. With $k = 16$ there is room for all contexts, with $k = 4$ there is not. With room, {{toy_room}} of the neurons have two subjects ahead, without room {{toy_tight}}, and at least {{toy_words}} of what the planted pairs share comes from different words. {{?toy_needs_no_shortage}} So neither is a sign of a shortage. What does tell is whether a pair comes again in another training. With room, the planted pairs have cosines of {{planted_low}} or more, and others of {{others_room}} at most; without room, others reach {{others_tight}}, and which ones is chance (the two trainings correlate by {{toy_again}}). {{?toy_chance}} The map of `{{model}}`'s domains does come again under three seeds, as [appendix E](E_training) shows.
+**A toy with a known answer.** Different words in one direction look like superposition, and so does a neuron with two subjects. Do they need a shortage? Twelve contexts have ten words each, and forty words are common to all. Three pairs of contexts share five of their words. A text is {{= 60 =}} tokens; its bag passes through $k$ numbers into {{= 200 =}} neurons, which learn to predict the next token. With $k = 16$ there is room for all contexts, with $k = 4$ there is not. (Kept, from `tools/evidence/toy.py`.) With room, {{toy_room}} of the neurons have two subjects ahead, without room {{toy_tight}}, and at least {{toy_words}} of what the planted pairs share comes from different words. {{?toy_needs_no_shortage}} So neither is a sign of a shortage. What does tell is whether a pair comes again in another training. With room, the planted pairs have cosines of {{planted_low}} or more, and others of {{others_room}} at most; without room, others reach {{others_tight}}, and which ones is chance (the two trainings correlate by {{toy_again}}). {{?toy_chance}} The map of `{{model}}`'s domains does come again under three seeds, as [appendix E](E_training) shows.
 
 Five guesses that we had written down in advance were wrong. The widest directions sort more texts than we thought; a neuron's highest texts are of its label somewhat more often; planted pairs stay ahead in the toy without room, and only they recur with room; its neurons do not get more subjects without room; and two contexts that lie far out, with a chance of {{= .8 =}} for their own words, are not its most frequent pair.
 """
 
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The toy, with room and without"}
-def two_ahead(values, kinds, A, B, names=names):
+toy = pd.DataFrame(json.loads(cb.evidence("toy.json").read_text())).T  # k and seed; what is kept
+pairs_of = np.stack(toy["cosines"])  # training pair
+by_plan, room = np.array(toy["planted"].iloc[0]), (toy["k"] == 16).to_numpy()
+planted_low = pairs_of[room][:, by_plan].min()
+others = {k: pairs_of[toy["k"] == k][:, ~by_plan].max() for k in (16, 4)}
+toy_again = np.corrcoef(pairs_of[~room][:, ~by_plan])[0, 1]
+toy_twice = toy.groupby("k")["two subjects ahead"].mean()
+toy[["two subjects ahead", "from different words"]].astype(float).round(2)
+
+# %% [markdown]
+r"""
+**Two subjects in `{{model}}`, and intervals.** In {{twice}} of the neurons both of the two highest domains are ahead of all the rest on half B, that is, their AUC is above {{= 0.9 =}}; in random mixtures {{twice_mixed}}. {{?twice_is_no_mark}} By document, the cosine of the pair lies between {{cosine_low}} and {{cosine_high}} ({{= 95% =}}).
+"""
+
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+def two_ahead(values):
     """Whether the two highest domains of half A are both ahead of the rest on half B: `direction`."""
-    two = means(values[A], kinds[A], names).topk(2, dim=0).indices.T.numpy()
+    two = means(values[A], kinds[A]).topk(2, dim=0).indices.T.numpy()
     ahead = []
     for column, pair in zip(values[B].T.numpy(), two, strict=True):
         own = kinds[B] == names[pair][:, None]  # subject text
@@ -318,71 +322,13 @@ def two_ahead(values, kinds, A, B, names=names):
     return np.mean(ahead)
 
 
-CONTEXTS, OWN, COMMON, LENGTH = 12, 10, 40, 60
-planted = torch.arange(CONTEXTS * OWN).view(CONTEXTS, OWN)
-planted[[0, 2, 4], :5] = planted[[1, 3, 5], :5]  # three pairs share half of their words
-often = torch.tensor([0.5] * (CONTEXTS - 2) + [0.8] * 2).double()[:, None]  # two lie far out
-p = torch.zeros(CONTEXTS, CONTEXTS * OWN + COMMON).double()  # context token
-p.scatter_(1, planted, often.expand(-1, OWN) / OWN)
-p[:, -COMMON:] = (1 - often) / COMMON
-c, contexts = np.arange(2400) % CONTEXTS, np.arange(CONTEXTS)
-half = np.arange(2400) % 24 < 12  # each context in both halves
-
-
-def toy(k, seed, steps=300):
-    """Train bag -> k numbers -> 200 neurons -> next token: the bags and the first two maps."""
-    chance = torch.Generator().manual_seed(seed)
-    drawn = p[c].multinomial(LENGTH, replacement=True, generator=chance)
-    bags = torch.zeros(len(c), p.shape[1], dtype=p.dtype)
-    bags.scatter_add_(1, drawn, torch.ones(drawn.shape, dtype=p.dtype)).div_(LENGTH)
-    shapes = (p.shape[1], k), (k, 200), (200, p.shape[1])
-    W = [torch.randn(s, generator=chance, dtype=p.dtype) / s[0] ** 0.5 for s in shapes]
-    W = [w.requires_grad_() for w in W]
-    adam = torch.optim.Adam(W, 0.01)
-    for step in range(steps):
-        some = slice(step * 200 % 2400, step * 200 % 2400 + 200)
-        logits = gelu(bags[some] @ W[0] @ W[1]) @ W[2]
-        loss = -(p[c[some]] * logits.log_softmax(-1)).sum(-1).mean()
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-    return bags, W[0].detach(), W[1].detach()
-
-
-apart = np.array([(i, k) for i in range(CONTEXTS) for k in range(i)]).T
-by_plan = np.array([i // 2 == k // 2 and i < 6 for i, k in apart.T])
-maps, subjects, different = {}, {}, {}
-for k, seed in ((16, 0), (16, 1), (4, 0), (4, 1)):
-    bags, E, read = toy(k, seed)
-    g = means(bags[~half], c[~half], contexts)
-    gram = (g @ E) @ (g @ E).T
-    maps[k, seed] = cosines(gram)[tuple(apart)].numpy()
-    subjects[k, seed] = two_ahead(bags @ E @ read, c, half, ~half, contexts)
-    same = (g * (E - bags.mean(0) @ E).square().sum(1)) @ g.T / gram
-    different[k, seed] = 1 - np.median(same[tuple(apart)][by_plan])
-planted_low = min(maps[16, seed][by_plan].min() for seed in (0, 1))
-others = {k: max(maps[k, seed][~by_plan].max() for seed in (0, 1)) for k in (16, 4)}
-toy_twice = {k: np.mean([subjects[k, seed] for seed in (0, 1)]) for k in (16, 4)}
-toy_again = np.corrcoef(maps[4, 0][~by_plan], maps[4, 1][~by_plan])[0, 1]
-pd.DataFrame({"two subjects ahead": subjects, "from different words": different}).round(2)
-
-# %% [markdown]
-r"""
-**Two subjects in `{{model}}`, and intervals.** In {{twice}} of the neurons both of the two highest domains are ahead of all the rest on half B, that is, their AUC is above {{= 0.9 =}}; in random mixtures {{twice_mixed}}. {{?twice_is_no_mark}} By document, the cosine of the pair lies between {{cosine_low}} and {{cosine_high}} ({{= 95% =}}), and the effective dimensions of the domains between {{dims_low}} and {{dims_high}}. {{?stands}}
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 of_B, added_B = [text for text, inside in zip(study.texts, B, strict=True) if inside], added[B]
 
 
-def by_document(measure):
-    """95% interval of a measure of the matrix of cosines."""
-
-    def of(drawn):
-        m = means(added_B[drawn], kinds[B][drawn])
-        return measure(cosines(m @ m.T))
-
-    return cb.by_document(of, of_B, 199)
+def of_pair(drawn):
+    """The cosine of the pair, over the texts drawn."""
+    m = means(added_B[drawn], kinds[B][drawn])
+    return float(cosines(m @ m.T)[tuple(ends)])
 
 
 def of_label(values):
@@ -405,9 +351,8 @@ luck = np.median([(kinds[B] == names[d]).mean() for d in by_domain.argmax(0)])
 tally = torch.zeros(len(names), len(names))
 tally.index_put_((*pairs,), torch.ones(1), accumulate=True)
 r_of = {k: np.corrcoef(tally[upper], v)[0, 1] for k, v in expected.items()}
-twice, twice_mixed = (two_ahead(v, kinds, A, B) for v in (at_neurons, mixed))
-of_pair = by_document(lambda gram: float(gram[ends[0], ends[1]]))
-of_dims = by_document(effective)
+twice, twice_mixed = (two_ahead(v) for v in (at_neurons, mixed))
+pair_low, pair_high = cb.by_document(of_pair, of_B, 199)
 sorts = cb.by_document(lambda drawn: np.mean([v[drawn] for v in by_neurons[few]]), of_B, 199)
 drive = gap["A"] * (ext @ W_in[:, j])  # domain vocab
 tokens = [cx.texts.decode_tokens(weights, drive[d].topk(8).indices.tolist()) for d in ends]
@@ -417,15 +362,19 @@ out = length / length.quantile(0.5)
 room_all = min(weights.d_model, len(study.heads) * weights.W_V.shape[-1])
 percents = dict(zip(("neuron_share", "mixture_share", "own_share"), shares, strict=True))
 percents |= {"luck": luck, "sorted_few": np.mean(by_neurons[few])}
-percents |= {"sorted_low": sorts[0], "sorted_high": sorts[1], "toy_words": min(different.values())}
+percents |= {
+    "sorted_low": sorts[0],
+    "sorted_high": sorts[1],
+    "toy_words": toy["from different words"].min(),
+}
 percents |= {"toy_room": toy_twice[16], "toy_tight": toy_twice[4], "twice": twice}
 percents |= {"twice_mixed": twice_mixed, "different": different_words}
 decimals = {"cosine": between, "real_r": real_r}
 decimals |= {f"r_{name}": r for name, r in r_of.items()}
 decimals |= {"planted_low": planted_low, "others_room": others[16], "others_tight": others[4]}
-decimals |= {"toy_again": toy_again, "cosine_low": of_pair[0], "cosine_high": of_pair[1]}
+decimals |= {"toy_again": toy_again, "cosine_low": pair_low, "cosine_high": pair_high}
 tenths = {"german_out": out[ends[0]], "python_out": out[ends[1]], "dims": dims}
-tenths |= {"dims_random": dims_random, "dims_low": of_dims[0], "dims_high": of_dims[1]}
+tenths |= {"dims_random": dims_random}
 cb.facts(
     "superposition",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
@@ -456,10 +405,9 @@ cb.facts(
     circuit_is_no_cause=real_r > cb.ALMOST_EXACTLY,
     different_alike=different_words > cb.NEARLY_ALL,
     toy_needs_no_shortage=abs(toy_twice[16] - toy_twice[4]) < cb.ABOUT
-    and min(different.values()) > cb.MOST,
+    and toy["from different words"].min() > cb.MOST,
     toy_chance=planted_low > others[16] and others[4] > 1.5 * others[16] and abs(toy_again) < 0.3,
     twice_is_no_mark=0.25 < twice < 1.25 * twice_mixed,
-    stands=max(map(abs, of_pair)) < 0.2 and of_dims[1] < (len(names) - 1) / 2,
 )
 
 # %% [markdown]

@@ -14,9 +14,9 @@
 r"""
 # What would another training change?
 
-**Another random start gives other neurons, and almost exactly the same map of the subjects.** {{?other_neurons}} The map says which subjects lie near which in what the heads add, and the maps of any two of three trainings correlate by {{map}}. {{?same_map}} Agreement by itself is no sign of learning: layers with random weights agree with one another by {{blank_each_other}}, and the three trainings do by {{young_map}} after {{= 1% =}} of their course. But theirs are other maps. {{?map_not_there_yet}} The trained one correlates by {{blank}} at most with those of random weights, and by {{words}} at most with counts of words. {{?learned}} A neuron has no twin. Its best match in another training correlates by {{match}} over tokens, in the median, and with random mixtures of that training's neurons by {{mixed}}. By the test that we fixed in advance, this counts as found again, because it is more than any of {{= 20 =}} draws of mixtures reach. {{?by_a_hair}} We now think a hundredth too small to count, and decided that after seeing it.
+**Another random start gives other neurons, and almost exactly the same map of the subjects.** {{?other_neurons}} We trained a model of four layers three times, from different random weights, and looked at its first layer. The map says which subjects lie near which in what the heads add, and the maps of any two trainings correlate by {{map}} or more. {{?same_map}} Counted words agree with it by {{words}} at most. {{?learned}} A neuron has no twin: its best match in another training correlates by {{match}} in the median, and its best match among random mixtures of that training's neurons by {{mixed}}. By the test that we had fixed in advance, this difference of a hundredth would count as found again; we think it too small. {{?by_a_hair}} And the map was to be there after {{= 1% =}} of the training, and is not. {{?map_not_there_yet}}
 
-All chapters looked at one trained model. Training begins with random weights, and a **seed** says which. Suppose we train the same model once more with another seed, on the same texts in the same order. Before you read on, guess what comes back: the neurons, the subjects, or neither?
+Training begins with random weights, and a **seed** says which. Suppose we train the same model once more with another seed, on the same texts in the same order. Before you read on, guess what comes back: the neurons, the subjects, or neither?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -34,6 +34,7 @@ TURNS = 5  # random rotations that mix the other model's neurons
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, two models, and what is kept of the others"}
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -43,7 +44,6 @@ from torch.nn.functional import normalize
 import ctxbook as cb
 import ctxlib as cx
 
-pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model, other = cx.load(MODEL), cx.load(OTHER)
 kept, doses = (json.loads(cb.evidence(f"{name}.json").read_text()) for name in ("training", "dose"))
 SEEDS, BINS = ("base", "seed-1", "seed-2"), np.linspace(0, 1, 41)
@@ -68,7 +68,7 @@ print(study)
 
 # %% [markdown]
 r"""
-Three models, with as many layers as `mini`, share all but the seed. (Of the twins of [chapter 13](13_families), base among them, the first layer is kept.) We call them *base* (seed {{= 0 =}}, which ships with the book), seed {{= 1 =}} and seed {{= 2 =}}; each has read {{= 10 =}} million tokens. `{{model}}` began as base did and read five times as much. Of the other seeds we keep measurements (`tools/evidence/training.py` makes them again).
+All of these models have four layers, as `mini` has; of base, as of the other twins of [chapter 13](13_families), the book keeps the first. *Base* (seed {{= 0 =}}), seed {{= 1 =}} and seed {{= 2 =}} share all but the seed, and have read {{= 10 =}} million tokens. `{{model}}` began as base did and read five times as much. Of seeds {{= 1 =}} and {{= 2 =}} only measurements are kept (`tools/evidence/training.py` makes them again).
 
 ## When is a neuron the same?
 
@@ -134,7 +134,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The two histograms of seed {{= 1 =}} lie on top of each other. The measure does recognise a neuron where there is one to recognise. Base after {{= 30% =}} of its training matches its own end by {{past}} over tokens, where mixtures reach {{past_mixed}}. {{?recognises}} Nor is a common start enough, since `{{model}}`, which began from the weights of base, matches it by {{here}} and mixtures of it by {{here_mixed}}. {{?start_is_not_enough}} Models that are larger share some neurons between seeds, about {{= 1 to 5% =}} {cite}`gurnee2024universal`; whether ours share so few cannot be seen (see Evidence).
+The two histograms of seed {{= 1 =}} lie on top of each other. None of {{= 20 =}} draws of mixtures comes as near as the neurons, so by the test that we had fixed in advance they count as found again; that a hundredth is too little we decided later. {{?by_a_hair}} The measure does recognise a neuron where there is one to recognise. Base after {{= 30% =}} of its training matches its own end by {{past}} over tokens, where mixtures reach {{past_mixed}}. {{?recognises}} Nor is a common start enough, since `{{model}}`, which began from the weights of base, matches it by {{here}} and mixtures of it by {{here_mixed}}. {{?start_is_not_enough}} Models that are larger share some neurons between seeds, about {{= 1 to 5% =}} {cite}`gurnee2024universal`; whether ours share so few cannot be seen (see Evidence).
 
 ## The map comes back
 
@@ -167,13 +167,21 @@ of_words = {name: geometry(of) for name, of in of_words.items()}
 # %% tags=["hide-input"]
 map_ours, map_theirs = geometry(ours["texts"]), geometry(theirs["texts"])
 weights = own_study.fixed.decomposition.weights
-blanks = [
-    geometry(heads_add(cx.fix_query(cb.nulls.untrained(weights, s), n=study.n, token=TOKEN)))
-    for s in range(3)
-]
+blank, words_alone = [], []  # maps of random layers, and of such with the trained embeddings
+for seed in range(3):
+    layer = cb.nulls.untrained(weights, seed)
+    for maps, one in (
+        (blank, layer),
+        (words_alone, replace(layer, W_E=weights.W_E, W_pos=weights.W_pos)),
+    ):
+        maps.append(geometry(heads_add(cx.fix_query(one, n=study.n, token=TOKEN))))
 by_words = {k: agreement(v, map_theirs) for k, v in of_words.items()}
+averaged = {
+    "ours": geometry(counts @ study.fixed.decomposition.weights.W_E),
+    "theirs": geometry(counts @ weights.W_E),
+}
 best = max(by_words, key=by_words.get)
-shown = {MODEL: map_ours, "untrained": blanks[0], "words": of_words[best]}
+shown = {MODEL: map_ours, "embeddings alone": words_alone[0], "words": of_words[best]}
 figure, (axes,) = cb.figures.panels(1, 3, height=2.9, width=9.0, sharex=True, sharey=True)
 for axis, (name, of), color in zip(axes, shown.items(), ("C0", "C7", "C7"), strict=True):
     axis.plot(map_theirs[pairs], of[pairs], "o", ms=3, alpha=0.5, color=color)
@@ -183,21 +191,27 @@ axes[0].set_ylabel("cosine here")
 cb.figures.picture(
     figure,
     "E.2",
-    f"A dot for each pair of domains: the cosine of the two in base, and the same in {MODEL}, in a layer with random weights, and from counts of words ({best}) without a model.",
+    f"A dot for each pair of domains: the cosine of the two in base, and the same in {MODEL}, in a layer that has base’s embeddings and random numbers elsewhere, and from counts of words ({best}) without a model.",
     "Three scatter plots. " + "; ".join(f"{k} r = {agreement(v, map_theirs):.2f}" for k, v in shown.items()) + ".",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-The maps of any two seeds agree by {{map}} or more over the {{pair_count}} pairs. {{?same_map}} Could so much come without learning? Relabelled domains reach {{relabelled}} in the best of {{= 1,000 =}} draws, so there is a map to agree on. Layers with random weights do find one, and agree on it by {{blank_each_other}} or more. But theirs is the map of counted words, and it agrees with the trained one by {{blank}} only; the counts themselves come to {{words}}, if we take the best of three ways to count. {{?learned}} After {{= 1% =}} of their training the seeds agree by {{young_map}} or more, and with base's end by {{young_end}} at most. {{?map_not_there_yet}} (We had required an agreement of more than {{= 0.9 =}} with the final map at {{= 1% =}} of the training, so this failed; that the seeds share one by then was asked with the answer known.) So the trained map is learned, and each training learns the same one. The points of the texts come back; the axes on which the neurons read them are drawn anew. A list of neurons, such as that of [chapter 6](06_neurons), is about one training, and what the heads add to all neurons together is not.
+The maps of any two seeds agree by {{map}} or more over the {{pair_count}} pairs. {{?same_map}} Relabelled domains reach {{relabelled}} in the best of {{= 1,000 =}} draws. Could so much come without learning? Layers with random weights agree with one another by {{blank_each_other}} or more, so agreement alone is no sign of it. But theirs is the map of counted words, and it agrees with the trained one by {{blank}} only; the counts themselves come to {{words}}, if we take the best of three ways to count. {{?learned}}
+
+Perhaps the map lies in the embeddings, which the heads merely average? Averaged over a text's tokens, the embeddings of base and of `{{model}}` do give almost the same map ({{averaged}}), but it is not that of the heads: it agrees with base's by {{averaged_with_heads}}. And we gave layers base's embeddings of tokens and positions with random numbers for everything else. It was fixed before this was computed that the embeddings are not enough if none of three such maps agrees with base's by {{= 0.9 =}}. The best comes to {{embedded}}. {{?not_embeddings}} So the trained map is learned, not by the embeddings alone, and each training learns the same one. (Of other seeds no embeddings are kept, so whether those agree among themselves we cannot say.)
+
+When is it learned? After {{= 1% =}} of their training the seeds agree with one another by {{young_map}} or more, but with base's end by {{young_end}} at most, where we had required {{= 0.9 =}}. {{?map_not_there_yet}} That the seeds share an early map was asked with the answer known. The points of the texts come back; the axes on which the neurons read them are drawn anew. A list of neurons, such as that of [chapter 6](06_neurons), is about one training, and what the heads add to all neurons together is not.
 
 ## What needs no training
 
-The circuit needs heads that look broadly and denominators that hardly vary. Does training bring these about? It does not. After {{= 1% =}} of the training every head covers at least {{young}} of {{sources}} sources, and at its end the narrowest head of base covers {{narrow}}. {{?broad_first}} Random weights give small scores, so kernels start even and denominators start constant. What training adds, content and kernels, works against both. The correlation of the circuit with the truth falls as well, from {{young_r}} to {{base_r}} in base, and to {{mini_r}} in `mini`. {{?training_works_against}}
+The circuit needs heads that look broadly and denominators that hardly vary. Training does not bring these about. Random weights give small scores, so kernels start even and denominators constant, and what training adds works against both: the correlation of the circuit with the truth falls, from {{young_r}} after {{= 1% =}} of the training to {{base_r}} in base, and to {{mini_r}} in `mini`. {{?training_works_against}}
 
 ## What can go wrong
 
-These are three trainings of one small architecture on one corpus, asked with one query token. The seeds share the order of the texts, and we have not tried another order. Larger models may differ. The work on universal neurons also compares whole activations, after the nonlinearity, where we look at what the first heads add before it.
+**A steadier scale did not help the circuit.** Two more models were trained with a loss term that holds LayerNorm's scale steady, which Equation 1 takes to be steady. Its rows came out better, as we had forecast, but the circuit's correlation was to rise and it fell, from {{r_0}} to {{r_3}}. {{?circuit_gains_nothing}} Of {{asked}} conditions that were fixed in advance {{met}} hold and {{not_met}} fail (see Evidence).
+
+**Three trainings are few.** These are three trainings of one small architecture on one corpus, asked with one query token. The seeds share the order of the texts, and we have not tried another order. Larger models may differ. The work on universal neurons also compares whole activations, after the nonlinearity, where we look at what the first heads add before it.
 
 ## Where this leaves us
 
@@ -240,27 +254,7 @@ pd.DataFrame(table).T.drop(columns=["match", "of mixtures"]).astype(float)
 
 # %% [markdown]
 r"""
-**First layers at the end of their training,** and base computed again on this page. {{?again}} TV is the middle head's. In all three seeds every head is stable. {{?all_stable}}
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Three seeds and mini in a few numbers"}
-ends = pd.DataFrame({name: kept["models"][f"{name}-100"] for name in (*SEEDS, "mini")}).T
-of_seeds = ends.loc[list(SEEDS)]
-base, start = kept["models"]["base-100"], kept["models"]["base-001"]
-ends[["loss", "stable", "TV", "r"]]
-
-# %% [markdown]
-r"""
-**A steadier scale.** Two more models were trained as base was, with a term in their loss that holds LayerNorm's scale steady: {{= 1 =}} or {{= 3 =}} times the variance of $\log \ell_i$, the length of token and position together. Equation 1 errs where this scale varies ([appendix A](A_scale)). To first order its error in a score is
-
-$$
-\begin{aligned}
-\delta_i &\approx c_i\, u_i + p_i\, v_i , \\
-u_i &= \log \frac{\ell_i}{\ell_i^n}, \quad v_i = \log \frac{\ell_i}{\bar\ell_i} .
-\end{aligned}
-$$ (eq-scale-dose)
-
-A **forecast** draws $u_i$ and $v_i$ at random, with the standard deviations that they have, and nothing else is known of them. The attention that Equation 1 puts in the wrong place (TV) falls from {{tv_0}} to {{tv_3}}, within a factor of {{factor}} of the forecast. {{?dose_works}} (This is the mean over the heads; for base the table above has {{tv_middle}}, that of its middle head.) But we had also expected the circuit's correlation to rise, and it falls from {{r_0}} to {{r_3}}. {{?circuit_gains_nothing}} Equation 1 is the smallest of the circuit's approximations, so mending it mends little. Of the {{asked}} conditions that were fixed in advance {{met}} hold (of the strongest term, the correlation and the range of TV were known from an earlier look).
+**A steadier scale.** Two more models were trained as base was, with a term in their loss that holds LayerNorm's scale steady: {{= 1 =}} or {{= 3 =}} times the variance of $\log \ell_i$, the length of token and position together. Equation 1 errs where this scale varies ([appendix A](A_scale)). To first order, its error in a score is the content part times $\log (\ell_i / \ell_i^n)$ and the positional part times $\log (\ell_i / \bar\ell_i)$. A **forecast** draws the two logarithms at random, with the standard deviations that they have, and nothing else is known of them. The attention that Equation 1 puts in the wrong place (TV) falls from {{tv_0}} to {{tv_3}}, within a factor of {{factor}} of the forecast. {{?dose_works}} Equation 1 is the smallest of the circuit's approximations, so mending it mends little. (Of the strongest term, the correlation and the range of TV were known from an earlier look.)
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What was fixed in advance about a steadier scale, and whether it holds"}
@@ -281,10 +275,12 @@ conditions.map({True: "yes", False: "no"}).to_frame("holds")
 
 # %% [markdown]
 r"""
-**The ledger.**
+**The ledger.** In all three seeds every head is stable. {{?all_stable}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger"}
+ends = pd.DataFrame({name: kept["models"][f"{name}-100"] for name in (*SEEDS, "mini")}).T
+base, start, of_seeds = ends.loc["base"], kept["models"]["base-001"], ends.loc[list(SEEDS)]
 room = max(v["texts"]["median of mixtures"] for v in kept["pairs"].values()) < 0.5
 cb.ledger(
     model,
@@ -307,13 +303,10 @@ of_pairs = {
     over: [v[over] for k, v in kept["pairs"].items() if "itself" not in k] for over in share
 }
 apart, relabelled = zip(*kept["domains"], strict=True)
-of_blanks = max(agreement(v, map_theirs) for v in blanks)
-each_other = min(agreement(blanks[i], blanks[k]) for i, k in ((0, 1), (0, 2), (1, 2)))
-counted = min(agreement(of_words["counts"], v) for v in blanks)
+of_blanks, embedded = ([agreement(v, map_theirs) for v in maps] for maps in (blank, words_alone))
+each_other = min(agreement(blank[i], blank[k]) for i, k in ((0, 1), (0, 2), (1, 2)))
+counted = min(agreement(of_words["counts"], v) for v in blank)
 with_end, with_each_other = kept["domains at 1%"]
-young = pd.DataFrame({name: kept["models"][f"{name}-001"] for name in SEEDS}).T
-narrow = min(base["effective tokens"])
-again = own_study.head_table["effective tokens"].round().sort_values()
 only = dosed.filter(regex=r"^only\..*\.from shape$")
 cb.facts(
     "training",
@@ -336,27 +329,21 @@ cb.facts(
     domains=len(np.unique(domain)),
     pair_count=len(pairs[0]),
     relabelled=cb.fact(max(relabelled)),
-    blank=cb.fact(of_blanks),
+    blank=cb.fact(max(of_blanks)),
     blank_each_other=cb.fact(each_other),
-    learned=of_blanks < max(by_words.values()) < 0.9 and min(each_other, counted) > 0.8,
-    young=min(map(min, young["effective tokens"])),
-    sources=study.n + 1,
-    narrow=narrow,
-    broad_first=min(map(min, young["effective tokens"])) > cb.ALMOST_EXACTLY * study.n > narrow,
+    learned=max(of_blanks) < max(by_words.values()) < 0.9 and min(each_other, counted) > 0.8,
     young_r=cb.fact(start["r"], ".3f"),
     base_r=cb.fact(base["r"], ".3f"),
     mini_r=cb.fact(ends.loc["mini", "r"], ".3f"),
     training_works_against=start["r"] > base["r"] > ends.loc["mini", "r"],
     no_room=not room
     and all(v["universal"] == 0 for k in kept["pairs"].values() for v in k.values()),
-    again=again.tolist() == base["effective tokens"],
     all_stable=bool((of_seeds["stable"] == len(base["spread"])).all()),
     young_map=cb.fact(min(with_each_other)),
     young_end=cb.fact(max(with_end)),
     map_not_there_yet=max(with_end) < max(by_words.values()) < 0.9 < min(with_each_other),
     tv_0=cb.fact(dosed["Equation 1.TV"][0], ".3f"),
     tv_3=cb.fact(dosed["Equation 1.TV"][2], ".3f"),
-    tv_middle=cb.fact(base["TV"], ".3f"),
     factor=cb.fact(off["Equation 1.TV"], ".1f"),
     dose_works=bool(conditions.xs("Equation 1.TV", level=1).all()),
     r_0=cb.fact(dosed["circuit.r"][0], ".3f"),
@@ -365,6 +352,13 @@ cb.facts(
     and bool(only.idxmin(axis=1).eq("only.keys.from shape").all()),
     asked=cb.fact(len(conditions), "words"),
     met=cb.fact(int(conditions.sum()), "words"),
+    not_met=cb.fact(int((~conditions).sum()), "words"),
+    embedded=cb.fact(max(embedded)),
+    not_embeddings=max(embedded) < 0.9 and max(embedded) < max(by_words.values()),
+    averaged=cb.fact(
+        agreement(*averaged.values()), holds=agreement(*averaged.values()) > cb.ALMOST_EXACTLY
+    ),
+    averaged_with_heads=cb.fact(agreement(averaged["theirs"], map_theirs)),
 )
 
 # %% [markdown]

@@ -14,7 +14,7 @@
 r"""
 # Can tables stand for local heads?
 
-**In Qwen, a language model with {{= 1.5 =}} billion parameters, they can: with the tables of {{local}} local heads alone, the output of a neuron is predicted with a median correlation of {{alone}}.** {{?alone_suffice}} In SmolLM2, which has one local head, its table comes to {{smollm2}}, so how far this goes depends on the model. {{?not_in_smollm2}} What these heads are *for* we could not find out. Of {{asked}} conditions that we fixed in advance {{failed}} fail. One of them is about split words, whose pieces local heads are said to join. No local head prefers the right first piece in {{= 75% =}} of cases; the best does in {{best}}, where a coin has half. {{?weak_preference}} (A head can join pieces without preferring any, so this does not tell whether they are joined.)
+**In Qwen, a language model with {{= 1.5 =}} billion parameters, they can: with the tables of {{local}} local heads alone, the output of a neuron is predicted with a median correlation of {{alone}}.** {{?alone_suffice}} A table with one row for each previous token comes to {{previous}}. {{?more_than_previous}} In SmolLM2, which has one local head, its table comes to {{smollm2}}, so how far this goes depends on the model. {{?not_in_smollm2}} What these heads are *for* we could not find out: of {{asked}} conditions that we fixed in advance, {{failed}} fail. {{?weak_preference}}
 
 A **local** head spreads its attention over fewer than {{= 15 =}} tokens ([chapter 3](03_kernels)). So it can say little about the subject of a page, and the circuit of [chapter 5](05_circuit) leaves it out. Our small model `mini` has no such head. Qwen has {{local}}. Here is where each of its heads looks, and how much of the variance across texts it accounts for. Which would you keep, if you could keep two?
 """
@@ -134,22 +134,28 @@ The query and the token before it leave {{two_left}} unexplained, because other 
 
 ## How well do the tables do?
 
-So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, on documents that no page reads, and adds one group of heads after another. Every head has its kernel, its content, its values, and the text's own denominator. The heads that are not there yet stand at their mean. The table has the median over neurons of the correlation between prediction and output.
+So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, on documents that no page reads, and adds one group of heads after another. Every head has its kernel, its content, its values, and the text's own denominator. The heads that are not there yet stand at their mean. The table has the median over neurons of the correlation between prediction and output. (Chapter 10 subtracts the mean of each domain, and so has slightly smaller ones. Its rival, exact attention to the last ten tokens, does about as well in Qwen as the local heads: {{whole_neuron.qwen_ten}} within domains.)
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 STEPS = {"local": "local heads", "stable": "and stable heads", "margins": "and all others", "planes 2": "and two planes a head"}  # fmt: skip
-reached, gate = {}, {}
+previous = json.loads(cb.evidence("last_ten.json").read_text())["qwen"]["previous token"]
+reached, gate, left = {}, {}, {}
 for model, name in NAMES.items():
     query = next(q for q in whole["models"][model]["queries"] if q["token"] == " the")
     steps = query["judged"]["fresh"]["steps"]
     reached[name] = {label: steps[step]["product"]["r"][1] for step, label in STEPS.items()}
+    left[name] = steps["local"]["product"]["fvu"][1]
     gate[name] = steps["local"]["gate"]["r"][1]
 pd.DataFrame(reached).T.round(2)
 
 # %% [markdown]
 r"""
-In Qwen the local heads alone bring the prediction to {{alone}}, and the stable ones add the step from there to {{with_stable}}. (The last step, two more numbers for each position and each token, is the subject of chapter 10.) Could the stable heads have done it alone? For the gate, the first of a neuron's two inputs, the circuit of [chapter 5](05_circuit) comes to {{circuit}} ([chapter 8](08_real_model) has it on other texts, for the {{= 100 =}} strongest neurons), and the local heads to {{gate}}. {{?gate_too}} In SmolLM2 it is the other way round: most of the way is made by the stable heads. {{?not_in_smollm2}}
+In Qwen the local heads alone bring the prediction to {{alone}}, and the stable ones add the step from there to {{with_stable}}. (The last step, two more numbers for each position and each token, is the subject of chapter 10.)
+
+Is this more than knowing the previous word? The simplest rival is a table with one row for each previous token. It is what all heads give, exactly, if they see nothing but the query and the token before it. In Qwen it reaches a correlation of {{previous}} and leaves {{previous_left}} of the variance of the median neuron unexplained, where the local heads leave {{alone_left}}. That they would leave less was fixed before this was measured. {{?more_than_previous}} (A table fitted to outputs might do better than this one, which makes broad heads look at two tokens. We have too few texts to fit a row for each token.)
+
+Could the stable heads have done it alone? For the gate, the first of a neuron's two inputs, the circuit of [chapter 5](05_circuit) comes to {{circuit}} ([chapter 8](08_real_model) has it on other texts, for the {{= 100 =}} strongest neurons), and the local heads to {{gate}}. {{?gate_too}} In SmolLM2 it is the other way round: most of the way is made by the stable heads. {{?not_in_smollm2}}
 
 ## Do local heads prefer the right piece of a word?
 
@@ -161,7 +167,9 @@ $$ (eq-local-entry)
 
 with means over tokens as they occur. A head *prefers* a pair if its entry is larger than that of the same second piece with the first piece of another split word. A head that likes first pieces as such gains nothing, and a coin prefers half.
 
-The best local head, chosen on half A of the texts, is Qwen's head {{best_head}}, with {{best}} on pairs that half A does not have. Pieces paired at random stay below {{chance}} in {{= 99% =}} of draws, so there is a preference, and it is weaker than we had asked for. {{?weak_preference}} SmolLM2's local head has none, at {{smollm2_pairs}}. Nor is preferring the right piece special to local heads: Qwen's head {{best_any}}, which is not local, reaches {{best_any_share}}. {{?not_the_local_ones}}
+The best local head, chosen on half A of the texts, is Qwen's head {{best_head}}, with {{best}} on pairs that half A does not have. Pieces paired at random stay below {{chance}} in {{= 99% =}} of draws, so there is a preference, and it is weaker than the {{= 75% =}} that we had asked for. {{?weak_preference}} SmolLM2's local head has none, at {{smollm2_pairs}}. Qwen's head {{worst_head}} even prefers the wrong piece, since the true one wins in only {{worst}}. Nor is preferring the right piece special to local heads: Qwen's head {{best_any}}, which is not local, reaches {{best_any_share}}. {{?not_the_local_ones}}
+
+Another condition said that local heads do not look for copies of the query token, by {{= 2 =}} nats or more. Head {{copier}} of Qwen does, by {{copies}}. It is one of those that look at their own token, and an earlier copy has the same key but for its position. {{?it_copies}}
 
 ## What can go wrong
 
@@ -264,6 +272,8 @@ table
 share = dict(enumerate(variance_share.tolist()))
 first = int(variance_share.argmax())
 themselves = [h for h in local if kernels[h, -1] > cb.ALMOST_EXACTLY and share[h] < 0.01]
+worst = pieces["qwen"][locals_of["qwen"]].idxmin()
+copier = max(locals_of["qwen"], key=lambda h: max(kept["qwen"]["copies"][h]))
 best_any = int(kinds["qwen"]["split word, A"].idxmax())
 circuit = lines["lines"]["08_real_model"]["r with the pre-activation"]["Qwen"]
 circuit_r = float(circuit.partition(" ")[0].replace("−", "-"))
@@ -299,6 +309,16 @@ cb.facts(
     mostly_one=share[first] > cb.MOST and float(kernels[first, -2]) > 0.9,
     two_left=cb.fact(lost[2], ".0%"),
     eight_left=cb.fact(lost[8], ".0%"),
+    worst_head=worst,
+    worst=cb.fact(pieces["qwen"][worst], ".0%", holds=ends["qwen"][worst][1] < 0.5),
+    copier=copier,
+    copies=cb.fact(copies, ".1f"),
+    it_copies=copier in themselves and max(kept["qwen"]["copies"][copier]) == copies > 2,
+    more_than_previous=left["Qwen"] < previous["fvu"]
+    and previous["r"] < qwen["local heads"] - cb.ABOUT,
+    previous=cb.fact(previous["r"]),
+    previous_left=cb.fact(previous["fvu"], ".0%"),
+    alone_left=cb.fact(left["Qwen"], ".0%"),
     few_tokens=lost[8] < cb.ABOUT < lost[1],
 )
 

@@ -26,6 +26,7 @@ from .interventions import (
     domain_mean,
     exact_bos_z,
     first_windows,
+    repaired_z,
 )
 from .kept import (
     DATA,
@@ -102,6 +103,7 @@ __all__ = [
     "peaks",
     "published",
     "published_figures",
+    "repaired_z",
     "spelling",
     "with_interval",
 ]

@@ -16,9 +16,9 @@ from einops import einsum, rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ctxlib.circuit import ContextualCircuit
+from ctxlib.circuit import ContextualCircuit, shared_kernel
 from ctxlib.decompose import causal_softmax, split_scores, split_values
-from ctxlib.lookups.causal import Hook, require_equation_1
+from ctxlib.lookups.causal import Hook, circuit_z, queries_along, require_equation_1
 from ctxlib.texts.text import Text
 
 Change = Callable[[Int[Tensor, " text"]], Sequence[Hook]]  # the hooks for these rows of a run
@@ -82,6 +82,45 @@ def exact_bos_z(
     v = (bos @ weights.W_V + weights.b_V)[heads]
     z = by_content + by_position + value * rows[..., :1] * v[:, None]
     return rearrange(z, "h n e -> n h e")
+
+
+def repaired_z(
+    circuit: ContextualCircuit,
+    tokens: Int[Tensor, " pos"],
+    denominators: Float[Tensor, "head pos"],
+    centered: bool = False,
+) -> Float[Tensor, "pos chosen d_head"]:
+    """Return `cx.lookups.circuit_z`, and what each head's own kernel adds by the positions of
+    values, the same for every text (chapter 11). `denominators` are means over texts; `centered`
+    takes each head's constant from the calibration text (chapter 8).
+
+    >>> along = cx.lookups.denominators_along(fixed, circuit.calibration)
+    >>> z = cb.repaired_z(circuit, tokens[:40], along)
+    >>> z.shape == (40, len(heads), weights.d_head)
+    True
+    >>> page = circuit.calibration[:40]  # with its own denominators there is nothing to center
+    >>> plain, too = (cb.repaired_z(circuit, page, along, centered=v) for v in (False, True))
+    >>> torch.allclose(plain[-1], too[-1], rtol=0.2, atol=0.2)
+    True
+    """
+    split = require_equation_1(circuit.fixed)
+    heads, q = list(circuit.heads), queries_along(split.weights, circuit.fixed.token, len(tokens))
+
+    def weights_of(x: Tensor) -> tuple[Tensor, Tensor]:
+        content, position = split_scores(split.weights, x, q, split.C)
+        kernels = causal_softmax(position[heads])
+        return kernels, (shared_kernel(kernels) * content[heads].exp().tril()).sum(-1)
+
+    kernels, weight = weights_of(tokens)
+    _, by_position = split_values(split.weights, tokens, kernels, heads, split.C)
+    z = circuit_z(circuit, tokens, denominators) + rearrange(by_position, "h n e -> n h e")
+    if centered:
+        page, borrowed = circuit.calibration[: len(tokens)], denominators[heads, : len(tokens)]
+        constant = (
+            circuit_z(circuit, page, denominators) * (borrowed / weights_of(page)[1]).T[..., None]
+        )
+        z = z + constant * (1 - weight / borrowed).T[..., None]
+    return z
 
 
 # ---------------------------------------------------------------- what a change does

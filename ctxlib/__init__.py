@@ -21,4 +21,4 @@ goes on to the heads and neurons of all layers.
 import lazy_loader as _lazy
 
 __getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -42,6 +42,31 @@ def test_what_is_at_every_destination_is_a_loop_over_them(make_weights, case):
         same(better[n], fixed.decomposition.z(x, fixed.decomposition.rows(x))[heads])
 
 
+@given(cases(encoders=False))
+def test_a_repaired_circuit_adds_what_positions_add_and_the_calibration_texts_constant(
+    make_weights, case
+):
+    """Both by the circuit of each destination. A constant is the mean of the values that the head
+    gathers, and makes up for weights that do not add up to one.
+    """
+    circuit, text = calibrated(make_weights, case), case.texts[1, : case.n + 1]
+    w, heads = circuit.fixed.decomposition.weights, case.heads
+    given_too = draw(w.n_heads, len(text)).exp()
+    paper = causal.circuit_z(circuit, text, given_too)
+    plain, centered = (cb.repaired_z(circuit, text, given_too, centered=v) for v in (False, True))
+    for n in range(len(text)):
+        fixed = cx.fix_query(w, n=n, token=case.token, C=case.C)
+        split, kernel = fixed.decomposition, cx.shared_kernel(fixed.decomposition.kernels[heads])
+        moved = torch.einsum("hi,hid->hd", split.kernels[heads], split.moved[heads])
+        same(plain[n], paper[n] + moved)
+        both = text[: n + 1], circuit.calibration[: n + 1]
+        own, page = (kernel * split.content[heads][:, x] for x in both)
+        values = split.values(heads)[both[1]]
+        constant = torch.einsum("hi,ihd->hd", page / page.sum(-1, keepdim=True), values)
+        short = 1 - own.sum(-1) / given_too[heads, n]
+        same(centered[n], plain[n] + short[:, None] * constant)
+
+
 @pytest.mark.parametrize("value", [True, False])
 def test_the_first_token_may_be_read_exactly(circuit, drawn, value):
     """Its key, and its value too, if that is asked for."""

@@ -14,6 +14,7 @@ import open_rows
 import pytest
 import real_models
 import torch
+import toy
 import training
 from einops import einsum
 from evidence import rounded
@@ -251,3 +252,18 @@ def test_the_last_guess_of_rows_is_equation_1():
     expected = cx.total_variation(*rows).quantile(0.5, dim=0)
     assert kept["TV"][3] == pytest.approx(expected.tolist(), abs=1e-3)
     assert sum(kept["share"]) == pytest.approx(1, abs=1e-3)
+
+
+# ---------------------------------------------------------------- the toy of appendix D
+
+
+def test_the_toy_has_three_planted_pairs_and_comes_out_again():
+    """Each context's tokens add up to one, and one training gives the cosines that are kept."""
+    p = toy.frequencies()
+    torch.testing.assert_close(p.sum(1), torch.ones(toy.CONTEXTS).double())
+    shared = (p[:, None, : -toy.COMMON] * p[:, : -toy.COMMON]).sum(-1)[tuple(toy.PAIRS)] > 0
+    assert shared.tolist() == toy.PLANTED.tolist() and toy.PLANTED.sum() == 3
+    kept = json.loads(cb.evidence("toy.json").read_text())["16, seed 0"]
+    again = toy.measure(16, 0)
+    assert np.allclose(again["cosines"], kept["cosines"], atol=0.05)
+    assert again["two subjects ahead"] == pytest.approx(kept["two subjects ahead"], abs=0.05)

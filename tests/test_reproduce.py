@@ -179,7 +179,7 @@ def test_the_measurements_of_a_claim_stand_together(tiny, write, here, group):
     (under,) = (part for part in page.split("\n## ") if part.startswith(group))
     first, second = re.findall(r"(?m)^\| .*\| .* TV \(.*$", under)
     assert first.startswith("| TV typically about 0.05") and "worst TV ([2](02_keys))" in first
-    assert second.startswith(f"|  | typical TV ([13](13_families)) | {here:.2f} ")
+    assert second.startswith(f"| (the same) | typical TV ([13](13_families)) | {here:.2f} ")
     assert "another model;" not in page
     count = "0 hold, 0 do not, 1 depend" if here == 0.2 else "1 hold, 0 do not, 0 depend"
     assert f"1 published claims that could come out either way on `mini`, {count}" in page

@@ -150,7 +150,7 @@ def test_a_page_with_a_view_names_its_module(html, pages):
 def test_the_explorer_has_chapter_6s_table_of_labels(html, pages):
     (table,) = re.findall(r'data-labels="([^"]+)"', pages[html / "book" / "explorer.html"])
     rows = (html / "book" / table).resolve().read_text(encoding="utf-8").splitlines()
-    assert rows[0].startswith("neuron,label,difference,auc,")
+    assert rows[0].startswith("neuron,label,auc,null,top,z,")
     assert len(rows) == 1 + 1024
 
 

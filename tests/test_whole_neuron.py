@@ -108,13 +108,13 @@ def test_keys_in_many_levels_and_turned_keys_are_the_models_own(of_kind, monkeyp
     torch.testing.assert_close(scores.softmax(-1), theirs, atol=1e-4, rtol=0)
 
 
-def test_the_last_tokens_leave_nothing_where_they_are_all_tokens(of_kind, monkeypatch):
+def test_the_last_tokens_leave_nothing_where_they_are_all_tokens(of_kind):
     drawn = draw_texts(60, 32, 300)
     texts = [cx.texts.Text(str(i), "a", "", "", "", x) for i, x in enumerate(drawn)]
     left = {}
     for count in (1, 4, 21):
-        monkeypatch.setattr(last_ten, "TOKENS", count)
-        of = last_ten.last_tokens(of_kind("Llama").model, Texts(texts, texts, {"B": texts}), 5, 20)
+        given = Texts(texts, texts, {"B": texts})
+        of = last_ten.last_tokens(of_kind("Llama").model, given, count, 5, 20)
         assert (of["texts"], of["count"]) == ("B", 60)
         left[count] = of["fvu"]
     assert left[21] < 1e-6 < min(left[1], left[4])

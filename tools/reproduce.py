@@ -206,7 +206,7 @@ def on_real_models(run: Run) -> list[dict[str, str]]:
     lines: dict[str, dict[str, str]] = {}
     for row in run.rows:
         if (figure := cb.published(row["id"])).real:
-            number = row["this run"].partition(" ")[0]
+            number = f"{row['this run'].partition(' ')[0]} ({short(row['in'])})"
             line = {"published": figure.statement, run.model: number}
             line = lines.setdefault(row["id"], line | cb.on_real(figure.real).iloc[0].to_dict())
             if number not in line[run.model]:
