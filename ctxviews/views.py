@@ -219,8 +219,7 @@ class Rows(LayerView):
     """A head's attention row over a passage, true and rebuilt from Equation 1 (chapter 2).
 
     `passage` counts the labelled passages; `n` is the destination, 0 the middle of the context;
-    `octaves` is log2 of C over the median norm of a token embedding; `scale` is the axis of
-    attention.
+    `octaves` is log2 of C over the median norm of a token embedding.
     """
 
     module = "rows"
@@ -229,7 +228,6 @@ class Rows(LayerView):
     head = Whole(0, head_count, "head").tag(sync=True, turned=True)
     n = Whole(0, position_count, "position").tag(sync=True, turned=True)
     octaves = Float(0.0, min=-2.0, max=2.0).tag(sync=True, turned=True)
-    scale = Enum(("linear", "log"), "linear").tag(sync=True, turned=True)
 
 
 class Kernels(LayerView):

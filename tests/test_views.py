@@ -119,7 +119,7 @@ def snapshot(page):
 
 # a state in which a view shows much, and other things than at first
 TURNED = {
-    "rows": {"passage": 2, "head": 5, "n": 33, "octaves": -1, "scale": "log"},
+    "rows": {"passage": 2, "head": 5, "n": 33, "octaves": -1},
     "kernels": {"heads": [2, 5], "n": 100},
     "neurons": {"neuron": 7, "heads": [0, 2, 6], "threshold": 4, "search": "colourful"},
     "reader": {"text": "Grey, and &#=%", "other": "", "neuron": 5, "heads": [1, 2]},

@@ -99,7 +99,6 @@ VALUES = {
     "lookups neuron": up_to(1),
     "lookups heads": ([0], [6]),
     "octaves": (0.5, 2.5),
-    "scale": ("log",),
     "token": (284, 1),
     "threshold": (4.0, -1.0, float("nan"), float("inf")),
     "bound": ("Bernstein",),
