@@ -1,7 +1,6 @@
 /** Passages by domain: a line each, a dot a passage. */
 
 import { drawn, element, row, table } from "./dom.js";
-import { pick, roving } from "./controls.js";
 import { DOWN, UP } from "./marks.js";
 import { linearTicks, tickFormat } from "./plot.js";
 import { figure, several, signed } from "./words.js";
@@ -38,8 +37,7 @@ export function spots(spots, radii, onPick) {
   });
 }
 
-/** A neuron's summaries of the passages, one domain's after another's: a line each with its mean. A domain
- *  leads to the passage of it with the largest summary.
+/** A neuron's summaries of the passages, one domain's after another's: a line each with its mean.
  *  @param {DomainResponse[]} answers
  *  @param {{passages: {name: string}[], chosen: number, width: number,
  *    onPick: (passage: number) => void}} options */
@@ -49,21 +47,16 @@ export function domainTable(answers, { passages, chosen, width, onPick }) {
   const X = (/** @type {number} */ value) =>
     6 + ((value - low) / (high - low || 1)) * (across - 12);
   const scale = { low, high, across, X };
-  const named = (/** @type {DomainResponse} */ { domain, values, passages }) => {
-    const press = pick(domain, () => onPick(passages[values.indexOf(Math.max(...values))]));
-    press.title = `Read the passage of ${domain} with the largest summary`;
-    return press;
-  };
   const rows = answers.map((answer) => {
     const dots = element("td", {}, strip(answer, usual, chosen, passages, scale, onPick));
-    return row(named(answer), [dots, signed(answer.mean)]);
+    return row(answer.domain, [dots, signed(answer.mean)]);
   });
   const foot = [element("td"), element("td", {}, scaleUnder(scale)), element("td")];
   const columns = ["domain", "passages", "mean"];
   const made = table({ kind: "ctx-domains", columns, rows, unseen: true });
   made.tHead?.before(element("colgroup", {}, ...columns.map(() => element("col"))));
   made.append(element("tfoot", { "aria-hidden": "true" }, element("tr", {}, foot)));
-  return roving(made);
+  return made;
 }
 
 /** One domain: its passages as dots, its mean as a bar. @param {DomainResponse} answer @param {number} usual

@@ -28,16 +28,15 @@ export function stateButtons(model) {
 
 /** A line of links to other views' pages, each in a state, where a page has them. `update` gets the ways
  *  each time, since a link is to be right before it is pressed.
- *  @param {Model} model @param {HTMLElement | null} [buttons] behind the links */
-export function waysOn(model, buttons) {
-  const line = element("span");
-  const root = element("p", { class: "ctx-quiet ctx-ways" }, line, buttons);
+ *  @param {Model} model */
+export function waysOn(model) {
+  const root = element("p", { class: "ctx-quiet ctx-ways" });
   const update = (/** @type {Way[]} */ ways) => {
     const links = ways.flatMap(({ page, label, state }) => {
       const href = model.link?.(page, state);
       return href ? [element("a", { href }, label)] : [];
     });
-    if (String(links) !== String([...line.children])) line.replaceChildren(...links);
+    if (String(links) !== String([...root.children])) root.replaceChildren(...links);
   };
   return { root, update };
 }

@@ -9,7 +9,7 @@ import { COLOURS, lineMark } from "../ui/marks.js";
 import { byDomain, spots } from "../ui/domains.js";
 import { chart, digitsOfStep, linearTicks, readable, rule, wash } from "../ui/plot.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
-import { stateButtons, waysOn } from "../ui/links.js";
+import { stateButtons } from "../ui/links.js";
 import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
 
 /** @typedef {{variance: number, width: number, largest: number, squares: number, heaviest: number}} Facts of a
@@ -25,9 +25,8 @@ import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js"
 
 const TEXT_BINS = 45;
 const DOMAIN_LINE = 17; // pixels between two domains
-const LETTER = 7; // pixels that a letter takes, about
 const WIDEST = 15; // letters of a domain's name that fit beside the picture
-const MARGIN = 58; // pixels that a chart leaves for its own labels
+const NAMES = 56; // pixels that they take beyond a chart's own labels
 
 /** P(off by epsilon or more) at most, for tokens drawn independently, as in ctxlib.denominators;
  *  the last is no bound: it is what the normal curve of that variance has.
@@ -125,8 +124,7 @@ async function render({ model, el }) {
   });
   const picture = element("div", { class: "ctx-denominators" });
   const words = element("div");
-  const ways = waysOn(model, stateButtons(model));
-  el.replaceChildren(controls, picture, words, ways.root);
+  el.replaceChildren(controls, picture, words, quiet(stateButtons(model)));
   let place = 1; // the denominator at which a reader last looked
   /** @param {Turned & {width: number}} now */
   const update = (now) => {
@@ -143,10 +141,6 @@ async function render({ model, el }) {
       turn(model, { text: text === now.text ? -1 : text });
     renewed(picture, textsAndPassages(scene, place, onMove, onPick));
     words.replaceChildren(shareAccount(scene), boundsTable(scene));
-    const state = { heads: [now.head] };
-    ways.update([
-      { page: "explorer", label: "What this head adds to neurons: the explorer", state },
-    ]);
   };
   return kept({ model, place: el, state: chosen, update });
 }
@@ -169,8 +163,7 @@ function offMean(epsilon) {
 function textsAndPassages(scene, place, onMove, onPick) {
   const rows = byDomain(scene.record.passages, scene.values);
   const names = rows.map(({ domain }) => cutShort(domain, WIDEST));
-  const most = Math.max(0, ...names.map((name) => name.length));
-  const spare = Math.max(0, Math.round(most * LETTER) + 9 - MARGIN);
+  const spare = rows.length ? NAMES : 0;
   const [end, width] = [scene.edges[scene.edges.length - 1], scene.width - spare];
   const ticks = linearTicks([0, end], Math.max(3, width / 110));
   const narrow = {

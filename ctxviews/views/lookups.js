@@ -7,7 +7,7 @@ import { largest } from "../engine/linalg.js";
 import { checkbox, chip, chipRow, choice, pick } from "../ui/controls.js";
 import { element, quiet, renewed, row, table } from "../ui/dom.js";
 import { below, kept, sound, turn } from "../ui/state.js";
-import { stateButtons, waysOn } from "../ui/links.js";
+import { stateButtons } from "../ui/links.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
 import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
@@ -164,11 +164,7 @@ function promptReader(place) {
       read: (u) => `“${tokenName(tokens[u])}”: ${signed(values[u])}`,
       onMove: (u) => (at = u),
     });
-    const [own, first] = [values[values.length - 1], values[0]];
-    const sums =
-      `From the last token ${signed(own)}, from the first ${signed(first)}, ` +
-      `from those between ${signed(total(values) - own - first)}. `;
-    const note = quiet(sums, shadeKey(largest(values)));
+    const note = quiet(shadeKey(largest(values)));
     renewed(place, element("p", { class: "ctx-label" }, words), reader, note);
   };
 }
@@ -205,7 +201,6 @@ async function render({ model, el }) {
   });
   const [prompts, heads, summary, text, sums] = Array.from({ length: 5 }, () => element("div"));
   const readPrompt = promptReader(text);
-  const ways = waysOn(model, stateButtons(model));
   const strongest = pick("the largest rise", () => choose([]));
   const all = pick("all heads", () => choose(chosen().neuron.heads));
   el.replaceChildren(
@@ -215,7 +210,7 @@ async function render({ model, el }) {
     quiet("Choose ", strongest, " or ", all, "."),
     text,
     sums,
-    ways.root,
+    quiet(stateButtons(model)),
   );
 
   let grid = /** @type {ReturnType<typeof headGrid> | undefined} */ (undefined);
@@ -240,8 +235,6 @@ async function render({ model, el }) {
     grid?.update(now.places);
     readPrompt(now.prompt, now.places, inWords(now, nHeads));
     sums.replaceChildren(account(now, nHeads));
-    const state = { text: now.prompt.tokens.slice(1).join("") };
-    ways.update([{ page: "reader", label: "This prompt in the live reader, first layer", state }]);
   };
   return kept({ model, place: el, traits: ["neuron", "prompt", "heads"], state: chosen, update });
 }

@@ -5,11 +5,11 @@
  *  tokens back from the destination. */
 
 import { either, headChoice } from "../ui/controls.js";
-import { element, renewed } from "../ui/dom.js";
+import { element, quiet, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, namedLines, readable, rule } from "../ui/plot.js";
 import { below, kept, sound, turn } from "../ui/state.js";
-import { stateButtons, waysOn } from "../ui/links.js";
+import { stateButtons } from "../ui/links.js";
 import { figure, signed, threeDigits, tokenName } from "../ui/words.js";
 
 /** @typedef {{effective: number, where: number, what: number, interaction: number, kernel: number[],
@@ -50,7 +50,7 @@ async function render({ model, el }) {
     element("div", { class: "ctx-controls" }, kindControl, headPlace),
     headline,
     element("div", { class: "ctx-positions-pair" }, where, both),
-    waysOn(model, stateButtons(model)).root,
+    quiet(stateButtons(model)),
   );
   /** @type {ReturnType<typeof headChoice> | null} */ let headControl = null;
   let place = Math.floor(record.distances.length / 2); // where a reader last looked
@@ -65,12 +65,10 @@ async function render({ model, el }) {
     }
     headControl?.update(head);
     const { effective, where: byPlace, what, interaction } = heads[head];
-    const share =
-      what > 0 ? `, ${figure(interaction / what)} of what it varies with the token` : "";
     headline.textContent =
       `Head ${head}, positions ${name}: its kernel covers ${figure(effective, 0)} tokens. Its scores ` +
       `vary by ${figure(byPlace)} nats with the place, by ${figure(what)} with the token, and by ` +
-      `${figure(interaction)} with both${share}.`;
+      `${figure(interaction)} with both.`;
     const room = width < 700 ? width : (width - 24) / 2;
     const above = whereDrawing(record, heads[head], room, place, (to) => {
       place = to;
