@@ -33,7 +33,7 @@ def read(circuit, mini_weights):
 def theta(page):
     """The threshold and how many pass, as the slider shows them."""
     text = page.get_attribute(THETA, "aria-valuetext")
-    value, count = re.match(r"(\S+) .*: ([\d,]+) of ", text).groups()
+    value, count = re.match(r"(\S+): ([\d,]+) of ", text).groups()
     return number(value), int(number(count))
 
 

@@ -42,15 +42,12 @@ export function controlsSection(el, tools) {
 /** What is shown, in words: what shades mean, how lists and lines are made.
  *  @param {LayerReader} reader */
 export function captionSection({ layer, tokenizer }) {
-  const { destinations, fixed, n, passages } = layer;
+  const { destinations, fixed, n } = layer;
   const queryToken = tokenName(tokenizer.decode([destinations[0].id]));
   const key = quiet();
   const method = quiet(
-    `z counts from the mean of ${passages.length} labelled passages, apart is the first text less the ` +
-      "second, both in standard deviations of the passages. Listed are neurons among the quarter that " +
-      "varies most over them. The lines are the summary of the text so far: by the paper’s circuit, with " +
-      "constants of one calibration text, and self-normalised, with the text’s own (chapter 11). " +
-      "Numbers are rounded: they hold to about a hundredth of their range.",
+    "z and apart are in standard deviations over the labelled passages. Numbers are rounded: they hold " +
+      "to about a hundredth of their range.",
     fixed
       ? ` The destination is fixed: a text is read as if the query “${queryToken}” at n = ${n} stood at its end; ` +
           "what this model’s own attention would add is not in the page."
