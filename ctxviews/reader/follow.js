@@ -31,7 +31,7 @@ export async function follow(scene, found, learn, reader, signal) {
   // most; it then stays, whatever is typed
   const scores = apart?.map(Math.abs) ?? excited.find((z) => z);
   const neuron = scene.neuron ?? (scores ? leading(scores)[0] : null);
-  learn({ references, ...(scene.neuron === null ? { auto: neuron } : {}) });
+  learn(scene.neuron === null ? { auto: neuron } : {});
   await nextTurn();
   const pause = sliced(signal);
   if (readings.some((reading, i) => reading !== found.listedOf[i]))

@@ -6,7 +6,7 @@ import { belowOrLeft, circuitHeads, sound } from "../ui/state.js";
 /** @typedef {ReturnType<typeof turned> & {wanted: number[]}} Turned what a reader chose; the heads that are
  *    wanted may not be here yet
  *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table
- *  @typedef {{auto: number | null, references: (Reference | null)[], listed: Listed[][],
+ *  @typedef {{auto: number | null, listed: Listed[][],
  *    listedOf: Reading[], points: number}} Found what follows in slices: the neuron that the view chose where it
  *    was left to choose, the rows of both texts' lists and of the one between them, and how often a line has grown
  *  @typedef {{taken: Taken | undefined, names: string[], at: number | null, kept: number | null}} Kept the
@@ -43,11 +43,7 @@ export function sceneOf(now, taken, sides, found) {
     neuron !== null && reading.hasContext ? reading.terms(neuron) : null,
   );
   const shade = roundedUp(Math.max(...terms.map((of) => largest(of ?? []))));
-  // those of other heads would mean nothing
-  const references = found.references.map((of) =>
-    String(of?.heads) === String(now.heads) ? of : null,
-  );
-  const axes = axesOf(taken, neuron, references);
+  const axes = axesOf(taken, neuron);
   const texts = taken.map(({ text, reading, pieces, stretches }, i) => {
     const { names, at } = sides[i].side;
     return {
@@ -55,7 +51,6 @@ export function sceneOf(now, taken, sides, found) {
       at: Math.min(at ?? reading.n, reading.n),
       ids: reading.ids,
       counted: pieces.length,
-      reference: references[i],
       listed: found.listed[i],
       points: found.points,
     };
@@ -64,16 +59,14 @@ export function sceneOf(now, taken, sides, found) {
 }
 
 /** How far the drawings of both texts reach, in words. @param {Taken[]} taken
- *  @param {number | null} neuron @param {(Reference | null)[]} references */
-function axesOf(taken, neuron, references) {
+ *  @param {number | null} neuron */
+function axesOf(taken, neuron) {
   if (neuron === null) return "";
   const reach = taken.map(({ reading }) => (reading.hasContext ? reading.n : 0));
-  const values = taken.flatMap(({ reading }, i) => {
+  const values = taken.flatMap(({ reading }) => {
     if (!reading.hasContext) return [];
     const { paper, own, truth } = reading.curve(neuron);
-    const { mean, sd } = references[i] ?? { mean: [0], sd: [0] };
-    const usual = references[i] ? [mean[neuron] - sd[neuron], mean[neuron] + sd[neuron]] : [];
-    return [0, ...usual, ...paper, ...own, ...truth];
+    return [0, ...paper, ...own, ...truth];
   });
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const room = 0.06 * (high - low || 1);

@@ -34,6 +34,8 @@ import { several } from "../ui/words.js";
 /** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js"
  *  @import { Label } from "../ui/labels.js" */
 
+const IDLE = 50; // milliseconds between two rankings that nobody has asked for
+
 /** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, neuron, passage, search */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
@@ -83,6 +85,7 @@ async function render({ model, el }) {
   /** @type {Ranking | null} */ let ranking = null;
   /** @type {Float64Array | null} */ let responses = null;
   /** @type {Map<number, Label>} */ let labels = new Map();
+  /** @type {Map<string, Ranking>} */ let near = new Map(); // and what a click would make of it
   let ranked = ""; // the heads that the ranking is of, or will be
   let told = ""; // those that a message is about
   const task = latest();
@@ -155,8 +158,9 @@ async function render({ model, el }) {
       }
     }
     signal.throwIfAborted();
-    if (!roomy() && !layer.packedRanking(circuit, heads)) await circuit.rank(heads, signal); // a hand is not to wait for it
-    const found = rankingOf(circuit, heads);
+    const there = near.has(ranked) || layer.packedRanking(circuit, heads);
+    if (!there) await circuit.rank(heads, signal); // a hand is not to wait for it
+    const found = near.get(ranked) ?? rankingOf(circuit, heads);
     if (!ranking) await firstColumn(now, found, signal); // later the list follows a turn at once
     ranking = found;
     body.removeAttribute("data-stale");
@@ -173,6 +177,17 @@ async function render({ model, el }) {
     if (!roomy()) return;
     const here = layer.everyHead.filter((head) => !layer.lacks([head], []).length);
     for (const head of here) await circuit.prepare([head], { signal });
+    near = new Map([[ranked, found]]);
+    for (const head of here) {
+      const others = heads.includes(head)
+        ? heads.filter((h) => h !== head)
+        : [...heads, head].sort((a, b) => a - b);
+      if (!others.length) continue;
+      await new Promise((done) => setTimeout(done, IDLE));
+      signal.throwIfAborted();
+      await circuit.rank(others); // to its end: one that is broken off has to begin anew
+      near.set(String(others), rankingOf(circuit, others));
+    }
   };
 
   labelsOf(source).then((found) => {

@@ -36,7 +36,6 @@ async function render({ model, el }) {
   /** @type {Found} */
   const found = {
     auto: null,
-    references: [null, null],
     listed: [[], [], []],
     listedOf: [],
     points: 0,
