@@ -46,8 +46,9 @@ export function captionSection({ layer, tokenizer }) {
   const queryToken = tokenName(tokenizer.decode([destinations[0].id]));
   const key = quiet();
   const method = quiet(
-    "z and apart are in standard deviations over the labelled passages. Numbers are rounded: they hold " +
-      "to about a hundredth of their range.",
+    "z and apart are in standard deviations over the labelled passages. The lines are the summary of the " +
+      "text so far: by the paper’s circuit, with constants of one calibration text, and self-normalised, with " +
+      "the text’s own (chapter 11). Numbers are rounded: they hold to about a hundredth of their range.",
     fixed
       ? ` The destination is fixed: a text is read as if the query “${queryToken}” at n = ${n} stood at its end; ` +
           "what this model’s own attention would add is not in the page."

@@ -89,7 +89,7 @@ async function render({ model, el }) {
   const roots = sides.map(({ root }) => root);
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, controls.parts),
-    element("p", {}, add),
+    quiet(add),
     hint,
     waiting.root,
     caption.key,
