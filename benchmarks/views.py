@@ -34,7 +34,6 @@ import ctxlib as cx
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "_build" / "html"
 PAGES = {
-    "attention, chapter 1": "book/01_first_layer.html#turn-it",
     "rows, chapter 2": "book/02_keys.html#turn-it",
     "kernels, chapter 3": "book/03_kernels.html#turn-it",
     "denominators, chapter 4": "book/04_denominators.html#turn-it",

@@ -24,7 +24,6 @@ from transformers import AutoModelForCausalLM
 
 import ctxbook as cb
 import ctxlib as cx
-import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
@@ -161,7 +160,7 @@ picture = cb.figures.picture(
     f"How much of its attention each head gives to the nearest tokens, in {study.passages[passage].name} from position {n}; the query token is at the right. Broad lines: the two heads that contribute most. Dotted: uniform attention.",
     f"Curves that rise to the left. Half of the attention lies within so many tokens: {cb.figures.by_head((within < 0.5).sum(), 'd')}.",
 )
-cv.Attention(weights, passage=passage, n=n, neuron=neuron, picture=picture)
+picture
 
 # %% [markdown]
 r"""
@@ -178,7 +177,7 @@ v_i = \text{LN}(r_i)\, W_V + b_V, \\
 \end{gathered}
 $$ (eq-ov)
 
-$W_V W_O$ is the OV circuit. The layer adds up its heads, and adds the sum to the stream. The neurons of the MLP read the stream through a LayerNorm of their own, folded like the first, so it divides the stream by one number $s$. If $w$ are the input weights of our neuron, the token at position $i$ therefore adds $a_{n,i}\, v_i\, W_O\, w / s$ to it, summed over heads. (Press a token in the view above to see both.)
+$W_V W_O$ is the OV circuit. The layer adds up its heads, and adds the sum to the stream. The neurons of the MLP read the stream through a LayerNorm of their own, folded like the first, so it divides the stream by one number $s$. If $w$ are the input weights of our neuron, the token at position $i$ therefore adds $a_{n,i}\, v_i\, W_O\, w / s$ to it, summed over heads.
 """
 
 # %%

@@ -249,7 +249,7 @@ If each token's own length takes the place of $C$, the error between positions {
 
 ## Turn it
 
-Choose a passage, a head, a position and a $C$, and the page computes both rows from the weights. On a logarithmic axis the two curves are easier to tell apart. Make $C$ a little smaller: in which heads do the rows come closer, and in which do they part? Guess first, then look at <a href="#rows.head=0&amp;rows.octaves=-0.25">head {{= 0 =}}</a> and at <a href="#rows.head=4&amp;rows.octaves=-0.25">head {{= 4 =}}</a>. What happens at <a href="#rows.head=0&amp;rows.octaves=-1">half of $C$</a>?
+Choose a passage, a head, a position and a $C$, and the page computes both rows from the weights. Its axis is logarithmic, since the two curves are then easier to tell apart. Make $C$ a little smaller: in which heads do the rows come closer, and in which do they part? Guess first, then look at <a href="#rows.head=0&amp;rows.octaves=-0.25">head {{= 0 =}}</a> and at <a href="#rows.head=4&amp;rows.octaves=-0.25">head {{= 4 =}}</a>. What happens at <a href="#rows.head=0&amp;rows.octaves=-1">half of $C$</a>?
 """
 
 # %% tags=["hide-input"]

@@ -1,6 +1,6 @@
 """What a reader turns.
 
-A view (`Attention`, `Rows`, `Kernels`, `Denominators`, `NeuronExplorer`, `LiveReader`, `Positions`,
+A view (`Rows`, `Kernels`, `Denominators`, `NeuronExplorer`, `LiveReader`, `Positions`,
 `LookUps`, `Spellings`) computes in the browser: in Jupyter, Colab and VS Code it is an object whose
 traits can be read, set and observed; on a built page the same ES module runs without a kernel.
 `Turnable` computes in Python and needs nothing but ipywidgets.

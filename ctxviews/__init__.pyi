@@ -3,7 +3,6 @@ from .pagefile import page
 from .record import look_up_record, looked_up
 from .turnable import Turnable, choice, slider
 from .views import (
-    Attention,
     Denominators,
     Kernels,
     LiveReader,
@@ -15,7 +14,6 @@ from .views import (
 )
 
 __all__ = [
-    "Attention",
     "Denominators",
     "Kernels",
     "LiveReader",

@@ -4,11 +4,9 @@
  *  near the screen, the view's module is loaded and takes the picture's place. If anything fails,
  *  a line above the picture explains it, and the rest of the page goes on. */
 
-const PLAIN = 500; // characters of a text that an address carries as they are; longer ones are packed
-const LONGEST = 6000; // characters of a packed text
-const READ = 50_000; // characters that are read of one
-const PACKED = ".z"; // behind the name of a packed text
-const WRITES = 30; // of an address, at once
+const LONGEST = 6000; // characters that an address has of one trait
+const READ = 50_000; // that are read of one
+const APART = 400; // milliseconds between two writes of an address
 const GESTURE = 1000; // milliseconds after which another turn is a step of its own
 const NEAR = "400px"; // this far below the screen a view begins to load
 const DATA = new URL("../data/", import.meta.url);
@@ -16,23 +14,14 @@ const LAYER = "layer.bin"; // what a view computes with that names no other file
 /** Traits that have another name in an address. @type {Record<string, string>} */
 const CALLED = { threshold: "theta" };
 
-/** Long texts as an address has them. @type {Map<string, Promise<string>>} */
-const packed = new Map();
-
-/** A state as it stands in an address, trait by trait; a text that is too long even when it is packed is
- *  left out. @param {Record<string, any>} values @param {string} prefix of the names
- *  @returns {Promise<string[]>} */
-async function written(values, prefix) {
-  const parts = Object.entries(values).map(async ([name, value]) => {
-    const [called, text] = [prefix + (CALLED[name] ?? name), String(value).toWellFormed()];
-    if (text.length <= PLAIN) return `${called}=${encodeURIComponent(text).replaceAll("%2C", ",")}`;
-    const packing = packed.get(text) ?? packedText(text);
-    if (packed.size > 8) packed.clear();
-    packed.set(text, packing);
-    const short = await packing;
-    return short.length <= LONGEST ? `${called}${PACKED}=${short}` : "";
+/** A state as it stands in an address, trait by trait; a text that is too long is left out.
+ *  @param {Record<string, any>} values @param {string} prefix of the names */
+function written(values, prefix) {
+  const parts = Object.entries(values).map(([name, value]) => {
+    const text = encodeURIComponent(String(value).toWellFormed()).replaceAll("%2C", ",");
+    return text.length > LONGEST ? "" : `${prefix}${CALLED[name] ?? name}=${text}`;
   });
-  return (await Promise.all(parts)).filter((part) => part);
+  return parts.filter((part) => part);
 }
 
 /** A view's state: what a notebook's model is to a widget, kept in the page and in its address. */
@@ -102,7 +91,7 @@ class PageModel {
     this.save_changes();
   }
 
-  /** What differs from the first state. @returns {Promise<string[]>} */
+  /** What differs from the first state. */
   parts() {
     const changed = Object.entries(this.values).filter(
       ([name, value]) =>
@@ -115,18 +104,18 @@ class PageModel {
   }
 
   /** The page's address with this state. */
-  async address() {
-    return new URL((await address.hash()) || " ", location.href).href.trim();
+  address() {
+    return new URL(address.hash() || " ", location.href).href.trim();
   }
 
   /** The address of another view's page in a state; null for the page that is open.
-   *  @param {string} page @param {Record<string, any>} state @returns {Promise<string | null>} */
-  async link(page, state) {
+   *  @param {string} page @param {Record<string, any>} state @returns {string | null} */
+  link(page, state) {
     const there = new URL(`${page}.html`, location.href); // all of them lie side by side
     if (there.pathname === location.pathname) return null;
     const { model } = this.values;
     const values = model === this.first.model ? state : { model, ...state };
-    return `${there.href}#${(await written(values, "")).join("&")}`;
+    return `${there.href}#${written(values, "").join("&")}`;
   }
 }
 
@@ -134,86 +123,58 @@ class PageModel {
 const address = {
   /** Views that have begun. @type {PageModel[]} */
   models: [],
-  requests: 0, // times that it was to be written
-  /** When it was written. @type {number[]} */
-  writes: [],
+  written: -Infinity, // when
   later: 0,
 
-  /** @returns {Promise<string>} */
-  async hash() {
-    const parts = (await Promise.all(this.models.map((model) => model.parts()))).flat();
+  hash() {
+    const parts = this.models.flatMap((model) => model.parts());
     return parts.length ? `#${parts.join("&")}` : "";
   },
 
-  /** Browsers refuse a page that writes its address all the time: after WRITES in half a minute it is
-   *  written once a second, and what a hand has reached in the end is always there.
-   *  @param {boolean} stepwise whether the way back leads to what was there a while ago */
+  /** Browsers refuse a page that writes its address all the time: what a hand has reached in the end is
+   *  always there. @param {boolean} stepwise whether the way back leads to what was there a while ago */
   write(stepwise) {
     clearTimeout(this.later);
-    const now = performance.now();
-    const last = this.writes.at(-1) ?? -Infinity;
-    this.writes = this.writes.filter((at) => now - at < 30_000);
-    const wait = this.writes.length < WRITES ? 0 : 1000 - (now - last);
-    if (wait > 0) {
-      this.later = window.setTimeout(() => this.write(stepwise), wait);
+    const since = performance.now() - this.written;
+    if (since < APART) {
+      this.later = window.setTimeout(() => this.write(stepwise), APART - since);
       return;
     }
-    this.writes.push(now);
-    const mine = (this.requests += 1);
-    this.hash().then((hash) => {
-      if (mine !== this.requests || hash === location.hash) return;
-      const step = stepwise && now - last > GESTURE ? "pushState" : "replaceState";
-      history[step](null, "", hash || location.pathname + location.search);
-    });
+    this.written = performance.now();
+    const hash = this.hash();
+    if (hash === location.hash) return;
+    const step = stepwise && since > GESTURE ? "pushState" : "replaceState";
+    history[step](null, "", hash || location.pathname + location.search);
   },
 };
 
-/** A text deflated, in letters that an address may hold. @param {string} text @returns {Promise<string>} */
-async function packedText(text) {
-  const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  const letters = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-  return letters.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
-}
-
-/** The text again, as far as it is read: a small address can unpack to a large one.
+/** A long text as addresses had it before: deflated, under a name that ends in `.z`.
  *  @param {string} packed @returns {Promise<string | undefined>} */
 async function unpackedText(packed) {
-  let text = "";
   try {
-    const letters = atob(packed.replaceAll("-", "+").replaceAll("_", "/"));
+    const letters = atob(packed.slice(0, LONGEST).replaceAll("-", "+").replaceAll("_", "/"));
     const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-    while (text.length < READ) {
-      const { done, value } = await reader.read();
-      if (done) return text;
-      text += value;
-    }
-    await reader.cancel();
-    return text.slice(0, READ);
+    return (await new Response(stream).text()).slice(0, READ);
   } catch {
     return undefined; // cut off, or none of ours
   }
 }
 
 /** The part of an address that belongs to this state; whatever cannot be read is left out.
- *  @param {Record<string, any>} state @param {string} hash @param {string} prefix
- *  @returns {Promise<Record<string, any>>} */
+ *  @param {Record<string, any>} state @param {string} hash @param {string} prefix */
 async function addressedState(state, hash, prefix) {
   /** @type {Record<string, any>} */
   const found = {};
   for (const part of hash.slice(1).split("&")) {
     const [key, ...rest] = part.split("=");
-    const packed = key.endsWith(PACKED);
-    const called = packed ? key.slice(0, -PACKED.length) : key;
-    if (!called.startsWith(prefix)) continue;
-    const name = Object.keys(state).find(
-      (trait) => (CALLED[trait] ?? trait) === called.slice(prefix.length),
-    );
-    if (!name || !rest.length || (packed && typeof state[name] !== "string")) continue;
-    const written = rest.join("=");
-    const value = packed ? await unpackedText(written) : readAs(state[name], written);
+    if (!key.startsWith(prefix)) continue;
+    const called = key.slice(prefix.length).replace(/\.z$/, "");
+    const name = Object.keys(state).find((trait) => (CALLED[trait] ?? trait) === called);
+    if (!name || !rest.length) continue;
+    const [like, written, packed] = [state[name], rest.join("="), key.endsWith(".z")];
+    if (packed && typeof like !== "string") continue;
+    const value = packed ? await unpackedText(written) : readAs(like, written);
     if (value !== undefined) found[name] = value;
   }
   return found;

@@ -70,12 +70,12 @@ def page(
     """
     view = of if isinstance(of, NeuronExplorer) else None
     states: dict[str, Any] = {"neurons": (view.state() if view else {}) | state}
-    layer = packed_once(view.of if view else viewed(of, NeuronExplorer), title).data
+    layer = packed_once(view.of if view else viewed(of, NeuronExplorer), title)
     module = bundled("alone.js").replace("</", "<\\/")
     script = base64.b64encode(hashlib.sha256(module.encode()).digest()).decode()
     text = PAGE.format(
         policy=f"default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'",
+        "connect-src data:; img-src data: blob:; base-uri 'none'; form-action 'none'",
         title=html.escape(title or "Neurons that know their context"),
         css=(HERE / "views.css").read_text(encoding="utf-8"),
         states=json.dumps(states, allow_nan=False).replace("<", "\\u003c"),

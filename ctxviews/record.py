@@ -13,9 +13,7 @@ import torch
 from einops import einsum
 from jaxtyping import Float, Int
 from torch import Tensor
-from transformers.activations import ACT2FN
 
-from ctxlib.adapter import act_fn
 from ctxlib.additive import AdditiveDecomposition, anova
 from ctxlib.denominators import softmax_denominators
 from ctxlib.heads import effective_tokens
@@ -26,28 +24,17 @@ from ctxlib.weights import layer_norm
 
 LISTED = 32  # heads of a neuron; the sum of all others is one more term
 FAINTEST = 1e-7  # smallest weight of a kernel that is kept
-ENDS = 8  # tokens at either end of a head's content
 USUAL = (
     300  # most frequent tokens: of them the ones with the most, least and median content are kept
 )
-SPAN, STEP = 16.0, 0.0625  # of the activation function's table: both exact in binary
 
 
 # ---------------------------------------------------------------- look-ups
 
 
 def look_up_record(model: Any, neurons: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the record behind `LookUps`: neurons as `looked_up` gives them, and the activation
-    function as a table.
-    """
-    name = act_fn(model)
-    x = torch.arange(-SPAN, SPAN + STEP, STEP)
-    table = {"name": name, "from": -SPAN, "step": STEP}
-    return {
-        "nHeads": model.cfg.n_heads,
-        "activation": table | {"values": rounded(ACT2FN[name](x))} if name in ACT2FN else None,
-        "neurons": list(neurons),
-    }
+    """Return the record behind `LookUps`: neurons as `looked_up` gives them."""
+    return {"nHeads": model.cfg.n_heads, "neurons": list(neurons)}
 
 
 def looked_up(
@@ -156,7 +143,7 @@ def denominator_record(
 
 def position_record(splits: Mapping[str, AdditiveDecomposition]) -> dict[str, Any]:
     """Return what `positions.js` needs of first layers with different kinds of positions: of every
-    head the kernel, the tokens with the most content, and the parts of its scores (chapter 13).
+    head the kernel and the parts of its scores (chapter 13).
 
     Distances leave out the query and BOS, and take every fourth token beyond 32.
     """
@@ -177,7 +164,6 @@ def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> lis
     """
     exact, sources = split.exact, split.n - torch.tensor(distances)
     usual = split.frequency.argsort(descending=True, stable=True)[:USUAL]
-    occurring = (split.frequency > 1e-4).nonzero()[:, 0]
     account = anova(split)
 
     def token(t: Tensor) -> str:
@@ -186,7 +172,6 @@ def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> lis
     def one(h: int) -> dict[str, Any]:
         content = split.log_content[h]
         falling = usual[content[usual].argsort(descending=True)]
-        ends = occurring[content[occurring].argsort(descending=True)]
         some = falling[[0, len(falling) // 2, -1]]
         x = layer_norm(exact.E[some, None] + exact.position_offset[sources], exact.readout.eps)
         x = x if exact.keys_read is None else exact.keys_read[some, None]
@@ -199,13 +184,6 @@ def heads_by_distance(split: AdditiveDecomposition, distances: list[int]) -> lis
             "effective": round(float(effective_tokens(split.kernels[h])), 2),
             **spread,
             "kernel": significant(split.kernels[h, sources].clamp(min=FAINTEST).log(), 3),
-            "most": [
-                {"token": token(t), "content": significant(content[t], 3)} for t in ends[:ENDS]
-            ],
-            "least": [
-                {"token": token(t), "content": significant(content[t], 3)}
-                for t in ends.flip(0)[:ENDS]
-            ],
             "tokens": [
                 {"token": token(t), "more": significant(m, 3)}
                 for t, m in zip(some, more, strict=True)

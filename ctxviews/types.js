@@ -60,14 +60,12 @@
  *  @typedef {{onProgress?: (share: number) => void, signal?: AbortSignal}} Bringing
  *
  *  @typedef {{heads: number[], n: number, mean: Float64Array, sd: Float64Array}} Reference of every neuron
- *  @typedef {{text: string, start: number, pieces: {id: number, text: string}[], spare: number,
- *    from: number, stretches: string[], reading: Reading}} Taken a text, its tokens with their stretches of
- *    it, and the window that is read: where it was to begin (`start`), how far it may move, where it begins,
- *    its tokens as the text has them
+ *  @typedef {{text: string, pieces: {id: number, text: string}[], stretches: string[],
+ *    reading: Reading}} Taken a text, all its tokens with their stretches of it, and those that are read
  *
  *  @typedef {Pick<import("@anywidget/types").AnyModel, "set" | "on" | "off" | "save_changes" | "send"> & {
- *    get: (name: string, model?: string) => any, first?: Record<string, any>, unshared?: string[], address?: () => Promise<string>, reset?: () => void,
- *    link?: (page: string, state: Record<string, any>) => Promise<string | null>}} Model of the plain
+ *    get: (name: string, model?: string) => any, first?: Record<string, any>, unshared?: string[], address?: () => string, reset?: () => void,
+ *    link?: (page: string, state: Record<string, any>) => string | null}} Model of the plain
  *    anywidget protocol; what a page adds to it (`page.js`) may be absent
  *  @typedef {(...names: string[]) => boolean} Changed whether one of these fields of a state is another
  *    than last time; at first, every one is
@@ -75,5 +73,4 @@
  *  @typedef {{at: (event: MouseEvent) => number | null, held: () => number,
  *    show: (place: number) => void, hold: (place: number | null) => void}} Hand `at` is the place under
  *    the pointer, `held` the one that is read where nobody points; `hold` lets go of null
- *  @typedef {{label: string, style: Record<string, any>}} Mark what a line means
- *  @typedef {{name: string[], titles: string[], rows: any[][]}} Table of a file, its `name` in pieces */
+ *  @typedef {{label: string, style: Record<string, any>}} Mark what a line means */

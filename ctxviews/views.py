@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakKeyDictionary
+from uuid import uuid4
+from weakref import WeakKeyDictionary, ref
 
 import anywidget
 import traitlets
@@ -24,7 +25,7 @@ from ctxlib.studies import Study, study
 from ctxlib.texts.sources import passages
 from ctxlib.texts.text import Text
 from ctxlib.weights import LayerWeights
-from ctxviews.bundle import HERE, bundled, linked
+from ctxviews.bundle import HERE, bundled
 from ctxviews.fixedfile import packed_destination
 from ctxviews.layerfile import packed_layer, query_tokens
 from ctxviews.neuronfile import packed_neuron
@@ -82,46 +83,49 @@ Viewed = LayerWeights | FixedQuery | Study | str | os.PathLike
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the views of one thing share: the packed layer, its name, and how many there are of what
-    a reader can choose.
+    """What the views of one thing share: how many there are of what a reader can choose, and the
+    packed layer under a name of its own, which is made when a notebook asks for it.
     """
 
-    data: bytes
-    digest: str
+    pack: Callable[[], bytes]
     passages: int
     heads: int
     neurons: int
     positions: int
     query_tokens: list[int]
+    name: str = field(default_factory=lambda: uuid4().hex)
+
+    @cached_property
+    def data(self) -> bytes:
+        return self.pack()
 
 
 PREPARED: WeakKeyDictionary[LayerWeights | FixedQuery | Study, Prepared] = WeakKeyDictionary()
 
 
 def prepared(of: LayerWeights | FixedQuery | Study) -> Prepared:
-    """Return what is packed once for weights, a query or a study, and released with it."""
+    """Return what is kept once for weights, a query or a study, and released with it."""
     if of not in PREPARED:
-        PREPARED[of] = packed_once(of)
+        held = ref(of)  # what is kept must not keep its key
+        if isinstance(of, LayerWeights) and not of.both_sides:
+            sizes, tokens = (of.n_heads, of.n_neurons, of.n_ctx), query_tokens(of)
+            count = len(passages(of))
+        else:
+            query = of.fixed if isinstance(of, Study) else of
+            fixed = query if isinstance(query, FixedQuery) else fix_query(query)
+            sizes, tokens = (fixed.n_heads, fixed.n_neurons, fixed.length), [fixed.token]
+            count = len(of.passages if isinstance(of, Study) else passages(fixed))
+        PREPARED[of] = Prepared(lambda: packed_once(held()), count, *sizes, tokens)
     return PREPARED[of]
 
 
-def packed_once(of: LayerWeights | FixedQuery | Study, name: str = "") -> Prepared:
+def packed_once(of: LayerWeights | FixedQuery | Study | None, name: str = "") -> bytes:
     """Return the packed layer of weights, for any query; of anything else for its own query, with a
     study's heads, or with the stable ones, and all where none is.
     """
     if isinstance(of, LayerWeights) and not of.both_sides:
-        count, sizes = len(passages(of)), (of.n_heads, of.n_neurons, of.n_ctx)
-        return named(packed_layer(of, name=name), count, *sizes, query_tokens(of))
-    whole = of if isinstance(of, Study) else study(of, or_all=True)
-    fixed, count = whole.fixed, len(whole.passages)
-    data = packed_destination(whole, name)
-    return named(data, count, fixed.n_heads, fixed.n_neurons, fixed.length, [fixed.token])
-
-
-def named(data: bytes, *facts: Any) -> Prepared:
-    engine = b"".join(f.read_bytes() for f in linked("engine/packed.js"))
-    digest = hashlib.sha256(engine + data).hexdigest()  # views of another engine take no part
-    return Prepared(data, digest, *facts)
+        return packed_layer(of, name=name)
+    return packed_destination(of if isinstance(of, Study) else study(of, or_all=True), name)
 
 
 class LayerView(View):
@@ -138,13 +142,13 @@ class LayerView(View):
     def __init__(self, of: Viewed, picture: Picture | None = None, **state: Any):
         self.of = viewed(of, type(self))
         self.prepared = prepared(self.of)
-        super().__init__(picture, layer=self.prepared.digest, **state)
+        super().__init__(picture, layer=self.prepared.name, **state)
         self.on_msg(LayerView.send_layer)
 
     def send_layer(self, message: Any, buffers: Sequence[bytes]) -> None:
         """Send the packed layer to a notebook that requests it."""
         if message == {"wanted": "layer"}:
-            self.send({"layer": self.prepared.digest}, buffers=[self.prepared.data])
+            self.send({"layer": self.prepared.name}, buffers=[self.prepared.data])
 
 
 def viewed(of: Viewed, view: type[LayerView]) -> LayerWeights | FixedQuery | Study:
@@ -211,33 +215,11 @@ neuron_count = attrgetter("prepared.neurons")
 position_count = attrgetter("prepared.positions")
 
 
-def character_count(view: LayerView) -> int:
-    """Return how many characters the live reader keeps of a text; no window begins behind them."""
-    return 16 * view.prepared.positions
-
-
-class Attention(LayerView):
-    """How much of its attention each head gives to the nearest tokens of a passage, and what a
-    token adds to a `neuron` (chapter 1): attention times value, a head at a time.
-
-    `passage` counts the labelled passages; `n` is where the query stands, 0 the middle of the
-    context. A `text` is read in place of the passage.
-    """
-
-    module = "attention"
-    _esm = bundled("views/attention.js")
-    passage = Whole(0, passage_count, "passage").tag(sync=True, turned=True)
-    n = Whole(0, position_count, "position").tag(sync=True, turned=True)
-    text = Unicode("").tag(sync=True, turned=True)
-    neuron = Whole(0, neuron_count, "neuron").tag(sync=True, along=True)
-
-
 class Rows(LayerView):
     """A head's attention row over a passage, true and rebuilt from Equation 1 (chapter 2).
 
     `passage` counts the labelled passages; `n` is the destination, 0 the middle of the context;
-    `octaves` is log2 of C over the median norm of a token embedding; `scale` is the axis of
-    attention.
+    `octaves` is log2 of C over the median norm of a token embedding.
     """
 
     module = "rows"
@@ -246,25 +228,20 @@ class Rows(LayerView):
     head = Whole(0, head_count, "head").tag(sync=True, turned=True)
     n = Whole(0, position_count, "position").tag(sync=True, turned=True)
     octaves = Float(0.0, min=-2.0, max=2.0).tag(sync=True, turned=True)
-    scale = Enum(("linear", "log"), "linear").tag(sync=True, turned=True)
 
 
 class Kernels(LayerView):
     """The positional kernels of heads over the distance from the destination (chapter 3).
 
-    `heads` are drawn, all of them if the list is empty; a `family` other than "all" draws its
-    heads instead. `n` is the position of the query and `token` the id of its token; -1 is the
-    position and the token at which the heads' families were determined.
+    `heads` are drawn, all of them if the list is empty. `n` is the position of the query and
+    `token` the id of its token; -1 is the position and the token at which the heads' families were
+    determined.
     """
 
     module = "kernels"
     _esm = bundled("views/kernels.js")
     heads = Heads().tag(sync=True, turned=True)
     n = Int(-1).tag(sync=True, turned=True)
-    scale = Enum(("log", "linear"), "log").tag(sync=True, turned=True)
-    family = Enum(
-        ("all", "local", "duplicate-token", "uniform", "remote", "slowly decaying"), "all"
-    ).tag(sync=True, turned=True)
     token = QueryToken(-1).tag(sync=True, turned=True)
 
     @traitlets.validate("n")
@@ -314,9 +291,9 @@ class NeuronExplorer(LayerView):
     """Which neurons a set of heads can move far, and what moves one (chapter 6): of weights, or at
     the one destination of a `cx.fix_query`, a study or a stored layer's file, of any model.
 
-    No `heads` mean the stable ones, `threshold` 0 the rule's, `token` -1 the usual destination,
-    `neuron` -1 the one with the largest top, `passage` -1 the one with the largest summary.
-    `search` is a token as a reader types it: the view shows the neurons that it drives.
+    No `heads` mean the stable ones, `threshold` 0 the rule's, `neuron` -1 the one with the largest
+    top, `passage` -1 the one with the largest summary. `search` is a token as a reader types it:
+    the view shows the neurons that it drives.
     """
 
     module = "neurons"
@@ -324,7 +301,6 @@ class NeuronExplorer(LayerView):
     _esm = bundled("views/neurons.js")
     heads = Heads().tag(sync=True, turned=True)
     threshold = Float(0.0).tag(sync=True, turned=True)
-    token = QueryToken(-1).tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
     passage = Whole(-1, passage_count, "passage").tag(sync=True, turned=True)
     search = Unicode("").tag(sync=True, turned=True)
@@ -339,17 +315,14 @@ class NeuronExplorer(LayerView):
 
 
 class LiveReader(LayerView):
-    """What the heads add to the neurons on two texts, while they are typed (chapters 5 and 11): of
+    """What the heads add to the neurons on a text, or two, while it is typed (chapters 5, 11): of
     weights, or of a destination, a study or a stored layer's file, where a shorter text is read as
     if it stood right before the destination.
 
-    `text` and `other` are the texts; while both are empty, a paragraph in British and in American
-    spelling stands there. `heads` are the circuit's, [] for the stable ones. `neuron` is the one
-    that shades the tokens; -1 leaves it to the view, which takes the one in which the texts
-    differ most. `shades` are those of the whole texts, or of what stands before the cursor.
-    `window` is how many tokens of a text longer than the context stand before those that are
-    read, at most as many as do not fit; `cursor` which of those is looked at, -1 the last. Those of
-    the second text are `other_window` and `other_cursor`.
+    `text` and `other` are the texts; while both are empty, a paragraph in British spelling stands
+    there. `heads` are the circuit's, [] for the stable ones. `neuron` is the one that shades the
+    tokens; -1 leaves it to the view, which takes the one that a text alone excites most, or in
+    which two texts differ most. Of a text longer than the context the beginning is read.
 
     A model that reads a text from both sides has one text, read around its middle, and `neuron` -1
     is the neuron that this text excites most. A model whose tokenizer a page cannot follow has
@@ -363,11 +336,6 @@ class LiveReader(LayerView):
     other = Unicode("").tag(sync=True, turned=True)
     heads = Heads().tag(sync=True, turned=True)
     neuron = Whole(-1, neuron_count, "neuron").tag(sync=True, turned=True)
-    shades = Enum(("end", "cursor"), "end").tag(sync=True, turned=True)
-    window = Whole(0, character_count, "token").tag(sync=True, turned=True)
-    other_window = Whole(0, character_count, "token").tag(sync=True, turned=True)
-    cursor = Whole(-1, position_count, "token").tag(sync=True, turned=True)
-    other_cursor = Whole(-1, position_count, "token").tag(sync=True, turned=True)
 
 
 class Spellings(View):
@@ -398,7 +366,7 @@ class Spellings(View):
         **state: Any,
     ):
         data, heads = packed_neuron(circuit, neuron), len(circuit.heads)
-        self.prepared = named(data, 0, heads, 1, circuit.fixed.length, [])
+        self.prepared = Prepared(lambda: data, 0, heads, 1, circuit.fixed.length, [])
         two = [
             {
                 "name": name,
@@ -410,7 +378,7 @@ class Spellings(View):
             for name, *of in texts
         ]
         record = {"texts": two, "full": full}
-        super().__init__(picture, layer=self.prepared.digest, record=record, **state)
+        super().__init__(picture, layer=self.prepared.name, record=record, **state)
         self.on_msg(LayerView.send_layer)
 
 

@@ -170,7 +170,9 @@ def mini_view(mini_weights, packed_mini):
     def make(kind, **state):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("ctxviews.views.packed_layer", lambda weights, name: packed_mini)
-            return getattr(cv, kind)(mini_weights, **state)
+            view = getattr(cv, kind)(mini_weights, **state)
+            assert view.prepared.data  # now, and not when a notebook asks for it
+            return view
 
     return make
 

@@ -424,15 +424,13 @@ def test_a_token_without_data_adds_nothing_and_another_query_is_refused(page, fi
 def test_of_a_large_vocabulary_the_tokens_that_matter_are_ranked(
     page, load, toy, circuit_of_toy, monkeypatch
 ):
-    """The mean still counts all of them, at a destination in the file and at another one."""
+    """The mean still counts all of them."""
     monkeypatch.setattr(layerfile, "RANKED", 100 * toy.n_neurons)
     load("other", packed_layer(toy, cx.texts.collection(toy, 40)))
     all_of_them, chosen = page.evaluate("[[...other.counted], [...other.ranked]]")
     assert len(chosen) == 100 < len(all_of_them)
     assert chosen == sorted(set(chosen) & set(all_of_them))
-    first, unlisted = page.evaluate("other.destinations[0].id"), 9
-    assert unlisted not in page.evaluate("other.destinations.map(({id}) => id)")
-    for token in (first, unlisted):
+    for token in page.evaluate("other.destinations.slice(0, 2).map(({id}) => id)"):
         circuit = circuit_of_toy([0, 1], token=token)
         table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
         found = ranked(page, [0, 1], token, "other")
@@ -514,19 +512,8 @@ def complaint(page, call):
     return re.fullmatch(r"This view's data \((.*)\) cannot be used: (.*)\.", message).groups()
 
 
-def relisted(layer, change):
-    """The same file with other entries for some of its tensors, or none."""
-    content = gzip.decompress(layer)
-    start = 8 + int.from_bytes(content[:8], "little")
-    listed = json.loads(content[8:start])
-    for name, entry in change.items():
-        listed[name] = listed[name] | entry if entry else None
-    text = json.dumps({name: entry for name, entry in listed.items() if entry}).encode()
-    return gzip.compress(len(text).to_bytes(8, "little") + text + content[start:], mtime=0)
-
-
 def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy):
-    whole, head = packed_toy, header(packed_toy)
+    whole = packed_toy
     damaged, another = "it is damaged or cut off", "it is another kind of file"
     cases = [
         (whole[:-99] + bytes([whole[-99] ^ 4]) + whole[-98:], damaged),
@@ -538,18 +525,6 @@ def test_a_damaged_file_is_one_readable_error(view_folder, page, packed_toy):
         (repacked(whole, version=1), "it has version 1 and this page reads version 3"),
         (repacked(whole, format="ctxlib lawyr"), another),
     ]
-    for place, change in (
-        ("vocab", {"vocab": 3}),
-        ("families", {"families": head["families"][:-1]}),
-        ("calibration", {"calibration": {}}),
-    ):
-        cases.append((repacked(whole, **change), f"its header is damaged ({place})"))
-    for place, change in (
-        ("tensors", {"W_E": {"dtype": "F99"}}),
-        ("tensor W_Q", {"W_Q": None}),
-        ("tensor W_E", {"W_E": {"shape": [10**9]}}),
-    ):
-        cases.append((relisted(whole, change), f"its header is damaged ({place})"))
     for k, (content, reason) in enumerate(cases):
         (view_folder / "broken.bin").write_bytes(content)
         error = complaint(page, f"loadLayer('/broken.bin?{k}')")

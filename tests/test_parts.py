@@ -11,7 +11,7 @@ from viewing import OF_LAYERS, Gate, header, opened, settled, tensors, view_page
 import ctxlib as cx
 from ctxviews.layerfile import parts_of_layer
 
-OPENS = {"attention": 0, "rows": 6}  # with these passages
+OPENS = {"rows": 6}  # with this passage
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,6 @@ COME = """performance.getEntriesByType("resource").map(({ name }) => name)
 
 #: What a view shows before any part but the first has come, and of how much of it that is all.
 EARLY = {
-    "attention": [".ctx-view svg", ".ctx-legend"],
     "rows": [".ctx-view svg", ".ctx-tokens"],
     "kernels": [".ctx-view svg", ".ctx-figures"],
     "neurons": [".ctx-controls input:checked"],
@@ -82,7 +81,7 @@ def test_a_view_answers_before_the_rest_has_come_and_ends_with_the_same_numbers(
         page.goto(f"{in_parts}/{target}")
         for place in EARLY[name]:
             page.locator(place).first.wait_for()
-        waits = int(name in ("attention", "neurons", "reader"))
+        waits = int(name in ("neurons", "reader"))
         expect(page.locator(".ctx-waiting:not([hidden])")).to_have_count(waits)
         early = page.inner_text(".ctx-view")
         if name in ("neurons", "reader"):  # no number of what is not there

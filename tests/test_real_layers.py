@@ -163,6 +163,7 @@ def test_another_model_is_stopped_on_its_way_and_the_former_stays(visit):
 @in_firefox_too
 def test_another_model_reads_the_same_texts(visit):
     page = visit("", "reader", fresh=True)
+    page.get_by_role("button", name="Compare with a second text").click()
     texts = ["the colour of the theatre", "a color"]
     boxes = [page.get_by_role("textbox", name=f"{which} text") for which in ("First", "Second")]
     for box, typed in zip(boxes, texts, strict=True):
@@ -170,6 +171,8 @@ def test_another_model_reads_the_same_texts(visit):
     page.get_by_label("Model", exact=True).focus()
     take(page, "Model", SMOLLM2)
     assert [box.input_value() for box in boxes] == texts
+    expect(page.get_by_role("checkbox", name="Put the texts")).not_to_be_checked()
+    assert "text=" not in page.url
     expect(page.get_by_label("Model", exact=True)).to_be_focused()
 
 
@@ -218,6 +221,7 @@ def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
 
 def test_a_reader_types_the_colour_of_the_theatre_and_sees_neuron_6419(visit):
     page = visit("#model=qwen", "reader", fresh=True)
+    page.get_by_role("button", name="Compare with a second text").click()
     # of the two spellings of the opening paragraph it is the neuron that parts them most
     expect(page.get_by_label("Neuron", exact=True)).to_have_value("6419")
     with page.expect_request("**/data/qwen-*/tokens-*.bin"):

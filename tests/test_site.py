@@ -154,6 +154,19 @@ def test_the_explorer_has_chapter_6s_table_of_labels(html, pages):
     assert len(rows) == 1 + 1024
 
 
+def test_a_link_that_sets_a_view_stays_on_its_page_and_leads_there_from_the_notebook(html, pages):
+    found = 0
+    for chapter in build_book.named():
+        page = pages[html / "book" / f"{chapter.stem}.html"]
+        notebook = build_book.committed(chapter).read_text("utf-8")
+        for link in re.findall(r'<a href="(#\w+\.\w+=[^"]*)"', chapter.read_text("utf-8")):
+            there = f"{forms(ADDRESS)[2]}/book/{chapter.stem}.html{link}"
+            assert f'<a href=\\"{there}\\">' in notebook
+            assert unescape(f'<a href="{link}">') in unescape(page)
+            found += 1
+    assert found > 3
+
+
 def test_a_chapter_links_the_first_use_of_a_term_to_the_glossary(html, pages):
     entries = set(re.findall(r'id="(term-[^"]+)"', pages[html / "book" / "glossary.html"]))
     linked = {

@@ -1,4 +1,4 @@
-"""The view of kernels shows what ctxlib computes, and a family's heads."""
+"""The view of kernels shows what ctxlib computes."""
 
 import pytest
 from playwright.sync_api import expect
@@ -42,9 +42,8 @@ def test_the_table_has_what_ctxlib_computes(visit, view_folder, views, mini_weig
     assert page.get_attribute("input[type=range]", "max") == "31"
 
 
-@pytest.mark.parametrize("scale", ["log", "linear"])
-def test_the_cursor_reads_the_weights_at_a_distance(visit, mini_weights, scale):
-    page = visit(f"#heads=2,5&n=100&scale={scale}", "kernels")
+def test_the_cursor_reads_the_weights_at_a_distance(visit, mini_weights):
+    page = visit("#heads=2,5&n=100", "kernels")
     kernels = cx.positional_kernels(mini_weights, 100).flip(-1)
     walk = {"Home": 0, "PageUp": 10, "ArrowLeft": 11, "ArrowRight": 10, "End": 100}
     slider = page.locator("[role=slider]")
@@ -55,21 +54,6 @@ def test_the_cursor_reads_the_weights_at_a_distance(visit, mini_weights, scale):
         assert fixed == f"{distance} tokens back: {', '.join(heads)}"
         weights = [float(row[1]) for row in rows(page)[:-1]]
         assert weights == pytest.approx(kernels[[2, 5], distance].tolist(), rel=0.01, abs=6e-6)
-
-
-def test_a_family_shows_its_heads_until_a_head_is_turned(visit, mini_weights):
-    families = cx.families(cx.fix_query(mini_weights))["family"]
-    rarest = families.value_counts().idxmin()
-    few = families.index[families == rarest].tolist()
-    page = visit(name="kernels")
-    page.select_option("select >> nth=0", rarest)
-    assert heads(page) == few
-    expect(page.locator("input[type=checkbox]:checked")).to_have_count(len(few))
-    other = families.index[families != rarest][0]
-    page.locator("input[type=checkbox]").nth(other).press("Space")
-    assert heads(page) == sorted([*few, other])
-    expect(page.locator("select").first).to_have_value("all")
-    page.wait_for_url(lambda url: "family" not in url)
 
 
 def test_one_head_stays_and_so_does_the_place_that_was_read(visit):

@@ -33,23 +33,16 @@ def read(circuit, mini_weights):
 def theta(page):
     """The threshold and how many pass, as the slider shows them."""
     text = page.get_attribute(THETA, "aria-valuetext")
-    value, count = re.match(r"(\S+) .*: ([\d,]+) of ", text).groups()
+    value, count = re.match(r"(\S+): ([\d,]+) of ", text).groups()
     return number(value), int(number(count))
 
 
-@pytest.mark.parametrize(
-    ("heads", "query", "threshold"),
-    [([], 0, None), ([0, 2, 5], 0, None), ([], 2, None), ([], 0, 15)],
-)
-def test_list_and_threshold_are_find_neurons(
-    visit, circuit_of, packed_mini, heads, query, threshold
-):
-    head = header(packed_mini)
-    token = head["destinations"][query]["id"]
-    here = circuit_of(heads or head["stable"], token=token)
+@pytest.mark.parametrize(("heads", "threshold"), [([], None), ([0, 2, 5], None), ([], 15)])
+def test_list_and_threshold_are_find_neurons(visit, circuit_of, packed_mini, heads, threshold):
+    here = circuit_of(heads or header(packed_mini)["stable"])
     found, every = cx.find_neurons(here), cx.find_neurons(here, threshold=0)
     of_ones_own = {"threshold": threshold} if threshold else {}
-    page = visit(fragment(token=token, heads=heads, **of_ones_own), "neurons")
+    page = visit(fragment(heads=heads, **of_ones_own), "neurons")
     ranks, neurons, tops, z = zip(*(row[:4] for row in cells(page, ROWS)), strict=True)
     assert ranks == tuple(map(str, range(1, 13)))
     usual = every.loc[[*map(int, neurons)]]
@@ -183,25 +176,13 @@ def test_a_typed_token_shows_the_neurons_that_it_drives(visit, circuit, mini_wei
     check(values, row[neurons], WIDEST * float(row.max() - row.min()))
 
 
-def test_a_word_of_several_tokens_offers_them(visit):
-    page = visit(name="neurons")
-    status = page.locator("[role=status]", has_text="No single token")
-    box = page.locator(FIND)
-
-    def found(words):
-        box.fill(words)
-        box.press("Enter")
-
-    found("unquestionably colourful " * 9)
-    expect(status).to_contain_text("…")
-    found("unquestionably colourful")
-    expect(status).not_to_contain_text("…")
-    offered = status.get_by_role("button")
-    offered.nth(1).wait_for()
-    first = offered.first.inner_text().replace("␣", " ")
-    offered.first.click()
-    expect(box).to_have_value(first)
-    page.wait_for_url(f"**{fragment(search=first)}")
+def test_of_a_word_of_several_tokens_the_longest_is_read(visit, mini_weights):
+    page, tokenizer = visit(name="neurons"), mini_weights.tokenizer
+    page.fill(FIND, "unquestionably")
+    page.press(FIND, "Enter")
+    parts = tokenizer.tokenize(" unquestionably")
+    longest = max(parts, key=len).replace("Ġ", "␣")
+    expect(page.get_by_text(f"The longest of {len(parts)} pieces is {longest}.")).to_be_visible()
 
 
 def test_where_no_neuron_passes_one_sentence_explains_it(visit):
@@ -210,16 +191,6 @@ def test_where_no_neuron_passes_one_sentence_explains_it(visit):
     assert page.get_by_text("No neuron passes").count() == 1
     # the neuron that is shown nonetheless is the loudest, and stands alone below
     assert page.locator(ROWS).count() == 1
-
-
-def test_buttons_stand_as_keys_reach_them(visit):
-    page = visit("", "neurons")
-    places = each(page.locator(".ctx-copy button"), "e.getBoundingClientRect().x")
-    assert places == sorted(places)
-    page.get_by_role("button", name="One at random").click()
-    page.wait_for_url("**neuron=*")
-    heading = f"Neuron {page.url.rpartition('=')[2]}"
-    page.get_by_role("heading", name=heading, exact=True).wait_for()
 
 
 def test_the_address_of_a_slider_that_was_dragged_is_that_of_its_end(visit):
@@ -375,12 +346,12 @@ def test_a_token_that_is_pressed_shows_what_it_drives_on_the_screen(visit):
 
 def test_that_one_head_stays_is_said_where_it_moves_nothing_and_not_after_a_reset(visit):
     page = visit("#heads=3", "neurons", fresh=True)
-    token = page.get_by_text("Query token", exact=True)
-    before = token.bounding_box()
+    box = page.get_by_text("Neuron, label or word")
+    before = box.bounding_box()
     page.locator(".ctx-chips input").nth(3).click(force=True)
     said = page.get_by_text("One head stays.")
     expect(said).to_be_visible()
-    assert token.bounding_box() == before
+    assert box.bounding_box() == before
     page.get_by_role("button", name="Reset").click()
     expect(said).to_have_count(0)
 
@@ -420,21 +391,13 @@ def test_the_slider_stands_at_its_number_when_a_head_goes(visit):
     assert float(page.input_value(THETA)) == theta(page)[0] == 30
 
 
-def test_a_dot_of_a_domain_is_pressed_and_a_full_bin_names_some_of_its_tokens(visit):
+def test_a_dot_of_a_domain_is_pressed(visit):
     page = visit("#neuron=463", "neurons", fresh=True)
     dot = page.locator(".ctx-domains-dot").nth(5)
     name = dot.locator("title").text_content().rpartition(" ")[0]
     dot.dispatch_event("click")
     page.wait_for_url("**passage=*")
     expect(page.get_by_text(f"({name},")).to_be_visible()
-    bins = page.get_by_role("slider", name="Read the histogram")
-    expect(bins).to_have_count(0)  # it is folded away
-    page.get_by_text("All its contributions, counted").click()
-    page.mouse.move(0, 0)  # it would read the bin that it lies on
-    bins.press("End")
-    for _ in range(25):
-        page.keyboard.press("ArrowLeft")
-    assert re.search(r": [\d,]{2,} tokens, such as \S+", bins.get_attribute("aria-valuetext"))
 
 
 def test_what_is_one_of_several_looks_other_than_what_is_any_number(visit):

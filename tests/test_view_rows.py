@@ -16,7 +16,7 @@ import ctxlib as cx
     [
         {},
         {"passage": 30, "n": 1},
-        {"passage": 71, "n": 511, "head": 1, "octaves": -1.5, "scale": "log"},
+        {"passage": 71, "n": 511, "head": 1, "octaves": -1.5},
         {"passage": 12, "n": 40, "head": 6, "octaves": 2},
     ],
 )
@@ -57,7 +57,7 @@ def test_reading_a_row_marks_the_token(visit):
 
 
 def test_an_axis_has_its_powers_of_ten_in_one_form(visit):
-    page = visit("#scale=log", "rows")
+    page = visit("", "kernels")
     powers = each(page.locator(".ctx-chart .ctx-grid + text"), "e.textContent")
     assert len(powers) > 2
     assert all(re.fullmatch("10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+", power) for power in powers)

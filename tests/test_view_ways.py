@@ -1,20 +1,15 @@
 """What leads from one view to another and out of the page: addresses, links, the way back, files;
-the cursor, the window and the marks of the live reader; the box that finds neurons. On pages laid
-out as the site's are.
+the marks of the live reader; the box that finds neurons. On pages laid out as the site's are.
 """
 
 import io
-import random
-import re
-from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from playwright.sync_api import expect
-from shown import adds, cells, check, fragment, readings, titles
-from viewing import added, settled, view_page
+from shown import cells
+from viewing import settled, view_page
 
 import ctxlib as cx
 
@@ -40,47 +35,26 @@ def address(address, view_folder, views, packed_mini):
     return f"{address}/book"
 
 
-def saved(page, label):
-    """A file's name and its text."""
-    with page.expect_download() as download:
-        page.get_by_role("button", name=label).click()
-    return download.value.suggested_filename, download.value.path().read_text(encoding="utf-8")
-
-
-def saved_table(page, label):
-    """A table's name and itself, of a file that states itself how it is written."""
-    name, text = saved(page, label)
-    assert text.startswith("\ufeff")
-    return name, pd.read_csv(io.StringIO(text.removeprefix("\ufeff")), keep_default_na=False)
-
-
 # ---------------------------------------------------------------- files
 
 
-def test_a_ranking_and_a_column_are_files(visit, circuit_of):
+def test_a_ranking_is_a_file_that_starts_no_formula(visit, circuit_of):
     page, circuit = visit("#heads=3,4&neuron=648", "explorer"), circuit_of([3, 4])
-    name, rows = saved_table(page, "Ranking as CSV")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Ranking as CSV").click()
+    name, text = download.value.suggested_filename, download.value.path().read_text("utf-8")
     assert name == f"mini-neurons-heads-3-4-n-{circuit.fixed.n}-token-{circuit.fixed.token}.csv"
+    assert text.startswith("\ufeff")  # a file that says itself how it is written
+    rows = pd.read_csv(io.StringIO(text.removeprefix("\ufeff")), keep_default_na=False)
     assert [*rows["rank"]] == [*range(1, len(rows) + 1)]
     tops = cx.find_neurons(circuit, threshold=-1e9)["top"]
     assert len(rows) == len(tops)
     near = 0.01 * tops.max()
     np.testing.assert_allclose(rows["top"], tops.loc[rows["neuron"]], rtol=0, atol=near)
-    name, rows = saved_table(page, "Column as CSV")
-    assert name.startswith("mini-neuron-648-heads-3-4-")
-    truth = circuit.contribution[:, 648].numpy()[rows["token id"]]
-    np.testing.assert_allclose(rows["contribution"], truth, rtol=0, atol=0.01 * np.ptp(truth))
-    assert rows["contribution"].is_monotonic_decreasing
-
-
-def test_terms_are_a_file_that_starts_no_formula(visit):
-    page = visit(fragment(heads=[3, 4], neuron=648, text=f"=1+1 café {TEXT[:81]}"), "reader")
-    name, rows = saved_table(page, "Terms as CSV")
-    assert name == "mini-neuron-648-heads-3-4.csv"
-    assert "'=" in [*rows["token"]]
-    assert not rows["token"].str.startswith(("=", "+", "-", "@")).any()
-    shown = adds(titles(page.locator(".ctx-reader-text").first))
-    check(shown, rows["adds"][rows["text"] == 1])
+    words = rows["first tokens"]
+    assert (words != "").all()
+    assert words.str.startswith(("'=", "'+", "'-", "'@")).any()
+    assert not words.str.startswith(("=", "+", "-", "@")).any()
 
 
 # ---------------------------------------------------------------- addresses and links
@@ -159,83 +133,6 @@ def test_links_carry_heads_neuron_and_text(visit, mini_weights):
 
 
 # ---------------------------------------------------------------- the live reader
-
-
-def test_shades_follow_the_cursor(visit, mini_weights, circuit_of):
-    page = visit(fragment(heads=[3, 4], neuron=648, text=TEXT), "reader")
-    page.get_by_role("checkbox", name="Shades follow the cursor").check()
-    page.wait_for_url("**shades=cursor**")
-    tokens = cx.texts.encode(mini_weights, TEXT)
-    slider, text = page.get_by_role("slider").first, page.locator(".ctx-reader-text").first
-    for keys in (["End"], ["PageDown"] * 3):
-        *_, _ = readings(slider, *keys)
-        settled(page)
-        n = int(slider.get_attribute("aria-valuenow"))
-        labels = titles(text)
-        truth = added(circuit_of([3, 4], n), tokens, 648)
-        check(adds(labels[: n + 1]), truth, 0.01)
-        assert all(title.endswith(", not read") for title in labels[n + 1 :])
-    page.locator("textarea").first.press("Control+Home")
-    for _ in "The colour":
-        page.keyboard.press("ArrowRight")
-    before = len(cx.texts.encode(mini_weights, "The colour")) - 1
-    expect(text.locator(".ctx-at")).to_have_attribute("data-place", str(before))
-    expect(text.locator(f"[data-place='{before + 1}']")).to_have_class(re.compile("ctx-unread"))
-
-
-def test_a_window_moves_over_a_long_text(visit, mini_weights, circuit_of):
-    words = " ".join(map(str, range(400)))
-    page = visit(fragment(heads=[3, 4], neuron=648, text=words, cursor=7), "reader")
-    bos, *tokens = cx.texts.all_tokens(mini_weights, words)
-    window = page.get_by_label("The window begins behind token").first
-    page.get_by_text(f"The first 511 of {len(tokens):,} tokens are read").wait_for()
-    assert window.get_attribute("max") == str(len(tokens) - 511)
-    kept = re.compile("[#&]cursor=7&.*&window=100$")
-    window.fill("100")
-    page.wait_for_url(kept)
-    page.get_by_text(f"Tokens 101 to 611 of {len(tokens):,} tokens are read").wait_for()
-    text = page.locator(".ctx-reader-text").first
-    read = torch.tensor([bos, *tokens[100:611]])
-    check(adds(titles(text)), added(circuit_of([3, 4], 511), read, 648), 0.01)
-    shown = text.inner_text()
-    page = visit("#" + page.url.partition("#")[2], "reader", fresh=True)
-    assert text.locator(".ctx-at").get_attribute("data-place") == "7"
-    assert text.inner_text() == shown
-    page.locator("[role=slider]").first.press("End")
-    page.wait_for_url(lambda url: "cursor" not in url)
-    page.go_back()
-    page.wait_for_url(kept)
-    at_seven = page.locator("[role=slider][aria-valuenow='7']")
-    at_seven.wait_for()
-    page.get_by_role("button", name="Reset").click()
-    page.wait_for_url(lambda url: "#" not in url)
-    page.locator(".ctx-reader-count").first.get_by_text("up to 511 are read").wait_for()
-    expect(at_seven).to_have_count(0)
-
-
-def test_what_is_not_marked_is_a_longest_common_part(visit):
-    page = visit(name="reader")
-    draw = random.Random(0)
-    pairs = [[draw.choices(range(4), k=draw.randrange(12)) for _ in range(2)] for _ in range(60)]
-    found = page.evaluate(
-        """async (pairs) => {
-            const { differing } = await import("./views/engine/reading.js");
-            return pairs.map(([a, b]) => differing(a, b).map((set) => [...set]));
-        }""",
-        pairs,
-    )
-    for texts, apart in zip(pairs, found, strict=True):
-        left, right = map(np.delete, texts, apart)
-        assert left.tolist() == right.tolist()
-        assert len(left) == common(*map(tuple, texts))
-
-
-@cache
-def common(a, b):
-    """Tokens of a longest common subsequence."""
-    if not a or not b:
-        return 0
-    return max(common(a[1:], b[1:]) + (a[0] == b[0]), common(a[1:], b), common(a, b[1:]))
 
 
 # ---------------------------------------------------------------- labels

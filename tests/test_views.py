@@ -3,8 +3,6 @@ small screens and forced colours, one line where data are damaged, any host of t
 protocol, several side by side. What only one view shows is in `test_view_*.py`.
 """
 
-import copy
-import random
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -35,7 +33,7 @@ from viewing import (
 import ctxlib as cx
 import ctxviews as cv
 from ctxviews import packed_layer
-from ctxviews.views import LayerView, Whole, bundled, head_count
+from ctxviews.views import LayerView
 
 HOSTILE = '<img/src=x/onerror="document.title=1"></script><b>'
 LAYER = "This view's data (layer.bin) cannot be used"
@@ -85,25 +83,6 @@ def layers(make_folder):
 RECORDED = ("denominators", "positions", "lookups")
 
 
-def damages(record):
-    """Records with one place each that is not as it should be: every field, and what a list begins
-    and ends with. A number is a text, a list of numbers too short, all else is missing.
-    """
-    if isinstance(record, int | float):
-        yield str(record)
-        return
-    numbers = isinstance(record, list) and all(isinstance(x, int | float) for x in record)
-    yield record[:-1] if numbers and record else None
-    inside = record if isinstance(record, dict) else {}
-    if isinstance(record, list) and record:
-        inside = {0: record[0], len(record) - 1: record[-1]}
-    for place, held in inside.items():
-        for damaged in damages(held):
-            whole = copy.copy(record)
-            whole[place] = damaged
-            yield whole
-
-
 @pytest.fixture(scope="module")
 def address(address, view_folder, views, small, layers):
     folder, states = view_folder / "promises", {name: whole(view) for name, view in small.items()}
@@ -125,13 +104,6 @@ def address(address, view_folder, views, small, layers):
     view_page(folder / "missing", *of_layer)
     view_page(folder, *[("../views/rows", states["rows"])] * 4, name="nowhere")
     view_page(folder, *[(name, states[name] | TURNED[name]) for name in VIEWS], name="all")
-    damaged = []
-    for name in RECORDED:
-        record = views[name].record.copy()
-        without = {"activation": None} if record.pop("activation", None) else {}  # a page can
-        records = [*random.Random(0).sample([*damages(record)], 30), None, {}]
-        damaged += [(name, states[name] | {"record": r and without | r}) for r in records]
-    view_page(folder, *damaged, name="damaged")
     return f"{address}/promises"
 
 
@@ -147,11 +119,10 @@ def snapshot(page):
 
 # a state in which a view shows much, and other things than at first
 TURNED = {
-    "attention": {"passage": 2, "n": 33},
-    "rows": {"passage": 2, "head": 5, "n": 33, "octaves": -1, "scale": "log"},
-    "kernels": {"heads": [2, 5], "n": 100, "scale": "linear"},
+    "rows": {"passage": 2, "head": 5, "n": 33, "octaves": -1},
+    "kernels": {"heads": [2, 5], "n": 100},
     "neurons": {"neuron": 7, "heads": [0, 2, 6], "threshold": 4, "search": "colourful"},
-    "reader": {"text": "Grey, and &#=%", "other": "", "neuron": 5, "heads": [1, 2], "cursor": 3},
+    "reader": {"text": "Grey, and &#=%", "other": "", "neuron": 5, "heads": [1, 2]},
     "denominators": {"head": 2, "text": 3, "bound": "Hoeffding", "level": 0.9},
     "positions": {"kind": 2, "head": 5},
     "lookups": {"neuron": 1, "prompt": 2, "heads": [1, 2]},
@@ -249,7 +220,7 @@ def test_keys_turn_every_kind_of_control_in_firefox_too(visit, view):
     turned_by_keys(visit("", view, fresh=True))
 
 
-TEXTS = ("attention", "reader")  # of which any text is one
+TEXTS = ("reader",)  # of which any text is one
 # addresses that say nothing that could be, whatever a view's traits are
 NONSENSE = [
     "#head=99&kind=3&heads=99&n=-5&octaves=NaN&scale=cubic&passage=7.5&prompt=-1&neuron=-5&theta=-3"
@@ -308,7 +279,7 @@ IDS = "[...document.querySelectorAll('[id]')].map((e) => e.id)"
 def test_all_views_share_a_page_its_layer_and_an_outline_without_gaps(visit):
     page = visit(name="all")
     assert loads(page, ".bin") == 1
-    assert set(page.evaluate(LEVELS)) == {2, 3, 4}
+    assert set(page.evaluate(LEVELS)) == {2, 3}
     page.locator("[data-view=rows] input[value='2']").first.check()
     page.wait_for_url("**head=2**")
     assert settled(page).locator("[data-view=kernels] :checked[type=checkbox]").count() == 2
@@ -348,7 +319,6 @@ DAMAGED = {
     "cut/index": f"{LAYER}: it is damaged or cut off.",
     "missing/index": f"{LAYER}: the server answers 404.",
     "nowhere": "This view could not be started. Reload the page to try again.",
-    "damaged": "This view’s record is damaged. Reload the page to try again.",
 }
 
 
@@ -365,7 +335,6 @@ def test_damaged_data_are_one_line_and_the_picture_stays(window, address):
 
 
 UPDATES = {view: [f"views/{view}", "changed) => {"] for view in VIEWS} | {
-    "attention": ["views/attention", "({ width, text, ...now }) => {"],
     "kernels": ["views/kernels", "({ width, ...now }) => {"],
     "denominators": ["views/denominators", "const update = (now) => {"],
     "neurons": ["explorer/passages", "changed) => {"],  # the last that is drawn
@@ -428,7 +397,7 @@ def test_what_is_typed_is_never_markup(visit, view, field):
             assert shown[0].startswith(("<|endoftext|>\u2009" + typed)[: len(shown[0])][:200])
         assert page.locator(".ctx-view :is(script, img, b, i), .ctx-failed").count() == 0
     assert page.title() == "One view"
-    for keep in page.get_by_role("checkbox", name="Put both texts").all():
+    for keep in page.get_by_role("checkbox", name="Put the texts").all():
         keep.check()  # lone halves fit into no address
     settled(page)
 
@@ -446,9 +415,9 @@ def test_views_of_little_or_of_much_are_whole(visit, name):
     assert reads == (0 if name == "no-tokenizer/index" else 2)
     assert page.get_by_text("a page cannot read text for it").count() == (reads == 0)
     counts = page.locator("[data-view=reader] .ctx-reader-count").all_text_contents()
-    assert counts == ["31 tokens read"] * reads  # as far as the model's context
-    assert page.get_by_text("The first 31 of").count() == reads
-    assert set(page.evaluate(LEVELS)) == ({2, 3} if name == "few/bare" else {2, 3, 4})
+    if reads:  # as far as the model's context
+        assert counts[0].startswith("The first 31 of ")
+    assert set(page.evaluate(LEVELS)) == ({2} if name == "few/bare" else {2, 3})
 
 
 def test_heads_are_distinct_without_colour_and_stand_out(visit):
@@ -601,28 +570,6 @@ def test_a_view_is_light_on_dark_where_colab_is(host, small):
     expect(page.locator(".ctx-view")).to_have_css("color", "rgb(0, 0, 0)")
     page.evaluate("document.documentElement.setAttribute('theme', 'dark')")
     expect(page.locator(".ctx-view")).to_have_css("color", "rgb(255, 255, 255)")
-
-
-# ---------------------------------------------------------------- the view that is copied
-
-
-class Skeleton(LayerView):
-    """As its module has it."""
-
-    module = "skeleton"
-    _esm = bundled("views/skeleton.js")
-    head = Whole(0, head_count, "head").tag(sync=True, turned=True)
-
-
-def test_the_skeleton_is_a_view(host, small):
-    page = hosted(host, Skeleton(small["rows"].of, head=3))
-    expect(page.locator("input:checked")).to_have_value("3")
-    page.press(".ctx-readable", "End")
-    expect(page.locator(".ctx-readout")).to_have_text("within 256 tokens: 100.0%")
-    page.evaluate("hosted[0].model.set('head', 4)")
-    page.wait_for_selector("svg[aria-label*='head 4']")
-    page.evaluate("hosted[0].end()")
-    assert page.evaluate(LISTENING) == [0]
 
 
 def test_a_saved_notebook_without_a_kernel_explains_what_to_do(host, small):

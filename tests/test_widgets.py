@@ -26,7 +26,7 @@ every_view = pytest.mark.parametrize("view", VIEWS)
 
 def test_every_view_has_a_module_and_a_class():
     exporting = {file.stem for file in MODULES if "export default" in file.read_text()}
-    assert exporting - {"skeleton", "spellings"} == set(VIEWS)  # test_view_spellings.py has that
+    assert exporting - {"spellings"} == set(VIEWS)  # test_view_spellings.py has that
 
 
 @pytest.mark.parametrize("file", MODULES, ids=lambda file: file.stem)
@@ -91,8 +91,7 @@ def up_to(last):
 VALUES = {
     **dict.fromkeys(("head", "heads"), up_to(7)),
     "neuron": up_to(1023),
-    **dict.fromkeys(("window", "other_window"), up_to(8191)),
-    **dict.fromkeys(("n", "cursor", "other_cursor"), up_to(511)),
+    "n": up_to(511),
     **dict.fromkeys(("passage", "denominators text"), up_to(71)),
     **dict.fromkeys(("kind", "prompt"), up_to(2)),
     **dict.fromkeys(("text", "other", "search"), ("words",)),
@@ -100,12 +99,8 @@ VALUES = {
     "lookups neuron": up_to(1),
     "lookups heads": ([0], [6]),
     "octaves": (0.5, 2.5),
-    "scale": ("log",),
-    "kernels scale": ("linear",),
-    "family": ("local",),
     "token": (284, 1),
     "threshold": (4.0, -1.0, float("nan"), float("inf")),
-    "shades": ("cursor",),
     "bound": ("Bernstein",),
     "level": (0.5, 0.4, 1.0),
 }
@@ -136,6 +131,8 @@ def test_a_trait_can_be_the_last_of_what_there_is_and_is_refused_what_it_cannot_
 def test_a_view_is_refused_a_wrong_state_from_the_start(mini_view, look_ups):
     with pytest.raises(traitlets.TraitError, match="destination 512"):
         mini_view("Kernels", n=512)
+    with pytest.raises(traitlets.TraitError, match=r"token 1: the query tokens are .*, and -1"):
+        mini_view("Kernels", token=1)
     with pytest.raises(traitlets.TraitError, match=r"heads \[3\]: .* record has \[0, 1, 2\]"):
         cv.LookUps(look_ups, neuron=1, heads=[3])
     with pytest.raises(TypeError, match="no setting neurn; there are heads, neuron"):
@@ -165,11 +162,6 @@ def test_a_view_of_anything_has_its_sizes(one_study, kind, tmp_path, monkeypatch
             with pytest.raises(traitlets.TraitError, match=r"4: there are 0 to 3|40: there are 0"):
                 setattr(view, trait, wrong)
         assert (view.heads, view.neuron) == ([3], 39)
-    assert cv.NeuronExplorer(one_study).token == -1
-    with pytest.raises(
-        traitlets.TraitError, match=f"query tokens are {one_study.fixed.token}, and -1"
-    ):
-        cv.NeuronExplorer(one_study, token=one_study.fixed.token + 1)
     assert header(cv.NeuronExplorer(one_study).prepared.data)["stable"] == list(one_study.heads)
 
 

@@ -169,7 +169,6 @@ def added(circuit, tokens, neuron):
 
 
 OF_LAYERS = {
-    "attention": "Attention",
     "rows": "Rows",
     "kernels": "Kernels",
     "neurons": "NeuronExplorer",

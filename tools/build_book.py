@@ -85,6 +85,7 @@ INLINE = re.compile(
         for code in tomllib.loads((TOOLS / "inline.toml").read_text(encoding="utf-8"))["allowed"]
     )
 )
+ADDRESS = yaml.safe_load((ROOT / "_config.yml").read_text())["sphinx"]["config"]["html_baseurl"]
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -308,7 +309,7 @@ def fill(model: str) -> None:
     for page, (file, notebook) in made.items():
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         if of_code(sources[page]) == of_code(notebook):
-            filled = with_facts(sources[page], page, known).cells
+            filled = with_facts(sources[page], file.stem, known).cells
             notebook.cells = [code.pop(0) if c.cell_type == "code" else c for c in filled]
             replace(file, nbformat.writes(tidy(notebook, file.stem)))
     fill_in_place(base)
@@ -347,11 +348,15 @@ def found_in(notebook: nbformat.NotebookNode) -> dict[str, dict[str, Any]]:
     return dict(found)
 
 
-def with_facts(source: Any, page: str, known: filling.Known) -> Any:
-    """A chapter with its prose filled."""
+def with_facts(source: Any, stem: str, known: filling.Known) -> Any:
+    """A chapter with its prose filled. A link that sets a view leads to the page of the site: in a
+    notebook no view follows the address.
+    """
+    there = f"{ADDRESS}book/{stem}.html"
     for cell in source.cells:
         if cell.cell_type == "markdown":
-            cell.source = filling.filled(cell.source, page, known)
+            text = filling.filled(cell.source, filling.page_of(stem), known)
+            cell.source = re.sub(r'href="(?=#\w+\.\w+=)', f'href="{there}', text)
     return source
 
 
@@ -428,7 +433,7 @@ def refusals(chapter: Path) -> list[str]:
     if filling.uses_facts(source.cells):
         wrong = filling.faults(source.cells, page, known | {page: own}, used_anywhere())
         found += [f"  {chapter.stem}: {words}" for words in wrong]
-    if parts(with_facts(source, page, known)) != parts(notebook):
+    if parts(with_facts(source, chapter.stem, known)) != parts(notebook):
         found.append(f"  {chapter.stem}: {made.name} was made from another source: {execute}")
         return found
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -545,6 +550,7 @@ def build_site(model: str, base: Path) -> None:
         (new / "data" / "neurons.csv").write_bytes(labelled_neurons(html))
     here = named_for_its_content(new)
     for page, shown in pages.items():
+        shown = shown.replace(f'href="{ADDRESS}book/{page.name}#', 'href="#')
         shown = shown if views else LAYER_VIEW.sub(NO_VIEW, shown)
         shown = shown if real else re.sub(r" data-models='[^']*'", "", shown)
         page.write_text(seal(hint(shown, here)), encoding="utf-8")

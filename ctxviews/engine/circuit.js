@@ -10,7 +10,7 @@ import {
 } from "./linalg.js";
 import { Kept } from "./cache.js";
 import { Prefix } from "./prefix.js";
-import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
+import { NEURONS_AT_ONCE } from "./ranking.js";
 import { doneAtOnce, doneInSlices } from "./slices.js";
 
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
@@ -32,10 +32,7 @@ export class Circuit {
     this.split = layer.split(n, token);
     this.reach = this.split.reach; // tokens of a text that are read
     this.kernels = this.split.kernels; // one row a head over the sources
-    const packed = n === layer.n ? layer.destinations : [];
-    /** Which of the queries with constants in the file it is, or -1. */
-    this.packed = packed.findIndex(({ id }) => id === token);
-    this.#calibration = packed[this.packed];
+    if (n === layer.n) this.#calibration = layer.destinations.find(({ id }) => id === token);
   }
 
   /** One a head. @returns {Numbers} */
@@ -214,33 +211,17 @@ export class Circuit {
     return ranking.inTurn(() => doneInSlices(ranking.making(this, heads), signal));
   }
 
-  /** What a ranking needs of this circuit: `means`, then `weights`. */
+  /** What a ranking needs of this circuit. */
   *weigh() {
-    const { destinations, means, nHeads, ranked } = this.layer;
-    if (!this.means.length && this.packed < 0) this.means = yield* this.#averaged();
-    else if (!this.means.length)
-      this.means = equalParts(equalParts(means, destinations.length)[this.packed], nHeads);
     if (this.weights.length) return;
+    const { destinations, means, nHeads, ranked } = this.layer;
+    const at = this.n === this.layer.n ? destinations.findIndex(({ id }) => id === this.token) : -1;
+    if (at < 0) throw new RangeError("neurons are ranked at a query that the file has");
+    this.means = equalParts(equalParts(means, destinations.length)[at], nHeads);
     const scores = yield* this.#scores(ranked);
     this.weights = scores.map((row, h) =>
       row.map((score) => Math.exp(score) / this.denominators[h] / this.scale),
     );
-  }
-
-  /** The means at a query that the file has none for. */
-  *#averaged() {
-    const { layer, split, denominators } = this;
-    const { counted, dHead, everyHead, nHeads } = layer;
-    const sums = equalParts(new Float64Array(nHeads * dHead), nHeads);
-    for (let from = 0; from < counted.length; from += TOKENS_AT_ONCE) {
-      const seen = split.seen(counted.subarray(from, from + TOKENS_AT_ONCE));
-      seen.contents(everyHead).forEach((row, h) => {
-        const share = 1 / (denominators[h] * counted.length);
-        addScaled(sums[h], 0, share, seen.inside(h, row), 0, dHead);
-      });
-      yield;
-    }
-    return sums;
   }
 }
 

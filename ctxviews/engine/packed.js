@@ -1,70 +1,14 @@
-/** Reads and checks the files that `layerfile.py`, `fixedfile.py` and `neuronfile.py` pack. */
+/** Reads the files that `layerfile.py`, `fixedfile.py` and `neuronfile.py` pack. */
 
 import { FixedQueryLayer } from "./fixedQuery.js";
 import { LearnedLayer } from "./absolutePositions.js";
 import { NeuronPredictor } from "./neuron.js";
 
-/** @typedef {{sizes: string[], reals: string[], lists: string[],
- *    tensors: (header: any) => string[]}} Kind what a header must give: whole numbers above 0, numbers
- *    above 0, lists, and tensors by their names */
-
-const LAYER = {
-  sizes: ["vocab_size", "heads", "d_model", "d_head", "neurons", "positions", "n", "largest"],
-  lists: ["vocab", "stable", "destinations", "families", "passages", "untrained"],
-  tensors: ["ranked", "passage_ids", "passage_ends", "merges"],
-};
-/** The tensors of tables that are kept in levels. @param {string[]} names */
-function leveled(...names) {
-  return names.flatMap((name) => ["", "_step", "_spread", "_mean"].map((of) => name + of));
-}
-const OF_TOKENS = ["token_ids", "content", ...leveled("of_token")];
-const OF_ROWS = ["here", "W_E", "W_E_step", "middle", "fine", "W_E_fine"];
-const RANKING = ["ranking_top", "ranking_mean", "ranking_tokens"];
-const OF_NEURONS = ["W_V", "W_O", "W_in", "b_V", "b_O", "means", ...RANKING];
-
-/** Of each kind of file what makes something of it, what it must hold, and what a part of it must, by
- *  the part's name: `tokens`, `neurons`; `tokens-12`, `head-4`. */
+/** What makes something of each kind of file; a part of a layer is tensors alone. */
 const KINDS = {
-  "ctxlib layer": {
-    Kind: LearnedLayer,
-    sizes: [...LAYER.sizes, "finer"],
-    reals: ["eps", "C", "attn_scale"],
-    lists: LAYER.lists,
-    /** @param {any} header */
-    tensors: ({ folder }) => [
-      ...["W_pos", "W_Q", "W_K", "b_Q", ...OF_ROWS],
-      ...(folder ? [] : OF_NEURONS),
-      ...LAYER.tensors,
-    ],
-    part: (/** @type {string} */ kind) => (kind === "tokens" ? OF_ROWS : OF_NEURONS),
-  },
-  "ctxlib fixed-query layer": {
-    Kind: FixedQueryLayer,
-    sizes: ["length", ...LAYER.sizes],
-    reals: ["eps"],
-    lists: LAYER.lists,
-    /** @param {any} header */
-    tensors: ({ folder, stable, heads, normsHeads }) => [
-      ...(normsHeads ? ["gain"] : []),
-      ...["kernels", "value_of", "moved", "beside", "means", ...RANKING],
-      ...OF_TOKENS,
-      ...leveled("W_O"),
-      ...(folder ? stable : Array.from({ length: heads }, (_, head) => head)).flatMap(
-        (/** @type {number} */ head) => leveled(`readout_${head}`),
-      ),
-      ...LAYER.tensors,
-    ],
-    part: (/** @type {string} */ kind, /** @type {string} */ number) =>
-      kind === "head" ? leveled(`readout_${number}`) : OF_TOKENS,
-  },
-  "ctxlib neuron": {
-    Kind: NeuronPredictor,
-    sizes: ["vocab_size", "heads", "length", "first_merged"],
-    reals: [],
-    lists: ["vocab"],
-    tensors: () => ["kernels", "denominators", "content", "adds", "left"],
-    part: () => [],
-  },
+  "ctxlib layer": LearnedLayer,
+  "ctxlib fixed-query layer": FixedQueryLayer,
+  "ctxlib neuron": NeuronPredictor,
 };
 const PART = "ctxlib layer part";
 const LAYER_VERSION = 3;
@@ -74,15 +18,12 @@ const LAYER_VERSION = 3;
  *  @returns {Promise<any>} or an Error with one sentence for the reader */
 export async function loadLayer(url, { onProgress = () => {}, signal } = {}) {
   const place = new URL(url, globalThis.location?.href);
-  const unpacked = await opened(place, KINDS, fetchedBytes(place, onProgress, signal));
-  const { folder, format } = unpacked.header;
+  const unpacked = await opened(place, fetchedBytes(place, onProgress, signal));
+  const { folder } = unpacked.header;
   /** @type {FetchPart} */
   const part = async (name, onProgress, signal) => {
-    const [kind, number] = name.split("-");
-    const tensors = KINDS[/** @type {keyof typeof KINDS} */ (format)].part(kind, number);
-    const kinds = { [PART]: { sizes: [], reals: [], lists: [], tensors: () => tensors } };
     const file = new URL(`${folder}/${name}.bin`, place);
-    return (await opened(file, kinds, fetchedBytes(file, onProgress, signal))).tensors;
+    return (await opened(file, fetchedBytes(file, onProgress, signal), PART)).tensors;
   };
   return made(unpacked, folder ? part : undefined);
 }
@@ -94,22 +35,21 @@ export async function readLayer(bytes) {
     ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     : new Uint8Array(bytes);
   const parts = [/** @type {Uint8Array<ArrayBuffer>} */ (whole)];
-  return made(await opened(new URL("data:layer"), KINDS, parts));
+  return made(await opened(new URL("data:layer"), parts));
 }
 
 /** @param {{header: any, tensors: Record<string, any>}} unpacked @param {FetchPart} [part] */
 function made({ header, tensors }, part) {
-  const { Kind } = KINDS[/** @type {keyof typeof KINDS} */ (header.format)];
+  const Kind = KINDS[/** @type {keyof typeof KINDS} */ (header.format)];
   return new Kind(header, tensors, part);
 }
 
-/** What is unpacked of a file of one of some kinds; an Error explains in one sentence why it is not, but a
- *  signal's own goes on as it is.
- *  @param {URL} file @param {Record<string, Kind>} kinds
- *  @param {Parameters<typeof unzippedBytes>[0]} bytes */
-async function opened(file, kinds, bytes) {
+/** What is unpacked of a file, a layer or a neuron unless it is to be another `format`; an Error explains in
+ *  one sentence why it is not, but a signal's own goes on as it is.
+ *  @param {URL} file @param {Parameters<typeof unzippedBytes>[0]} bytes @param {string} [format] */
+async function opened(file, bytes, format) {
   try {
-    return unpackedLayer(await unzippedBytes(bytes), kinds);
+    return unpackedLayer(await unzippedBytes(bytes), format);
   } catch (error) {
     if (error instanceof DOMException) throw error;
     const name = file.pathname.split("/").pop() || "layer";
@@ -162,17 +102,16 @@ async function unzippedBytes(bytes) {
   });
 }
 
-/** @param {ArrayBuffer} buffer @param {Record<string, Kind>} among
+/** @param {ArrayBuffer} buffer @param {string} [format]
  *  @returns {{header: LayerHeader & FixedQueryHeader, tensors: Record<string, any>}} tensors by name, float16 widened */
-function unpackedLayer(buffer, among) {
+function unpackedLayer(buffer, format) {
   const { header, start } = layerHeader(buffer);
-  if (!Object.hasOwn(among, header.format)) throw new Error("it is another kind of file");
+  if (format ? header.format !== format : !Object.hasOwn(KINDS, header.format))
+    throw new Error("it is another kind of file");
   if (header.version !== LAYER_VERSION)
     throw new Error(
       `it has version ${header.version} and this page reads version ${LAYER_VERSION}`,
     );
-  const malformed = malformedPart(header, among[header.format], buffer.byteLength - start);
-  if (malformed) throw new Error(`its header is damaged (${malformed})`);
   const tensors = header.tensors.map(({ name, type, shape, offset }) => {
     const [at, count] = [start + offset, entries(shape)];
     if (type === "U8") return [name, halvesWidened(new Uint8Array(buffer, at, count))];
@@ -194,42 +133,6 @@ const NUMBERS = {
 /** @param {number[]} shape */
 function entries(shape) {
   return shape.reduce((a, b) => a * b, 1);
-}
-
-/** The first part of a header that is not what this page can work with. @param {any} header
- *  @param {Kind} kind @param {number} room bytes of tensors @returns {string | undefined} */
-function malformedPart(header, kind, room) {
-  const isSize = (/** @type {any} */ v) => Number.isInteger(v) && v > 0;
-  const isTensor = (/** @type {any} */ t) =>
-    typeof t?.name === "string" &&
-    t.type in NUMBERS &&
-    Array.isArray(t.shape) &&
-    t.shape.every((/** @type {any} */ v) => v === 0 || isSize(v)) &&
-    Number.isInteger(t.offset);
-  const fits = (/** @type {TensorEntry} */ { type, shape, offset }) =>
-    offset >= 0 && offset + NUMBERS[type].BYTES_PER_ELEMENT * entries(shape) <= room;
-  const { vocab, tensors } = header;
-  return (
-    kind.sizes.find((name) => !isSize(header[name])) ??
-    kind.reals.find((name) => !(header[name] > 0)) ??
-    kind.lists.find((name) => !Array.isArray(header[name])) ??
-    (vocab?.length === header.vocab_size ? undefined : "vocab") ??
-    (kind.lists.includes("families") ? malformedLists(header) : undefined) ??
-    (Array.isArray(tensors) && tensors.every(isTensor) ? undefined : "tensors") ??
-    [
-      ...kind
-        .tensors(header)
-        .filter((name) => !tensors.some((/** @type {any} */ t) => t.name === name)),
-      ...tensors.flatMap((/** @type {any} */ t) => (fits(t) ? [] : [t.name])),
-    ].map((name) => `tensor ${name}`)[0]
-  );
-}
-
-/** Likewise of what layers hold and a neuron does not. @param {any} header */
-function malformedLists({ heads, families, destinations, calibration }) {
-  if (families.length !== heads) return "families";
-  if (!destinations.length) return "destinations";
-  return Array.isArray(calibration?.ids) ? undefined : "calibration";
 }
 
 /** The header of a safetensors file: its metadata, with the list of its tensors.

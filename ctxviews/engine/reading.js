@@ -1,7 +1,7 @@
 /** What the heads add to the neurons, prefix by prefix of a text, and how two texts differ (chapters 5 and 11).
  *
  *  A text is read as the model would: its first token, then the text's own, with the destination at
- *  the last one. Of a text longer than the context a window is read. */
+ *  the last one. Of a text longer than the context the beginning is read. */
 
 import { Kept } from "./cache.js";
 import { dotProduct, outermost } from "./linalg.js";
@@ -12,13 +12,12 @@ import { Tokenizer } from "./tokenizer.js";
  *    computes, where the page has its weights; a neuron's are read from them when it is needed */
 
 const PLACES = 128; // at most so many prefixes of a text are summed up for the drawing
-export const FEWEST = 8; // tokens of a prefix: before, the token in front of every text contributes most
-export const LISTED = 8; // neurons in a list
-export const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
+const FEWEST = 8; // tokens of a prefix: before, the token in front of every text contributes most
+const LISTED = 8; // neurons in a list
+const LOUD = 1 / 4; // of all neurons, those whose summary varies most over texts, may be listed
 const KEPT = 64; // neurons whose terms in a text, and lengths whose passages, are remembered
 const STREAMS = 4; // that are remembered: they are large
 export const CHARACTERS = 16; // per token of the context, that are kept of a text
-const CHUNK = 4000; // characters that are counted in one go
 
 /** A layer that reads texts; keeps what does not depend on them. */
 export class LayerReader {
@@ -39,36 +38,24 @@ export class LayerReader {
     this.prefixes = 0; // so far
   }
 
-  /** A text's window as it is read; what was taken before itself where nothing is another.
-   *  @param {string} text @param {number} start where the window is to begin @param {number[]} heads
-   *  @param {Taken} [before] @returns {Taken} */
-  take(text, start, heads, before) {
+  /** A text as it is read; what was taken before itself where nothing is another.
+   *  @param {string} text @param {number[]} heads @param {Taken} [before] @returns {Taken} */
+  take(text, heads, before) {
     const same = before?.text === text;
-    const sameHeads = String(heads) === String(before?.reading.heads);
-    if (same && sameHeads && before.start === start) return before;
+    if (same && String(heads) === String(before.reading.heads)) return before;
     const { layer, room, tokenizer } = this;
     const pieces = same ? before.pieces : tokenizer.pieces(text);
-    const spare = Math.max(0, pieces.length - room);
-    const from = Math.min(start, spare);
-    const read = pieces.slice(from, from + room);
+    const read = pieces.slice(0, room);
     const ids = [layer.bos, ...read.map(({ id }) => id)];
     const reading = new Reading(this, ids, heads, before?.reading);
-    const unmoved = same && before.from === from;
-    const stretches = unmoved ? before.stretches : read.map((piece) => piece.text);
-    return { text, start, pieces, spare, from, stretches, reading };
+    const stretches = same ? before.stretches : read.map((piece) => piece.text);
+    return { text, pieces, stretches, reading };
   }
 
   /** A text up to one of its tokens. @param {number[]} ids @param {number} n */
   prefix(ids, n) {
     const key = (this.prefixes += 1);
     return new Prefix(this.at(n), ids, (make) => this.streams.get(key, make));
-  }
-
-  /** The place in the window of the token that holds a character of the text, or stands before it:
-   *  nobody counts tokens. @param {Taken} taken @param {number} character */
-  placeOf({ text, from, reading }, character) {
-    const before = this.tokenizer.pieces(text.slice(0, character)).length;
-    return Math.min(Math.max(before - from, 0), reading.n);
   }
 
   /** The circuit whose destination is n. Calibrating one takes as long as reading a text, and both
@@ -100,13 +87,6 @@ export class LayerReader {
     for (let j = 0; j < size; j++) sd[j] = Math.sqrt(sd[j] / Math.max(count - 1, 1));
     return { heads, n, mean, sd };
   }
-
-  /** The tokens that drive a neuron most, up and down, over the vocabulary and at the usual
-   *  destination. @param {number} neuron @param {number[]} heads */
-  drivers(neuron, heads) {
-    const all = this.layer.circuit().contribution(neuron, heads);
-    return outermost(all, this.layer.counted, LISTED);
-  }
 }
 
 /** A text's tokens as some heads read them. What another reading before it had in common with it, of
@@ -115,7 +95,7 @@ export class Reading {
   /** @type {Map<number, Prefix>} by the place of the last token */ #prefixes;
   /** @type {Map<number, Summaries>} likewise */ #sums;
   /** @type {Float64Array | undefined} */ #whole;
-  /** @type {Kept<Float64Array>} terms by neuron and destination */ #terms = new Kept(KEPT);
+  /** @type {Kept<Float64Array>} terms by neuron */ #terms = new Kept(KEPT);
 
   /** @param {LayerReader} reader @param {number[]} ids the one in front of every text first
    *  @param {number[]} heads @param {Reading} [before] */
@@ -183,35 +163,20 @@ export class Reading {
     });
   }
 
-  /** Works out what the next token will need that does not hang on the text. */
-  foresee() {
-    if (!this.hasContext || this.n >= this.reader.room) return;
-    const next = this.reader.at(this.n + 1);
-    next.kernelOf(this.heads);
-    void next.denominators;
-  }
-
-  /** The paper's circuit of the whole window, for every neuron. @returns {Float64Array} */
+  /** The paper's circuit of the whole text, for every neuron. @returns {Float64Array} */
   get whole() {
     this.#whole ??= this.#upTo(this.n).summary(this.heads);
     return this.#whole;
   }
 
-  /** @returns {boolean} whether the page has what the model computes */
-  get computed() {
-    return Boolean(this.#sums.get(this.n)?.truth);
+  /** What each token adds to a neuron, by the paper's circuit. @param {number} neuron */
+  terms(neuron) {
+    return this.#terms.get(neuron, () => this.#upTo(this.n).terms(this.heads, neuron));
   }
 
-  /** What each token up to n adds to a neuron, by the paper's circuit whose destination is n.
-   *  @param {number} neuron @param {number} n */
-  terms(neuron, n = this.n) {
-    return this.#terms.get([neuron, n], () => this.#upTo(n).terms(this.heads, neuron));
-  }
-
-  /** What one of them adds, head by head. @param {number} neuron @param {number} place
-   *  @param {number} n */
-  parts(neuron, place, n = this.n) {
-    return this.#upTo(n).parts(this.heads, neuron, place);
+  /** What one of them adds, head by head. @param {number} neuron @param {number} place */
+  parts(neuron, place) {
+    return this.#upTo(this.n).parts(this.heads, neuron, place);
   }
 
   /** A neuron's lines: where there is a point, its summary there by both circuits, and the exact one.
@@ -256,40 +221,4 @@ export function standing(from, to, sd) {
 /** @param {Float64Array} scores @returns {number[]} where they are largest, in order */
 export function leading(scores) {
   return outermost(scores, Array.from(scores.keys()), LISTED).up;
-}
-
-/** The places of each text at which it is not the other: what is left out of a longest common
- *  subsequence. @param {number[]} a @param {number[]} b @returns {[Set<number>, Set<number>]} */
-export function differing(a, b) {
-  const width = b.length + 1;
-  const common = new Uint16Array((a.length + 1) * width); // of a from i on and b from j on
-  for (let i = a.length - 1; i >= 0; i--)
-    for (let j = b.length - 1, at = i * width + j; j >= 0; j--, at--)
-      common[at] =
-        a[i] === b[j] ? common[at + width + 1] + 1 : Math.max(common[at + width], common[at + 1]);
-  const [own, other] = [new Set(a.keys()), new Set(b.keys())];
-  for (let i = 0, j = 0; i < a.length && j < b.length;) {
-    if (a[i] === b[j]) {
-      own.delete(i++);
-      other.delete(j++);
-    } else if (common[(i + 1) * width + j] >= common[i * width + j + 1]) i++;
-    else j++;
-  }
-  return [own, other];
-}
-
-/** Tokens of a text of any length, counted piece by piece. In front of a single space between two
- *  words a text can be cut without a change of its tokens; where there is none for long, the count
- *  may be a few too high. @param {Tokenizer} tokenizer @param {string} text
- *  @param {() => Promise<void>} pause @returns {Promise<number>} */
-export async function tokenCount(tokenizer, text, pause) {
-  let count = 0;
-  for (let from = 0, to; from < text.length; from = to) {
-    to = from + CHUNK;
-    if (to < text.length)
-      to = from + (/^[^]*\S(?= \S)/.exec(text.slice(from, to))?.[0].length ?? CHUNK);
-    count += tokenizer.encode(text.slice(from, to)).length;
-    await pause();
-  }
-  return count;
 }

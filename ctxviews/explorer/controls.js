@@ -1,6 +1,6 @@
-/** The explorer's heads and query token. */
+/** The explorer's heads. */
 
-import { destinationChoice, fixedDestination, headChooser } from "../ui/controls.js";
+import { headChooser } from "../ui/controls.js";
 import { drawn, element } from "../ui/dom.js";
 import { headStyle } from "../ui/marks.js";
 
@@ -10,7 +10,7 @@ const BINS = 14; // of a kernel, from the text's beginning to the query
 
 /** @param {Tools} tools @param {HTMLElement} find */
 export function controlsSection(tools, find) {
-  const { layer, name, go } = tools;
+  const { layer, go } = tools;
   const curves = layer.kernels().map((kernel, head) => curve(kernel, headStyle(head)));
   const heads = headChooser(
     layer,
@@ -19,15 +19,9 @@ export function controlsSection(tools, find) {
     curves,
     ", and where each looks (query at the right)",
   );
-  const token = layer.fixed
-    ? fixedDestination(layer, name)
-    : destinationChoice(layer, name, (id) => go({ token: id }));
   return {
-    root: element("div", { class: "ctx-controls" }, heads, token, find),
-    paint(/** @type {Turned} */ now) {
-      heads.update(now.heads);
-      token.update(now.token);
-    },
+    root: element("div", { class: "ctx-controls" }, heads, find),
+    paint: (/** @type {Turned} */ now) => heads.update(now.heads),
   };
 }
 

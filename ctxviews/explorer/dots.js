@@ -231,9 +231,5 @@ function thetaLabel({ ranking, found, theta: shown }, theta) {
   const pass =
     theta === shown ? found : ranking.top.reduce((n, value) => n + Number(value > theta), 0);
   const digits = Math.max(1, digitsOfStep(ranking.step));
-  // in robust deviations: both measures differ by a shift and a factor, which any two neurons fix
-  const { top, z, order } = ranking;
-  const [first, last] = [order[0], order[order.length - 1]];
-  const far = ((theta - top[first]) * (z[first] - z[last])) / (top[first] - top[last]);
-  return `${figure(theta, digits)} (z = ${figure(z[first] + far, 1)}): ${grouped(pass)} of ${grouped(ranking.top.length)} pass`;
+  return `${figure(theta, digits)}: ${grouped(pass)} of ${grouped(ranking.top.length)} pass`;
 }

@@ -43,11 +43,10 @@ export function findBox(tools, onToken) {
       return `${several(alike.length, "neuron")} with this label; this one lies farthest right.`;
     }
     const { id, parts } = tokensOf(words, tools);
-    if (id < 0 || parts.length || !layer.hasToken(id)) {
+    if (id < 0 || parts > 1 || !layer.hasToken(id)) {
       go({ search: words });
       onToken();
-      const pieces = "No neuron, label or single token of that name; below are the pieces of it.";
-      return id < 0 || parts.length ? pieces : "";
+      return id < 0 || parts > 1 ? "No neuron, label or single token of that name." : "";
     }
     const driven = ranking.circuit.driven(id, ranking.heads);
     choose(driven.indexOf(Math.max(...driven)), { search: text(id) });

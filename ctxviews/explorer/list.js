@@ -2,11 +2,11 @@
 
 import { firstTokens } from "../engine/ranking.js";
 import { button } from "../ui/controls.js";
-import { csvButton } from "../ui/csv.js";
+import { saveCsv } from "../ui/csv.js";
 import { element, fresh, numberCell, quiet, table } from "../ui/dom.js";
 import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
-import { rankingName } from "./scene.js";
+import { headsName } from "./scene.js";
 
 /** @import { Ranking, Scene, Tools } from "./scene.js" */
 
@@ -22,22 +22,20 @@ export function listSection(tools) {
   const columns = [["rank"], ["neuron"], ["top"], ["z"], "label", "first tokens"];
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
+  const words = (/** @type {number} */ j, between = " ") =>
+    firstTokens(tools.scene().ranking, j, NAMED_TOKENS).map(name).join(between);
   let room = FIRST_ROWS;
   /** @type {Ranking | null} */ let last = null;
-  /** @type {WeakMap<HTMLElement, Ranking>} of which a row's words are */ const filled =
-    new WeakMap();
-  const more = button("More", () => show(room + FIRST_ROWS));
-  const fewer = button("Fewer", () => show(FIRST_ROWS));
-  const turns = element("p", { class: "ctx-turns" }, more, fewer);
-  const file = csvButton("Ranking as CSV", () => {
-    const { ranking } = tools.scene();
-    const { order, top, z, mean } = ranking;
+  const more = button("More", () => {
+    room += FIRST_ROWS;
+    paint(tools.scene());
+  });
+  const file = button("Ranking as CSV", () => {
+    const { order, top, z, mean, heads, circuit } = tools.scene().ranking;
     const titles = ["rank", "neuron", "top", "z", "mean of all", "first tokens"];
-    const rows = Array.from(order, (j, place) => {
-      const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join(" ");
-      return [place + 1, j, top[j], z[j], mean[j], words];
-    });
-    return { name: rankingName(ranking, "neurons"), titles, rows };
+    const rows = Array.from(order, (j, place) => [place + 1, j, top[j], z[j], mean[j], words(j)]);
+    const of = `${headsName(heads)} n-${circuit.n} token-${circuit.token}`;
+    saveCsv(`${layer.model} neurons ${of}`, [titles, ...rows]);
   });
   const fill = keyed(
     list.tBodies[0],
@@ -46,16 +44,12 @@ export function listSection(tools) {
     (row, j) => {
       const { ranking, labels, neuron, found } = tools.scene();
       const place = ranking.places[j];
-      const [rank, number, top, z, label, words] = row.cells;
+      const [rank, number, top, z, label, first] = row.cells;
       label.textContent = labels.get(j)?.label ?? "";
-      if (filled.get(row) !== ranking) {
-        rank.textContent = String(place + 1);
-        top.textContent = figure(ranking.top[j], 1);
-        z.textContent = figure(ranking.z[j], 1);
-        const first = firstTokens(ranking, j, NAMED_TOKENS);
-        words.replaceChildren(element("span", {}, first.map(name).join("  ")));
-        filled.set(row, ranking);
-      }
+      rank.textContent = String(place + 1);
+      top.textContent = figure(ranking.top[j], 1);
+      z.textContent = figure(ranking.z[j], 1);
+      first.replaceChildren(element("span", {}, words(j, "  ")));
       row.classList.toggle("ctx-neurons-apart", place >= Math.min(found, room));
       row.classList.toggle("ctx-chosen", j === neuron);
       for (const input of number.getElementsByTagName("input")) input.checked = j === neuron;
@@ -70,17 +64,9 @@ export function listSection(tools) {
     const listed = Array.from(ranking.order.slice(0, Math.min(found, room)));
     fill(listed.includes(neuron) ? listed : [...listed, neuron]);
     more.hidden = found <= room;
-    fewer.hidden = room <= FIRST_ROWS;
-    turns.hidden = more.hidden && fewer.hidden;
   };
-  const show = (/** @type {number} */ count) => {
-    room = count;
-    paint(tools.scene());
-    if (more.hidden && !fewer.hidden) fewer.focus();
-    if (fewer.hidden && !more.hidden) more.focus();
-  };
-  const parts = [note, element("div", ways, list), turns, element("p", {}, file)];
-  return { root: element("section", {}, heading(0, "Found neurons"), parts), paint };
+  const parts = [note, element("div", ways, list), element("p", {}, more, " ", file)];
+  return { root: element("section", {}, heading("Found neurons"), parts), paint };
 }
 
 /** @param {number} j @param {string} group @param {() => void} onPick */

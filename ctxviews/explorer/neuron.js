@@ -1,13 +1,11 @@
 /** One neuron, and the tokens that move it most. */
 
 import { largest, outermost } from "../engine/linalg.js";
-import { button } from "../ui/controls.js";
-import { csvButton } from "../ui/csv.js";
 import { element, quiet } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
 import { FOLLOWED } from "./cards.js";
-import { columnOf, headsName, rankingName } from "./scene.js";
+import { columnOf, headsName } from "./scene.js";
 import { endTables, sameAgain } from "./search.js";
 
 /** @import { Scene, Tools } from "./scene.js"
@@ -18,23 +16,11 @@ const OUTERMOST = 12; // tokens shown of each end of a neuron
 /** Name, outermost tokens, place. @param {Tools} tools @param {() => void} onToken shows what it drives */
 export function neuronSection(tools, onToken) {
   const { layer, name, text, go, heading } = tools;
-  const title = heading(0);
+  const title = heading();
   const named = element("p", { class: "ctx-neurons-name" });
   const label = quiet();
   const place = element("p", { class: "ctx-quiet", role: "status" });
   const held = element("div", { class: "ctx-neurons-ends" });
-  const file = csvButton("Column as CSV", () => {
-    const { ranking, neuron } = tools.scene();
-    const column = columnOf(ranking, neuron);
-    const ids = Array.from(layer.counted).sort((a, b) => column[b] - column[a]);
-    const rows = ids.map((id) => [id, name(id), column[id]]);
-    const titles = ["token id", "token", "contribution"];
-    return { name: rankingName(ranking, `neuron ${neuron}`), titles, rows };
-  });
-  const random = button("One at random", () =>
-    go({ neuron: Math.floor(Math.random() * layer.nNeurons) }),
-  );
-  const turns = element("p", { class: "ctx-turns" }, random, file);
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { ranking, neuron } = scene;
     if (!changed("ranking", "neuron", "labels")) return;
@@ -67,7 +53,7 @@ export function neuronSection(tools, onToken) {
     }));
     held.replaceChildren(...tables);
   });
-  const parts = [title, named, held, label, place, turns];
+  const parts = [title, named, held, label, place];
   return { root: element("section", { class: "ctx-neurons-one" }, parts), paint };
 }
 

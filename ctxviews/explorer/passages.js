@@ -2,7 +2,7 @@
 
 import { largest } from "../engine/linalg.js";
 import { passageChoice } from "../ui/controls.js";
-import { element, focusIn, quiet, renewed } from "../ui/dom.js";
+import { element, quiet, renewed } from "../ui/dom.js";
 import { byDomain, domainTable, overall } from "../ui/domains.js";
 import { inStep } from "../ui/state.js";
 import { shadeKey, tokenReader } from "../ui/tokens.js";
@@ -13,7 +13,7 @@ import { digitsFor, several, signed, UNIT } from "../ui/words.js";
 
 /** Summaries of the labelled passages, domain after domain. @param {Tools} tools */
 export function domainsSection({ layer, go, heading }) {
-  const title = heading(0);
+  const title = heading();
   const note = quiet();
   const held = element("div");
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
@@ -26,13 +26,10 @@ export function domainsSection({ layer, go, heading }) {
       `Summary of each of ${several(count, "passage")}, in ${UNIT}: a dot each; the bar ` +
       `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
       "passage that is read. At n each has the query token, as in chapter 6.";
-    const focused = focusIn(held)?.textContent;
     const width = held.clientWidth || 360;
     const onPick = (/** @type {number} */ passage) => go({ passage });
     const options = { passages: layer.passages, chosen: read, width, onPick };
     held.replaceChildren(domainTable(answers, options));
-    for (const press of held.querySelectorAll("button"))
-      if (press.textContent === focused) press.focus();
   });
   return { root: element("section", {}, title, note, held), paint };
 }
@@ -40,7 +37,7 @@ export function domainsSection({ layer, go, heading }) {
 /** A passage, shaded by what each token adds to the neuron's summary. @param {Tools} tools */
 export function passageSection(tools) {
   const { layer, go, heading } = tools;
-  const title = heading(0);
+  const title = heading();
   const which = passageChoice({
     passages: layer.passages,
     first: "with the largest summary",

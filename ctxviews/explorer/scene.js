@@ -8,7 +8,7 @@ import { spelling } from "../ui/source.js";
 import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
 
 /** @import { Label } from "../ui/labels.js"
- *  @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads and token are settled,
+ *  @typedef {ReturnType<typeof turned>} Turned what the reader has chosen; heads are settled,
  *    the others may still leave the choice to the view
  *  @typedef {ReturnType<typeof rankingOf>} Ranking
  *  @typedef {ReturnType<typeof toolsOf>} Tools
@@ -41,14 +41,10 @@ export function toolsOf(model, layer, el) {
   };
 }
 
-/** The traits, where sound. No heads mean the layer's stable ones (all, if none is), token -1 the
- *  usual destination. @param {Model} model @param {Layer} layer */
+/** The traits, where sound. No heads mean the layer's stable ones (all, if none is). @param {Model} model @param {Layer} layer */
 export function turned(model, layer) {
-  const ids = layer.destinations.map(({ id }) => id);
-  const token = sound(model, "token", (v) => v === -1 || ids.includes(v), -1);
   return {
     heads: circuitHeads(model, layer),
-    token: token === -1 ? ids[0] : token,
     threshold: sound(model, "threshold", (v) => Number.isFinite(v) && v >= 0, 0),
     neuron: sound(model, "neuron", belowOrLeft(layer.nNeurons), -1),
     passage: sound(model, "passage", belowOrLeft(layer.passages.length), -1),
@@ -92,10 +88,9 @@ export function rankingOf(circuit, heads) {
 
 /** Where else this neuron can be looked at. @param {Scene} scene @param {Tools} tools
  *  @returns {Way[]} */
-export function waysFrom({ heads, token, threshold, neuron, read, ...now }, { layer, inText }) {
-  const [{ id }] = layer.destinations;
+export function waysFrom({ heads, threshold, neuron, read, ...now }, { layer, inText }) {
   const { passage, search } = now;
-  const turned = { threshold, passage, search, token: token === id ? -1 : token };
+  const turned = { threshold, passage, search };
   const chosen = Object.entries(turned).filter(([, value]) => ![-1, 0, ""].includes(value));
   const text = inText(layer.passages[read].ids.slice(1)).tokens.join("");
   const explorerState = { heads, neuron, ...Object.fromEntries(chosen) };
@@ -109,12 +104,6 @@ export function waysFrom({ heads, token, threshold, neuron, read, ...now }, { la
 /** @param {number[]} heads */
 export function headsName(heads) {
   return `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`;
-}
-
-/** What a file of a ranking is called. @param {Ranking} ranking @param {string} what */
-export function rankingName({ circuit, heads }, what) {
-  const { layer, n, token } = circuit;
-  return [layer.model, what, headsName(heads), `n-${n}`, `token-${token}`];
 }
 
 /** The neuron that is shown. @param {Turned} now @param {Ranking} ranking */

@@ -5,7 +5,7 @@ import { CHARACTERS, leading } from "../engine/reading.js";
 import { passageRead } from "../explorer/passages.js";
 import { element, quiet, renewed } from "../ui/dom.js";
 import { spelling } from "../ui/source.js";
-import { belowOrLeft, circuitHeads, kept, sound, typed } from "../ui/state.js";
+import { belowOrLeft, circuitHeads, kept, sound, turn } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { whyHere } from "../ui/why.js";
@@ -15,7 +15,10 @@ import { whyHere } from "../ui/why.js";
 export function aroundView(model, el, layer) {
   const tools = spelling(layer);
   const [picture, waiting, why] = [element("div"), waitingLine(), whyHere()];
-  const save = () => typed(model, { text: box.value.toWellFormed() });
+  const save = () => {
+    model.unshared = ["text", "other"]; // what is typed stays out of the address
+    turn(model, { text: box.value.toWellFormed() });
+  };
   const { box, title } = textBox("A text of your own", CHARACTERS * layer.positions, save);
   const here = needed(layer, waiting, () => end.again());
   const state = () => ({

@@ -2,19 +2,18 @@
 
 import { leading, mostAdding, standing } from "../engine/reading.js";
 import { nextTurn, sliced } from "../engine/slices.js";
-import { figure, signed, tokenName } from "../ui/words.js";
+import { figure, signed } from "../ui/words.js";
 
-/** @import { Found, Listed, Scene, Text } from "./scene.js"
- *  @import { Side } from "./text.js" */
+/** @import { Found, Listed, Scene, Text } from "./scene.js" */
 
 const NAMED = 4; // tokens that a list names
 const REPAINT = 200; // milliseconds between two drawings of a line that grows
 
-/** Measures the passages, chooses a neuron, makes the lists, finds what drives the neuron, completes the
- *  lines and counts what is not read, until the next keystroke cuts it short.
- *  @param {Scene} scene @param {Side[]} sides @param {Found} found
+/** Measures the passages, chooses a neuron, makes the lists and completes the lines, until the next
+ *  keystroke cuts it short.
+ *  @param {Scene} scene @param {Found} found
  *  @param {(more: Partial<Found>) => void} learn @param {LayerReader} reader @param {AbortSignal} signal */
-export async function follow(scene, sides, found, learn, reader, signal) {
+export async function follow(scene, found, learn, reader, signal) {
   const { heads, texts } = scene;
   const readings = texts.map(({ reading }) => reading);
   const references = [];
@@ -32,25 +31,13 @@ export async function follow(scene, sides, found, learn, reader, signal) {
   // most; it then stays, whatever is typed
   const scores = apart?.map(Math.abs) ?? excited.find((z) => z);
   const neuron = scene.neuron ?? (scores ? leading(scores)[0] : null);
-  learn({ references, ...(scene.neuron === null ? { auto: neuron } : {}) });
+  learn(scene.neuron === null ? { auto: neuron } : {});
   await nextTurn();
   const pause = sliced(signal);
   if (readings.some((reading, i) => reading !== found.listedOf[i]))
     learn({ listed: await listedNeurons(texts, excited, apart, pause), listedOf: readings });
-  const of = `${heads} ${neuron}`;
-  if (neuron !== null && found.drivers?.of !== of) {
-    const { up, down } = reader.drivers(neuron, heads);
-    const spelt = (/** @type {number} */ id) => tokenName(reader.tokenizer.decode([id]));
-    learn({ drivers: { of, neuron, up: up.map(spelt), down: down.map(spelt) } });
-    await pause();
-  }
   await sumUp(readings, () => learn({ points: found.points + 1 }), pause);
-  for (const side of sides) await side.count(pause);
   learn({});
-  for (const reading of readings) {
-    reading.foresee();
-    await pause();
-  }
 }
 
 /** The three lists: of each text the neurons that it excites most, and those in which both are most

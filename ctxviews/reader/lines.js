@@ -2,7 +2,7 @@
 
 import { element, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
-import { chart, namedLines, readable, rule, wash } from "../ui/plot.js";
+import { chart, namedLines, readable, rule } from "../ui/plot.js";
 import { inStep } from "../ui/state.js";
 import { digitsFor, figure, signed, UNIT } from "../ui/words.js";
 
@@ -11,21 +11,20 @@ import { digitsFor, figure, signed, UNIT } from "../ui/words.js";
 const BY_PAPER = { stroke: COLOURS[0], "stroke-width": 1.9 };
 const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.3 };
 const BY_OWN = { stroke: COLOURS[1], "stroke-width": 1.7, "stroke-dasharray": "6 3" };
-const USUAL = { stroke: "var(--ctx-soft)", opacity: 0 };
 
 /** A text's lines. @param {string} label @param {Omit<Hand, "at">} hand */
 export function pictureSection(label, hand) {
   const root = element("div");
   let mark = (/** @type {number} */ _) => {};
   /** @type {Text | null} */ let shown = null;
-  const drawnOf = ["reading", "neuron", "axes", "shade", "reference", "points", "width"];
+  const drawnOf = ["reading", "neuron", "axes", "shade", "points", "width"];
   const update = inStep((/** @type {Text & {width: number}} */ text, changed) => {
     shown = text;
     if (!text.terms) root.replaceChildren();
     else if (changed(...drawnOf)) {
       const made = runningSummary(label, text, () => shown?.terms ?? [], hand);
       mark = made.update;
-      renewed(root, made, errorLine(text));
+      renewed(root, made);
     } else if (changed("at", "terms")) mark(text.at);
   });
   return { root, update, mark: (/** @type {number} */ place) => mark(place) };
@@ -35,7 +34,7 @@ export function pictureSection(label, hand) {
  *  @param {Text & {width: number}} text @param {() => ArrayLike<number>} terms as the shades have them
  *  @param {Omit<Hand, "at">} hand */
 function runningSummary(label, text, terms, { held, show, hold }) {
-  const { reading, names, reference, shade, width, at } = text;
+  const { reading, names, shade, width, at } = text;
   const neuron = /** @type {number} */ (text.neuron);
   const { places, paper, own, truth } = reading.curve(neuron);
   const domain = JSON.parse(text.axes);
@@ -43,12 +42,10 @@ function runningSummary(label, text, terms, { held, show, hold }) {
   const digits = digitsFor(domain.y[1] - domain.y[0]);
   const ends = [paper, own, truth].map((values) => figure(values.at(-1) ?? NaN, digits));
   const exact = truth.length > 0;
-  const usual = reference && [reference.mean[neuron], reference.sd[neuron]];
   const lines = [
     { label: "paper’s circuit", style: BY_PAPER, xs: places, ys: paper },
     { label: "self-normalised", style: BY_OWN, xs: places, ys: own },
     { label: "computed", style: TRUE, xs: places, ys: truth },
-    { label: "passages ± sd", style: USUAL, xs: [domain.x], ys: usual ? [usual[0]] : [] },
   ];
   const on = chart({
     alt:
@@ -62,10 +59,6 @@ function runningSummary(label, text, terms, { held, show, hold }) {
     names: lines.map(({ label }) => label),
     title: `neuron ${neuron}, summary of the text so far`,
   });
-  if (usual) {
-    const [mean, sd] = usual;
-    on.add(wash(on, { y: [mean - sd, mean + sd] }, { fill: USUAL.stroke, opacity: 0.2 }));
-  }
   on.add(rule(on, { y: 0 }));
   namedLines(on, lines);
   const read = (/** @type {number} */ place) => {
@@ -83,18 +76,4 @@ function runningSummary(label, text, terms, { held, show, hold }) {
   const reads = `Read the ${label.toLowerCase()} token by token`;
   const moved = { held, onMove: show, onHold: hold };
   return readable(on, { label: reads, max: reading.n, value: at, read, ...moved });
-}
-
-/** How far both lines are from what the model computes, as soon as they are whole: of a part of them
- *  the number would be another. @param {Text} text */
-function errorLine({ reading, neuron }) {
-  const { paper, own, truth } = reading.curve(/** @type {number} */ (neuron));
-  if (!truth.length) return "";
-  const off = (/** @type {number[]} */ line) =>
-    Math.hypot(...line.map((value, i) => value - truth[i])) / Math.sqrt(line.length);
-  const [first, second] = [paper, own].map((line) => figure(off(line), 2));
-  const words = reading.missing().length
-    ? "The lines are still being worked out."
-    : `Off by ${first} on the way (root mean square) by the paper’s circuit, by ${second} self-normalised.`;
-  return element("p", { class: "ctx-quiet ctx-reader-error" }, words);
 }

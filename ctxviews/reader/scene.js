@@ -1,28 +1,23 @@
 /** The state of the reader, and all that its sections show of it. */
 
 import { largest } from "../engine/linalg.js";
-import { CHARACTERS, differing } from "../engine/reading.js";
-import { below, belowOrLeft, circuitHeads, sound } from "../ui/state.js";
+import { belowOrLeft, circuitHeads, sound } from "../ui/state.js";
 
 /** @typedef {ReturnType<typeof turned> & {wanted: number[]}} Turned what a reader chose; the heads that are
  *    wanted may not be here yet
  *  @typedef {{neuron: number, figures: string[], tokens: string[]}} Listed a row of a table
- *  @typedef {{auto: number | null, references: (Reference | null)[], listed: Listed[][],
- *    listedOf: Reading[], drivers: {of: string, neuron: number, up: string[], down: string[]} | null, points: number}} Found
- *    what follows in slices: the neuron that the view chose where it was left to choose, the rows of
- *    both texts' lists and of the one between them, what raises the neuron, and how often a line has
- *    grown
- *  @typedef {{taken: Taken | undefined, names: string[], full: string | null, total: number | null,
- *    at: number | null, kept: number | null, typings: number}} Kept the state of a text: where it is
- *    read, and where when nobody points, null at its end
+ *  @typedef {{auto: number | null, listed: Listed[][],
+ *    listedOf: Reading[], points: number}} Found what follows in slices: the neuron that the view chose where it
+ *    was left to choose, the rows of both texts' lists and of the one between them, and how often a line has grown
+ *  @typedef {{taken: Taken | undefined, names: string[], at: number | null, kept: number | null}} Kept the
+ *    state of a text: where it is read, and where when nobody points, null at its end
  *  @typedef {ReturnType<typeof sceneOf>} Scene `shade` is the strength of a full one
- *  @typedef {Scene["texts"][number]} Text one text as it is shown: the tokens in which it is not the
- *    other, where it is read (`at`), up to where the shades go */
+ *  @typedef {Scene["texts"][number]} Text one text as it is shown, and where it is read (`at`) */
 
-/** What an address calls the two texts, and where each is read. */
+/** What an address calls the two texts. */
 export const OF_TEXTS = [
-  { label: "First text", text: "text", window: "window", cursor: "cursor" },
-  { label: "Second text", text: "other", window: "other_window", cursor: "other_cursor" },
+  { label: "First text", text: "text" },
+  { label: "Second text", text: "other" },
 ];
 
 /** The next round number above a value: the strength of a full shade, so that it has few digits.
@@ -35,54 +30,27 @@ function roundedUp(value) {
 
 /** The traits, where sound; texts are in their boxes. @param {Model} model @param {Layer} layer */
 export function turned(model, layer) {
-  const [characters, places] = [CHARACTERS * layer.positions, layer.positions];
   return {
     heads: circuitHeads(model, layer),
     chosenNeuron: sound(model, "neuron", belowOrLeft(layer.nNeurons), -1),
-    shades: sound(model, "shades", (value) => value === "end" || value === "cursor", "end"),
-    windows: OF_TEXTS.map(({ window }) => sound(model, window, below(characters), 0)),
-    cursors: OF_TEXTS.map(({ cursor }) => sound(model, cursor, belowOrLeft(places), -1)),
   };
 }
 
-/** A function that finds the tokens in which two texts differ, if they have most in common: else there
- *  are none. @returns {(first: number[], second: number[]) => Set<number>[]} */
-export function compared() {
-  /** @type {number[][]} */ let last = [];
-  let apart = [new Set(), new Set()];
-  return (...texts) => {
-    if (texts.every((ids, i) => ids === last[i])) return apart;
-    last = texts;
-    const places = differing(texts[0], texts[1]);
-    const alike = places.every(({ size }, i) => 2 * size <= texts[i].length);
-    return (apart = alike ? places : [new Set(), new Set()]);
-  };
-}
-
-/** Everything the sections show. @param {Turned} now @param {Taken[]} taken @param {Set<number>[]} apart
- *  @param {{side: Kept}[]} sides @param {Found} found */
-export function sceneOf(now, taken, apart, sides, found) {
+/** Everything the sections show. @param {Turned} now @param {Taken[]} taken @param {{side: Kept}[]} sides @param {Found} found */
+export function sceneOf(now, taken, sides, found) {
   const neuron = now.chosenNeuron < 0 ? found.auto : now.chosenNeuron;
-  const termsOf = (/** @type {Reading} */ reading, n = reading.n) =>
-    neuron !== null && reading.hasContext ? reading.terms(neuron, n) : null;
-  // a full shade is that of the whole texts, wherever the cursor stands
-  const shade = roundedUp(Math.max(...taken.map(({ reading }) => largest(termsOf(reading) ?? []))));
-  // those of other heads would mean nothing
-  const references = found.references.map((of) =>
-    String(of?.heads) === String(now.heads) ? of : null,
+  const terms = taken.map(({ reading }) =>
+    neuron !== null && reading.hasContext ? reading.terms(neuron) : null,
   );
-  const axes = axesOf(taken, neuron, references);
-  const texts = taken.map(({ reading, pieces, spare, from, stretches }, i) => {
-    const { names, full, total, at: place } = sides[i].side;
-    const at = Math.min(place ?? reading.n, reading.n);
-    const upTo = now.shades === "cursor" ? Math.max(at, Math.min(1, reading.n)) : reading.n;
+  const shade = roundedUp(Math.max(...terms.map((of) => largest(of ?? []))));
+  const axes = axesOf(taken, neuron);
+  const texts = taken.map(({ text, reading, pieces, stretches }, i) => {
+    const { names, at } = sides[i].side;
     return {
-      ...{ reading, spare, from, stretches, names, full, total, neuron, shade, axes, at, upTo },
+      ...{ text, reading, stretches, names, neuron, shade, axes, terms: terms[i] },
+      at: Math.min(at ?? reading.n, reading.n),
       ids: reading.ids,
       counted: pieces.length,
-      terms: termsOf(reading, upTo),
-      apart: apart[i],
-      reference: references[i],
       listed: found.listed[i],
       points: found.points,
     };
@@ -91,16 +59,14 @@ export function sceneOf(now, taken, apart, sides, found) {
 }
 
 /** How far the drawings of both texts reach, in words. @param {Taken[]} taken
- *  @param {number | null} neuron @param {(Reference | null)[]} references */
-function axesOf(taken, neuron, references) {
+ *  @param {number | null} neuron */
+function axesOf(taken, neuron) {
   if (neuron === null) return "";
   const reach = taken.map(({ reading }) => (reading.hasContext ? reading.n : 0));
-  const values = taken.flatMap(({ reading }, i) => {
+  const values = taken.flatMap(({ reading }) => {
     if (!reading.hasContext) return [];
     const { paper, own, truth } = reading.curve(neuron);
-    const { mean, sd } = references[i] ?? { mean: [0], sd: [0] };
-    const usual = references[i] ? [mean[neuron] - sd[neuron], mean[neuron] + sd[neuron]] : [];
-    return [0, ...usual, ...paper, ...own, ...truth];
+    return [0, ...paper, ...own, ...truth];
   });
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const room = 0.06 * (high - low || 1);
@@ -115,15 +81,4 @@ export function waysFrom({ heads, neuron }, given) {
     { page: "explorer", label: "This neuron in the explorer", state },
     { page: "reader", label: "Open the live reader", state: { ...state, ...given } },
   ];
-}
-
-/** What each token of both texts adds to the neuron, as a file. @param {Scene} scene
- *  @param {Layer} layer @returns {Table} */
-export function termsTable({ heads, neuron, texts }, layer) {
-  const rows = texts.flatMap(({ terms, reading, names }, i) =>
-    Array.from(terms ?? [], (term, at) => [i + 1, at, reading.ids[at], names[at], term]),
-  );
-  const of = [`neuron ${neuron ?? ""}`, `heads ${heads.join(" ")}`];
-  const titles = ["text", "place", "token id", "token", "adds"];
-  return { name: [layer.model, ...of], titles, rows };
 }

@@ -14,19 +14,12 @@ const OPENING =
   "My {neighbour|neighbor} {travelled|traveled} to the {harbour|harbor} in a {grey|gray} car with " +
   "one tired {tyre|tire}. She had been asked to {organise|organize} the {programme|program} of a " +
   "small {theatre|theater} in the {centre|center} of town, and she {realised|realized} at once " +
-  "that the {labour|labor} of many years lay behind its faded {colours|colors}. The manager, who " +
-  "was fond of {jewellery|jewelry} and good {humour|humor}, {apologised|apologized} for the smell " +
-  "of {mould|mold}, {analysed|analyzed} the {catalogue|catalog} with her, and offered a " +
-  "{licence|license}, a {cheque|check} and a cup of something whose {flavour|flavor} she never " +
-  "{recognised|recognized}. It was an {honour|honor}, she said, but she would have to " +
-  "{practise|practice}. By evening they had {labelled|labeled} every {plough|plow} and every " +
-  "{sceptre|scepter} in the store, and {rumours|rumors} of a new season had {travelled|traveled} " +
-  "as far as the pier, where sailors in {pyjamas|pajamas} {marvelled|marveled} at them.";
+  "that the {labour|labor} of many years lay behind its faded {colours|colors}.";
 
 export const QUIET = 300; // milliseconds without a keystroke until Python, or the address, gets the texts
 
 /** @param {0 | 1} spelling British, American @returns {string} */
-function openingText(spelling) {
+export function openingText(spelling) {
   return OPENING.replace(/\{(.*?)\|(.*?)\}/g, (_, ...both) => both[spelling]);
 }
 
@@ -34,31 +27,26 @@ function openingText(spelling) {
  *  texts Python, or the address, gets. @param {Model} model @param {Side[]} sides @param {Found} found */
 export function sharingSection(model, sides, found) {
   let [saving, waiting] = [false, 0];
-  const unkept = element("span", { role: "status" });
-  const addressed = "text" in (model.first ?? {});
-  const keep = addressed ? checkbox(null, () => save()) : null;
-  // lone surrogates fit in neither
-  const save = () => {
+  const names = OF_TEXTS.map(({ text }) => text);
+  const keep = "text" in (model.first ?? {}) ? checkbox(null, () => save()) : null;
+  const write = (more = {}) => {
+    // lone surrogates fit in neither
     const [text, other] = sides.map(({ box }) => box.value.toWellFormed());
-    const opening = text === openingText(0) && other === openingText(1);
-    const shared = !keep || keep.checked;
+    const opening = text === openingText(0) && !other;
     saving = true;
-    model.unshared = shared ? [] : OF_TEXTS.map(({ text }) => text);
-    turn(model, {
-      text: shared ? (opening ? "" : text) : model.first?.text,
-      other: shared ? (opening ? "" : other) : model.first?.other,
-      ...(model.get("neuron") === -1 && found.auto !== null ? { neuron: found.auto } : {}),
-    });
+    model.unshared = keep && !keep.checked ? names : [];
+    turn(model, { text: opening ? "" : text, other, ...more });
     saving = false;
-    const none = shared && !text && !other ? "Two empty boxes are no text to keep." : "";
-    if (keep) textsLost(model).then((lost) => (unkept.textContent = lost || none));
   };
-  const offer = " Put both texts into the address of the page, to keep or to share them";
+  const save = () =>
+    write(model.get("neuron") === -1 && found.auto !== null ? { neuron: found.auto } : {});
+  const offer = " Put the texts into the address of the page, to keep or to share them";
   const promise =
-    "What you type stays in this page, and out of its address unless the box is ticked. ";
+    "What you type stays in this page, and out of its address unless the box is ticked. " +
+    "A text that is too long for an address is left out of it.";
   const parts = keep && [
     element("p", {}, element("label", {}, keep, offer)),
-    quiet(promise, unkept),
+    quiet(promise),
     stateButtons(model) ?? "",
   ];
   return {
@@ -67,38 +55,25 @@ export function sharingSection(model, sides, found) {
       clearTimeout(waiting);
       waiting = window.setTimeout(save, QUIET);
     },
-    end: () => clearTimeout(waiting),
+    end() {
+      clearTimeout(waiting);
+      write(); // the next model is to read the same
+    },
     /** Texts that come from Python, or with an address. @returns {boolean} whether there were others */
     fill() {
       if (saving) return false;
       const isText = (/** @type {any} */ value) => typeof value === "string";
-      const values = OF_TEXTS.map(({ text }) => sound(model, text, isText, ""));
-      const opening = values.every((text) => text === "");
-      if (keep) keep.checked = OF_TEXTS.some(({ text }, i) => values[i] !== model.first?.[text]);
-      return sides
-        .map((side, i) => side.fill(opening ? openingText(/** @type {0 | 1} */ (i)) : values[i]))
-        .includes(true);
+      const values = names.map((name) => sound(model, name, isText, ""));
+      if (keep)
+        keep.checked =
+          !model.unshared?.length && names.some((name, i) => values[i] !== model.first?.[name]);
+      if (!values.join("")) values[0] = openingText(0);
+      return sides.map((side, i) => side.fill(values[i])).includes(true);
     },
-    /** The texts that may stand in an address: those that the page gave, or all where a reader ticked the box. */
+    /** The texts that may stand in an address. */
     given() {
-      const texts = OF_TEXTS.map(({ text }, i) => [text, sides[i].box.value]);
-      return Object.fromEntries(
-        texts.filter(([name, value]) => keep?.checked || model.first?.[name] === value),
-      );
+      const shared = names.filter((name) => model.get(name) && !model.unshared?.includes(name));
+      return Object.fromEntries(shared.map((name) => [name, model.get(name)]));
     },
   };
-}
-
-/** Which texts an address does not hold though it should, as a sentence. @param {Model} model */
-async function textsLost(model) {
-  const address = (await model.address?.()) ?? "";
-  const names = { text: "first", other: "second" };
-  const lost = Object.entries(names).flatMap(([name, which]) =>
-    model.get(name) !== model.first?.[name] && !RegExp(`[#&]${name}(\\.z)?=`).test(address)
-      ? [which]
-      : [],
-  );
-  if (!lost.length) return "";
-  const many = lost.length > 1 ? "texts are" : "text is";
-  return `The ${lost.join(" and the ")} ${many} too long for an address and left out of it.`;
 }

@@ -1,8 +1,7 @@
-/** One text: its box, its window, its tokens, its lines, its neurons. */
+/** One text: its box, its tokens, its lines, its neurons. */
 
-import { tokenCount } from "../engine/reading.js";
-import { pick, slider } from "../ui/controls.js";
-import { element, focusIn, numberCell, quiet, scrolling, table } from "../ui/dom.js";
+import { pick } from "../ui/controls.js";
+import { element, numberCell, quiet, scrolling, table } from "../ui/dom.js";
 import { keyed } from "../ui/keyed.js";
 import { inStep } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
@@ -11,34 +10,19 @@ import { whyHere } from "../ui/why.js";
 import { digitsFor, grouped, nameInText, several, tokenMarks, tokenName } from "../ui/words.js";
 import { pictureSection } from "./lines.js";
 
-/** @import { Kept, Listed, Text, Turned } from "./scene.js"
+/** @import { Kept, Listed, Text } from "./scene.js"
  *  @typedef {ReturnType<typeof textSection>} Side */
 
-/** A text: its box, its window, its tokens, its lines, its neurons.
- *  @param {typeof import("./scene.js").OF_TEXTS[number]} of
- *  @param {{reader: LayerReader, go: (values: Record<string, any>) => void, again: () => void,
- *    choose: (neuron: number) => void, typed: () => void}} tools */
-export function textSection({ label, window, cursor }, tools) {
-  const { reader, go } = tools;
+/** @param {string} label
+ *  @param {{reader: LayerReader, again: () => void, choose: (neuron: number) => void,
+ *    typed: () => void}} tools */
+export function textSection(label, tools) {
+  const { reader } = tools;
   const start = tokenName(reader.tokenizer.decode([reader.layer.bos])); // in front of every text
   /** @type {Kept} */
-  const side = {
-    taken: undefined,
-    names: [],
-    full: null,
-    total: null,
-    at: null,
-    kept: null,
-    typings: 0,
-  };
-  const { box, title } = textBox(label, reader.characters, (full) => {
-    [side.full, side.total, side.typings] = [full, null, side.typings + 1];
-    tools.typed();
-  });
-  const count = countLines();
-  const begins = "The window begins behind token";
-  const onInput = (/** @type {number} */ from) => go({ [window]: from });
-  const from = slider({ label: begins, max: 1, format: grouped, onInput });
+  const side = { taken: undefined, names: [], at: null, kept: null };
+  const { box, title } = textBox(label, reader.characters, tools.typed);
+  const count = element("p", { class: "ctx-quiet ctx-reader-count", role: "status" });
   const hand = { held: () => Math.min(side.kept ?? Infinity, end()), show: read, hold };
   const tokens = tokensSection(hand, start, () => side.kept);
   const silent = quiet();
@@ -62,40 +46,23 @@ export function textSection({ label, window, cursor }, tools) {
     picture.mark(place);
     tools.again();
   }
-  const atCaret = () => {
-    if (!side.taken?.reading.hasContext) return;
-    const place = reader.placeOf(side.taken, box.selectionStart);
-    if (place !== (side.at ?? side.taken.reading.n)) read(place);
-  };
   /** Pointing reads, pressing keeps. @param {number | null} place */
   function hold(place) {
     read(place ?? end());
     side.kept = side.at;
     tokens.hold();
-    go({ [cursor]: side.at ?? -1 });
   }
-  let follows = false;
-  for (const pressed of ["click", "keyup"]) {
-    box.addEventListener(pressed, () => {
-      if (!follows) return;
-      atCaret();
-      hold(side.at);
-    });
-  }
-
   const update = inStep((/** @type {Text & {width: number}} */ text, changed) => {
-    const { reading, terms, neuron, at, upTo } = text;
-    if (changed("counted", "reading", "full", "total")) count.update(text, reader, box);
-    from.hidden = !text.spare;
-    from.update(text.from, { max: text.spare });
+    const { reading, terms, neuron, at } = text;
+    if (changed("counted", "text")) count.textContent = countInWords(text, reader);
     tokens.update({ ...text, picks: terms !== null });
     silent.hidden = reading.hasContext;
     silent.textContent = reading.hasContext ? "" : silence(reading);
     picture.update(text);
     why.root.hidden = terms === null;
-    if (neuron !== null && terms && changed("reading", "neuron", "at", "upTo"))
-      why.show({ name: text.names[at], away: `${upTo - at} back`, neuron }, () =>
-        reading.parts(neuron, at, upTo),
+    if (neuron !== null && terms && changed("reading", "neuron", "at"))
+      why.show({ name: text.names[at], away: `${reading.n - at} back`, neuron }, () =>
+        reading.parts(neuron, at),
       );
     list.show(text.listed, neuron);
   });
@@ -104,8 +71,7 @@ export function textSection({ label, window, cursor }, tools) {
     { "aria-label": label },
     title,
     box,
-    count.summary,
-    element("div", {}, count.note, from), // one row of the grid that both texts share
+    count,
     tokens.root,
     silent,
     why.root, // where the token is
@@ -119,69 +85,37 @@ export function textSection({ label, window, cursor }, tools) {
     side,
     forget: () => (side.taken = undefined), // its tokens contribute more now
     width: () => picture.root.clientWidth || 400,
-    /** @param {number} cursor */
-    place(cursor) {
-      side.at = side.kept = cursor < 0 ? null : cursor;
-      tokens.hold();
-    },
     /** @param {string} text @returns {boolean} whether it is another */
     fill(text) {
       const held = text.slice(0, reader.characters);
       if (box.value === held) return false;
-      [box.value, side.full, side.total] = [held, held === text ? null : text, null];
-      side.typings += 1;
+      box.value = held;
+      side.at = side.kept = null;
+      tokens.hold();
       return true;
     },
-    /** @param {number} begin where its window is to begin
-     *  @param {Pick<Turned, "heads" | "shades">} now */
-    take(begin, { heads, shades }) {
-      const taken = reader.take(box.value, begin, heads, side.taken);
-      const written = taken.stretches !== side.taken?.stretches;
-      if (written) side.names = [start, ...taken.stretches.map(nameInText)];
-      side.taken = taken;
-      follows = shades === "cursor";
-      if (written && follows && focusIn(root) === box) atCaret();
-      return taken;
-    },
-    /** Counts what does not fit. @param {() => Promise<void>} pause */
-    async count(pause) {
-      if (side.full === null || side.total !== null) return;
-      side.total = await tokenCount(reader.tokenizer, side.full, pause);
+    /** @param {number[]} heads */
+    take(heads) {
+      const text = box.value.slice(0, reader.characters); // what no hand has put there may be longer
+      const taken = reader.take(text, heads, side.taken);
+      if (taken.stretches !== side.taken?.stretches)
+        side.names = [start, ...taken.stretches.map(nameInText)];
+      return (side.taken = taken);
     },
   };
 }
 
-/** How many tokens a text has, and which are read. */
-function countLines() {
-  const summary = element("p", { class: "ctx-quiet ctx-reader-count" });
-  const note = element("p", { class: "ctx-quiet", role: "status" });
-  /** @param {Text} text @param {LayerReader} reader @param {HTMLTextAreaElement} box */
-  const update = ({ counted, full, total, from, ids }, { room, layer }, { maxLength, value }) => {
-    const missing = ids.filter((id) => !layer.hasToken(id)).length;
-    const read = Math.min(counted, room);
-    summary.textContent =
-      read === counted && full === null
-        ? `${several(counted, "token")}; up to ${grouped(room)} are read`
-        : `${several(read, "token")} read`;
-    const there = full === null ? counted : total;
-    const notes = [
-      full !== null && total === null ? "Counting what is left out." : null,
-      there !== null && there > read ? leftOut(from, read, there, layer.fixed) : null,
-      missing ? `The page has no data for ${several(missing, "token")}: they add nothing.` : null,
-      value.length >= maxLength ? `The box keeps ${several(maxLength, "character")}.` : null,
-    ];
-    const sentences = notes.filter((sentence) => sentence !== null).join(" ");
-    if (note.textContent !== sentences) note.textContent = sentences;
-  };
-  return { summary, note, update };
-}
-
-/** @param {number} from @param {number} read @param {number} total @param {boolean} fixed */
-function leftOut(from, read, total, fixed) {
-  const which = from
-    ? `Tokens ${grouped(from + 1)} to ${grouped(from + read)}`
-    : `The first ${grouped(read)}`;
-  return `${which} of ${several(total, "token")} are read: ${fixed ? "the destination sees" : "the model’s context holds"} no more.`;
+/** How many tokens a text has, and which are read. @param {Text} text @param {LayerReader} reader */
+function countInWords({ counted, text, ids }, { room, layer, characters }) {
+  const missing = ids.filter((id) => !layer.hasToken(id)).length;
+  const notes = [
+    counted > room
+      ? `The first ${grouped(room)} of ${several(counted, "token")} are read.`
+      : `${several(counted, "token")}; up to ${grouped(room)} are read`,
+    missing ? `The page has no data for ${several(missing, "token")}: they add nothing.` : "",
+    text.length >= characters ? `The box keeps ${several(characters, "character")}.` : "",
+  ];
+  return notes.filter((note) => note).join(" ");
 }
 
 /** A line in place of what a text without a context does not have. @param {Reading} reading */
@@ -197,24 +131,24 @@ function tokensSection(hand, start, kept) {
   const root = element("div", { class: "ctx-reader-text", dir: "auto" });
   /** @type {ReturnType<typeof shadedTokens> | null} */ let made = null;
   const update = inStep((/** @type {Text & {picks: boolean}} */ text, changed) => {
-    const { stretches, names, apart, shade, picks } = text;
+    const { stretches, names, shade, picks } = text;
     const digits = digitsFor(shade);
     const tokens = [`${start}\u2009`, ...stretches];
     const anew = changed("picks");
     if (anew) {
       const values = text.terms ?? new Float64Array(tokens.length);
-      const options = { most: shade, digits, names, apart, hand: picks ? hand : undefined };
+      const options = { most: shade, digits, names, hand: picks ? hand : undefined };
       made = shadedTokens(tokens, values, options);
       made.hold(kept());
       made.querySelector(".ctx-token")?.setAttribute("dir", "ltr"); // the start is no word of the text's language
       root.replaceChildren(made);
     } else {
-      if (changed("ids", "apart")) made?.write(tokens, names, apart);
+      if (changed("ids")) made?.write(tokens, names);
       if (text.terms && changed("terms", "shade")) made?.shade(text.terms, shade, digits);
       else if (changed("ids")) made?.shade(new Float64Array(tokens.length));
     }
     // tokens that were written have no frame; the last one has it when it is read
-    const written = anew || changed("ids", "apart");
+    const written = anew || changed("ids");
     if (written ? text.at < text.reading.n : changed("at")) made?.mark(text.at);
   });
   return {

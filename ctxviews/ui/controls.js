@@ -2,7 +2,6 @@
 
 import { element, focusIn, fresh } from "./dom.js";
 import { headStyle, lineMark } from "./marks.js";
-import { tokenMark } from "./words.js";
 
 /** Controls side by side, by the names of what they turn; `update` shows a state in them, and of sliders
  *  their scales. @param {Record<string, HTMLElement & {update: (value: any, scale?: any) => void}>} controls */
@@ -83,13 +82,6 @@ export function passageChoice({ passages, first, onChange }) {
   return choice({ label: "Passage", options, onChange });
 }
 
-/** One of the query tokens for which the file has a circuit's constants. @param {Layer} layer
- *  @param {(id: number) => string} name @param {(token: number) => void} onChange */
-export function destinationChoice({ destinations }, name, onChange) {
-  const options = destinations.map(({ id }) => ({ value: id, label: name(id) }));
-  return choice({ label: "Query token", options, onChange });
-}
-
 /** Where the destination stands. @param {number} max @param {(n: number) => void} onInput */
 export function destinationSlider(max, onInput) {
   return slider({ label: "Position n of the query token", min: 1, max, onInput });
@@ -113,14 +105,6 @@ export function either({ label, options, onChange }) {
   });
 }
 
-/** How an axis is divided; the first of the scales is the usual one. @param {string} label
- *  @param {("log" | "linear")[]} scales @param {(scale: string) => void} onChange */
-export function scaleChoice(label, scales, onChange) {
-  const called = { log: "logarithmic", linear: "linear" };
-  const options = scales.map((value) => ({ value, label: called[value] }));
-  return either({ label, options, onChange });
-}
-
 /** One head of a few. @param {{count: number, onChange: (head: number) => void, label?: string,
  *    notes?: HTMLElement[]}} options */
 export function headChoice({ count, onChange, label = "Head", notes }) {
@@ -128,14 +112,6 @@ export function headChoice({ count, onChange, label = "Head", notes }) {
     return { label: String(head), note: notes?.[head] };
   });
   return either({ label, options, onChange });
-}
-
-/** The one query that a page has, in a line.
- *  @param {Layer} layer @param {(id: number) => string} name */
-export function fixedDestination({ n, destinations }, name) {
-  const query = element("p", {}, `n = ${n}, `, tokenMark(name(destinations[0].id)), ", fixed here");
-  const held = [element("span", { class: "ctx-label" }, "Query token"), query];
-  return Object.assign(element("div", { class: "ctx-control" }, held), { update: () => {} });
 }
 
 /** A layer's heads to turn on and off, each with the mark of its line or a drawing; one at least stays

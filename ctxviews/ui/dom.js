@@ -98,18 +98,17 @@ export function focusIn(place) {
   return place.contains(found) ? found : null;
 }
 
-/** A function that makes the headings of a view: its first level is the one below the document's heading
- *  that it stands under, whatever other views have between them. @param {HTMLElement} place
- *  @returns {(depth: 0 | 1, ...held: any[]) => HTMLElement} */
+/** A function that makes the headings of a view, one level below the document's heading that it stands under,
+ *  whatever other views have between them. @param {HTMLElement} place
+ *  @returns {(...held: any[]) => HTMLElement} */
 export function headingsIn(place) {
   const page = place.closest("article, main") ?? document.body;
   const above = [...page.querySelectorAll(":is(h1, h2, h3, h4):not(.ctx-heading)")].filter(
     (heading) => heading.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING,
   );
   const level = 1 + Number(above.at(-1)?.tagName.slice(1) ?? 2);
-  const kinds = ["ctx-heading", "ctx-heading ctx-subheading"]; // alike on every page
-  return (depth, ...held) =>
-    element(/** @type {"h1"} */ (`h${Math.min(level + depth, 6)}`), { class: kinds[depth] }, held);
+  return (...held) =>
+    element(/** @type {"h1"} */ (`h${Math.min(level, 6)}`), { class: "ctx-heading" }, held);
 }
 
 /** Runs a function with the next picture the browser draws, once however often it was called.

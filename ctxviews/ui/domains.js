@@ -1,7 +1,6 @@
 /** Passages by domain: a line each, a dot a passage. */
 
 import { drawn, element, row, table } from "./dom.js";
-import { pick, roving } from "./controls.js";
 import { DOWN, UP } from "./marks.js";
 import { linearTicks, tickFormat } from "./plot.js";
 import { figure, several, signed } from "./words.js";
@@ -30,49 +29,39 @@ export function overall(answers) {
 
 /** Dots of passages, each with its name and number; the chosen one is larger, `kind` is the class of a dot.
  *  @param {{x: number, y: number, title: string, chosen: boolean, kind: string}[]} spots
- *  @param {[number, number]} radii usual and chosen @param {((i: number) => void)} [onPick] */
+ *  @param {[number, number]} radii usual and chosen @param {(i: number) => void} onPick */
 export function spots(spots, radii, onPick) {
   return spots.map(({ x, y, title, chosen, kind }, i) => {
     const at = { cx: x, cy: y, r: radii[Number(chosen)], class: kind };
-    const onclick = onPick && (() => onPick(i));
-    return drawn("circle", { ...at, onclick }, drawn("title", {}, title));
+    return drawn("circle", { ...at, onclick: () => onPick(i) }, drawn("title", {}, title));
   });
 }
 
-/** A neuron's summaries of the passages, one domain's after another's: a line each with its mean, as far
- *  as `reach` if others are to be on the same scale. A domain leads to the passage of it
- *  with the largest summary, where that can be read.
+/** A neuron's summaries of the passages, one domain's after another's: a line each with its mean.
  *  @param {DomainResponse[]} answers
- *  @param {{passages: {name: string}[], chosen: number, width: number, caption?: string,
- *    reach?: {low: number, high: number}, onPick?: (passage: number) => void}} options */
-export function domainTable(answers, { passages, chosen, width, caption, reach, onPick }) {
-  const { usual, ...own } = overall(answers);
-  const { low, high } = reach ?? own;
+ *  @param {{passages: {name: string}[], chosen: number, width: number,
+ *    onPick: (passage: number) => void}} options */
+export function domainTable(answers, { passages, chosen, width, onPick }) {
+  const { usual, low, high } = overall(answers);
   const across = Math.max(90, width - MARGINS);
   const X = (/** @type {number} */ value) =>
     6 + ((value - low) / (high - low || 1)) * (across - 12);
   const scale = { low, high, across, X };
-  const named = (/** @type {DomainResponse} */ { domain, values, passages }) => {
-    if (!onPick) return domain;
-    const press = pick(domain, () => onPick(passages[values.indexOf(Math.max(...values))]));
-    press.title = `Read the passage of ${domain} with the largest summary`;
-    return press;
-  };
   const rows = answers.map((answer) => {
     const dots = element("td", {}, strip(answer, usual, chosen, passages, scale, onPick));
-    return row(named(answer), [dots, signed(answer.mean)]);
+    return row(answer.domain, [dots, signed(answer.mean)]);
   });
   const foot = [element("td"), element("td", {}, scaleUnder(scale)), element("td")];
   const columns = ["domain", "passages", "mean"];
-  const made = table({ kind: "ctx-domains", caption, columns, rows, unseen: true });
+  const made = table({ kind: "ctx-domains", columns, rows, unseen: true });
   made.tHead?.before(element("colgroup", {}, ...columns.map(() => element("col"))));
   made.append(element("tfoot", { "aria-hidden": "true" }, element("tr", {}, foot)));
-  return roving(made);
+  return made;
 }
 
 /** One domain: its passages as dots, its mean as a bar. @param {DomainResponse} answer @param {number} usual
  *  @param {number} chosen @param {{name: string}[]} all @param {Scale} scale
- *  @param {(passage: number) => void} [onPick] */
+ *  @param {(passage: number) => void} onPick */
 function strip({ domain, mean, values, passages }, usual, chosen, all, { across, X }, onPick) {
   const dots = values.map((value, i) => ({
     x: X(value),
@@ -90,7 +79,7 @@ function strip({ domain, mean, values, passages }, usual, chosen, all, { across,
     { ...sizedChart(across, 18), role: "img", "aria-label": label },
     drawn("rect", { ...bar, fill: mean < usual ? DOWN : UP, opacity: 0.35 }),
     drawn("line", { class: "ctx-axis", x1: a, x2: a, y1: 0, y2: 18 }),
-    spots(dots, [2.6, 4.5], onPick && ((i) => onPick(passages[i]))),
+    spots(dots, [2.6, 4.5], (i) => onPick(passages[i])),
   );
 }
 

@@ -11,7 +11,7 @@ export function stateButtons(model) {
   const status = element("span", { role: "status", class: "ctx-quiet" });
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText((await model.address?.()) ?? location.href);
+      await navigator.clipboard.writeText(model.address?.() ?? location.href);
       status.textContent = model.unshared?.length ? "copied, without what you typed" : "copied";
     } catch {
       status.textContent = "the address bar holds it";
@@ -28,27 +28,15 @@ export function stateButtons(model) {
 
 /** A line of links to other views' pages, each in a state, where a page has them. `update` gets the ways
  *  each time, since a link is to be right before it is pressed.
- *  @param {Model} model @param {HTMLElement | null} [buttons] behind the links */
-export function waysOn(model, buttons) {
-  const line = element("span");
-  const root = element("p", { class: "ctx-quiet ctx-ways" }, line, buttons);
-  let [requests, shown] = [0, ""];
-  const update = async (/** @type {Way[]} */ ways) => {
-    if (!model.link) return;
-    const mine = (requests += 1);
-    line.dataset.working = ""; // until the last links requested are there
-    const links = await Promise.all(ways.map(({ page, state }) => model.link?.(page, state)));
-    if (mine !== requests) return;
-    delete line.dataset.working;
-    if (String(links) === shown) return;
-    shown = String(links);
-    const there = ways.flatMap(({ label }, i) => (links[i] ? [{ label, href: links[i] }] : []));
-    there.forEach(({ label, href }, i) => {
-      const link = line.children[i] ?? line.appendChild(element("a"));
-      link.textContent = label;
-      link.setAttribute("href", href);
+ *  @param {Model} model */
+export function waysOn(model) {
+  const root = element("p", { class: "ctx-quiet ctx-ways" });
+  const update = (/** @type {Way[]} */ ways) => {
+    const links = ways.flatMap(({ page, label, state }) => {
+      const href = model.link?.(page, state);
+      return href ? [element("a", { href }, label)] : [];
     });
-    while (line.children.length > there.length) line.lastElementChild?.remove();
+    if (String(links) !== String([...root.children])) root.replaceChildren(...links);
   };
   return { root, update };
 }

@@ -1,8 +1,8 @@
-/** A view of one of several models, with the choice among its controls. */
+/** A view of one of several models, with the choice above it. */
 
 import { latest } from "../engine/slices.js";
 import { choice } from "./controls.js";
-import { element, failed, focusIn } from "./dom.js";
+import { element, failed } from "./dom.js";
 import { held } from "./source.js";
 import { observe, sound, turn } from "./state.js";
 import { fetched, waitingLine } from "./waiting.js";
@@ -26,7 +26,6 @@ export function ofModels(render) {
         picker.update(chosen());
         return;
       }
-      read = place;
       // what is chosen by number is as it was at first: another model numbers its heads and neurons anew
       const first = Object.entries(model.first ?? {});
       const numbers = first.filter(([, value]) => typeof value !== "string");
@@ -37,15 +36,9 @@ export function ofModels(render) {
       options: Object.entries(labels).map(([value, label]) => ({ value, label })),
       onChange: (name) => task((signal) => change(name, signal)),
     });
-    const moved = (/** @type {HTMLElement} */ to) => {
-      const focused = focusIn(picker);
-      to.prepend(picker);
-      focused?.focus();
-    };
-    const [head, root] = [element("div", { class: "ctx-models" }), element("div")];
+    const [head, root] = [element("div", { class: "ctx-models" }, picker), element("div")];
     /** @type {string | undefined} */ let shown;
     let place = root;
-    /** @type {HTMLElement | null} */ let read = null; // whose texts the next model is to read
     /** @type {(() => void) | void} */ let ended;
     const begin = async () => {
       const name = chosen();
@@ -55,23 +48,14 @@ export function ofModels(render) {
       ended?.();
       ended = undefined;
       const mine = element("div", { class: "ctx-of-model" });
-      const typed = read;
-      [shown, place, read] = [name, mine, null];
-      moved(head);
+      [shown, place] = [name, mine];
       root.replaceChildren(mine);
       const end = await render({ model, el: mine }).catch((error) => {
         console.info(error);
         failed(mine, new Error(`The view of ${labels[name]} could not be started.`));
       });
-      if (typed) write(typed, mine);
       if (mine !== place) return end?.();
       ended = end;
-      const controls = mine.querySelector(".ctx-controls");
-      if (controls) moved(/** @type {HTMLElement} */ (controls));
-      // a view that fails takes its controls with it
-      new MutationObserver(() => picker.isConnected || moved(head)).observe(mine, {
-        childList: true,
-      });
       return undefined;
     };
     el.replaceChildren(head, waiting.root, root);
@@ -79,15 +63,4 @@ export function ofModels(render) {
     await begin();
     return () => [stop, () => ended?.()].forEach((end) => end());
   };
-}
-
-/** Writes what stands in the boxes of one place into those of the other, as if it were typed there.
- *  @param {HTMLElement} from @param {HTMLElement} to */
-function write(from, to) {
-  const boxes = to.querySelectorAll("textarea");
-  for (const [i, { value }] of from.querySelectorAll("textarea").entries()) {
-    if (!boxes[i] || boxes[i].value === value.slice(0, boxes[i].maxLength)) continue;
-    boxes[i].value = value;
-    boxes[i].dispatchEvent(new Event("input"));
-  }
 }

@@ -2,7 +2,6 @@
 
 import { drawn, element, fresh } from "./dom.js";
 import { byHand } from "./pointer.js";
-import { lineMark } from "./marks.js";
 import { figure, cutShort } from "./words.js";
 
 /** @typedef {{label: string, domain: [number, number], log?: boolean, flip?: boolean,
@@ -206,13 +205,6 @@ export function rule(on, { x, y }, style = {}) {
       ? { x1: left, x2: right, y1: on.Y(y ?? 0), y2: on.Y(y ?? 0) }
       : { x1: on.X(x), x2: on.X(x), y1: top, y2: bottom };
   return drawn("line", { class: "ctx-rule", ...ends, ...style });
-}
-
-/** What lines mean: mark and words, below a chart.
- *  @param {{label: string, style: Record<string, any>}[]} items @returns {HTMLElement} */
-export function legend(items) {
-  const entries = items.map(({ label, style }) => element("li", {}, lineMark(style), label));
-  return element("ul", { class: "ctx-legend" }, entries);
 }
 
 /** Lets a reader read a chart's values at one place, with a hand or the arrow keys. `read` puts

@@ -45,13 +45,6 @@ export function turn(model, values) {
   model.save_changes();
 }
 
-/** Sets traits to texts that a reader typed: these stay out of the page's address. @param {Model} model
- *  @param {Record<string, string>} values */
-export function typed(model, values) {
-  model.unshared = [...new Set([...(model.unshared ?? []), ...Object.keys(values)])];
-  turn(model, values);
-}
-
 /** Runs a function when one of these traits has changed; returns a function that ends this. Each trait is an event
  *  of its own: only some hosts understand several in one. @param {Model} model
  *  @param {string[]} traits @param {() => void} run @returns {() => void} */

@@ -25,12 +25,11 @@ function shadeToken(token, value, share) {
 
 /** Tokens with a shade behind each, as strong as its value. A pointer shows the value of each, and
  *  the `hand` gets its place; `mark` frames the one that is read, `hold` the one that is held, and `shade`
- *  has other values, in other strengths: where there is none the token is not read and stays faint. Those at the places in `apart`
- *  are underlined. `write` has other tokens, of which those that begin as before are not made anew.
+ *  has other values, in other strengths. `write` has other tokens, of which those that begin as before are not made anew.
  *  @param {string[]} tokens @param {ArrayLike<number>} values
- *  @param {{most?: number, digits?: number, names?: string[], apart?: Set<number>,
+ *  @param {{most?: number, digits?: number, names?: string[],
  *    hand?: Omit<Hand, "at">}} [options] */
-export function shadedTokens(tokens, values, { most, digits = 2, names, apart, hand } = {}) {
+export function shadedTokens(tokens, values, { most, digits = 2, names, hand } = {}) {
   // it can be focused, so that keys work where a token was pressed
   const text = element("p", { class: "ctx-tokens", ...(hand ? { tabindex: -1 } : {}) });
   const readout = element("p", { class: "ctx-touched", "aria-hidden": "true" });
@@ -38,8 +37,8 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
   /** @type {number | null} */ let pressed = null;
   /** @type {HTMLElement[]} */ let spans = [];
   /** @type {string[]} */ let written = [];
-  /** @param {string[]} now @param {string[]} [called] @param {Set<number>} [differing] */
-  const write = (now, called, differing) => {
+  /** @param {string[]} now @param {string[]} [called] */
+  const write = (now, called) => {
     const other = written.findIndex((token, i) => token !== now[i]);
     const same = other < 0 ? written.length : other;
     const first = spans[same]?.previousSibling;
@@ -57,21 +56,15 @@ export function shadedTokens(tokens, values, { most, digits = 2, names, apart, h
     marked?.classList.remove("ctx-at");
     readout.textContent = "";
     [spans, written, names] = [[...spans.slice(0, same), ...added], now, called];
-    spans.forEach((span, i) => {
-      span.classList.toggle("ctx-apart", Boolean(differing?.has(i)));
-      span.classList.toggle("ctx-held", i === pressed);
-    });
+    spans.forEach((span, i) => span.classList.toggle("ctx-held", i === pressed));
   };
-  write(tokens, names, apart);
+  write(tokens, names);
   /** @param {ArrayLike<number>} values */
   const shadeAll = (values, top = most ?? (largest(values) || 1), exact = digits) =>
     spans.forEach((span, i) => {
       const name = names?.[i] ?? tokenName(written[i]);
-      const unread = i >= values.length;
-      const value = unread ? 0 : values[i];
-      span.title = unread ? `${name}, not read` : `${name} ${figure(value, exact)}`;
-      span.classList.toggle("ctx-unread", unread);
-      shadeToken(span, value, Math.min(Math.abs(value) / top, 1));
+      span.title = `${name} ${figure(values[i], exact)}`;
+      shadeToken(span, values[i], Math.min(Math.abs(values[i]) / top, 1));
     });
   shadeAll(values);
   const at = (/** @type {MouseEvent} */ event) => {

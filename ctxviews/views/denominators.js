@@ -1,21 +1,22 @@
 /** How far denominators stray: what theory allows, and where texts fall (chapter 4).
  *
  *  No layer is needed: Python has measured, and all that is worked out here are bounds and shares.
- *  Everything in a record is in units of the head's expected denominator, so that 1 is the mean. */
+ *  Everything in a record (record.py) is in units of the head's expected denominator, so that 1 is the mean. */
 
 import { controlRow, either, headChoice, passageChoice, slider } from "../ui/controls.js";
 import { drawn, element, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
 import { COLOURS, lineMark } from "../ui/marks.js";
-import { binAt, readableBars } from "../ui/distributions.js";
 import { byDomain, spots } from "../ui/domains.js";
-import { chart, digitsOfStep, linearTicks, rule, wash } from "../ui/plot.js";
-import { each, isSize, isText, list, object, recordOf } from "../ui/record.js";
+import { chart, digitsOfStep, linearTicks, readable, rule, wash } from "../ui/plot.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
-import { stateButtons, waysOn } from "../ui/links.js";
+import { stateButtons } from "../ui/links.js";
 import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Infer } from "../ui/record.js"
- *  @typedef {Infer<typeof RECORD>} Measured
+/** @typedef {{variance: number, width: number, largest: number, squares: number, heaviest: number}} Facts of a
+ *    head what bounds are made of: the variance of a token's content, its interval's width and its largest
+ *    distance from the mean; of the kernel the sum of squares and the largest weight
+ *  @typedef {{n: number, token: string, heads: Facts[], texts: number[][],
+ *    passages: {name: string, domain: string}[], ofPassages: number[][]}} Measured head by head
  *  @typedef {{domain: [number, number], ticks: number[]}} Axis that both pictures share
  *  @typedef {{head: number, text: number, bound: string, level: number}} Turned
  *  @typedef {Turned & {record: Measured, texts: number[], values: number[], epsilon: number,
@@ -24,13 +25,12 @@ import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js"
 
 const TEXT_BINS = 45;
 const DOMAIN_LINE = 17; // pixels between two domains
-const LETTER = 7; // pixels that a letter takes, about
 const WIDEST = 15; // letters of a domain's name that fit beside the picture
-const MARGIN = 58; // pixels that a chart leaves for its own labels
+const NAMES = 56; // pixels that they take beyond a chart's own labels
 
 /** P(off by epsilon or more) at most, for tokens drawn independently, as in ctxlib.denominators;
  *  the last is no bound: it is what the normal curve of that variance has.
- *  @type {Record<string, (epsilon: number, facts: Measured["heads"][0]) => number>} */
+ *  @type {Record<string, (epsilon: number, facts: Facts) => number>} */
 const TAILS = {
   Chebyshev: (epsilon, { variance, squares }) => (variance * squares) / epsilon ** 2,
   Hoeffding: (epsilon, { width, squares }) =>
@@ -69,7 +69,7 @@ function normalTails(z) {
 }
 
 /** The epsilon for which a tail is 1 - level: by halving, since each of them falls as epsilon
- *  grows. @param {string} bound @param {Measured["heads"][0]} facts @param {number} level @returns {number} */
+ *  grows. @param {string} bound @param {Facts} facts @param {number} level @returns {number} */
 function halfWidth(bound, facts, level) {
   const beyond = (/** @type {number} */ epsilon) => TAILS[bound](epsilon, facts) > 1 - level;
   let [low, high] = [0, 1];
@@ -88,26 +88,11 @@ function shareInside(values, epsilon) {
   return values.filter((value) => Math.abs(value - 1) < epsilon).length / values.length;
 }
 
-// ---------------------------------------------------------------- what was measured
-
-/** Of a head what bounds are made of: the variance of a token's content, its interval's width and its
- *  largest distance from the mean; of the kernel the sum of squares and the largest weight. */
-const FACTS = object(each(["variance", "width", "largest", "squares", "heaviest"], isSize));
-const RECORD = object({
-  n: isSize,
-  token: isText,
-  heads: list(FACTS, "head"),
-  texts: list(list(isSize, "text"), "head"),
-  passages: list(object({ name: isText, domain: isText }), "passage", 0),
-  ofPassages: list(list(isSize, "passage", 0), "head"),
-});
-
 // ---------------------------------------------------------------- the view
 
 /** @param {{model: Model, el: HTMLElement}} view traits: record, head, text, bound, level */
 async function render({ model, el }) {
-  const record = recordOf(model, el, RECORD);
-  if (!record) return undefined;
+  /** @type {Measured} */ const record = model.get("record");
   const { heads, passages } = record;
   /** @returns {Turned} */
   const chosen = () => ({
@@ -139,8 +124,7 @@ async function render({ model, el }) {
   });
   const picture = element("div", { class: "ctx-denominators" });
   const words = element("div");
-  const ways = waysOn(model, stateButtons(model));
-  el.replaceChildren(controls, picture, words, ways.root);
+  el.replaceChildren(controls, picture, words, quiet(stateButtons(model)));
   let place = 1; // the denominator at which a reader last looked
   /** @param {Turned & {width: number}} now */
   const update = (now) => {
@@ -157,10 +141,6 @@ async function render({ model, el }) {
       turn(model, { text: text === now.text ? -1 : text });
     renewed(picture, textsAndPassages(scene, place, onMove, onPick));
     words.replaceChildren(shareAccount(scene), boundsTable(scene));
-    const state = { heads: [now.head] };
-    ways.update([
-      { page: "explorer", label: "What this head adds to neurons: the explorer", state },
-    ]);
   };
   return kept({ model, place: el, state: chosen, update });
 }
@@ -183,8 +163,7 @@ function offMean(epsilon) {
 function textsAndPassages(scene, place, onMove, onPick) {
   const rows = byDomain(scene.record.passages, scene.values);
   const names = rows.map(({ domain }) => cutShort(domain, WIDEST));
-  const most = Math.max(0, ...names.map((name) => name.length));
-  const spare = Math.max(0, Math.round(most * LETTER) + 9 - MARGIN);
+  const spare = rows.length ? NAMES : 0;
   const [end, width] = [scene.edges[scene.edges.length - 1], scene.width - spare];
   const ticks = linearTicks([0, end], Math.max(3, width / 110));
   const narrow = {
@@ -207,7 +186,7 @@ function textHistogram(scene, place, onMove) {
   const { head, texts, epsilon, edges, width } = scene;
   const bins = edges.length - 1;
   const counts = new Array(bins).fill(0);
-  for (const value of texts) if (binAt(edges, value) < bins) counts[binAt(edges, value)]++;
+  for (const value of texts) if (binAt(edges[1], value) < bins) counts[binAt(edges[1], value)]++;
   const most = 1.08 * Math.max(...counts);
   const share = inPercent(shareInside(texts, epsilon));
   const on = chart({
@@ -221,17 +200,32 @@ function textHistogram(scene, place, onMove) {
     title: `head ${head}: the mean ${offMean(epsilon)}`,
   });
   on.add(...allowedBand(on, scene));
-  return readableBars(on, {
-    edges,
-    heights: counts,
-    style: { fill: "var(--ctx-ink)", opacity: 0.62 },
-    over: passageMark(on, scene, true),
-    label: "Read the histogram at a denominator",
-    value: Math.min(binAt(edges, place), bins - 1),
-    digits: digitsOfStep(edges[1]),
-    describe: (bin) => ` times the mean: ${counts[bin]} of ${several(texts.length, "text")}`,
-    onMove: (bin) => onMove((bin + 0.5) * edges[1]),
+  const [step, digits] = [edges[1], digitsOfStep(edges[1])];
+  const bars = counts.map((count, i) => {
+    const [x, end, y] = [on.X(edges[i]), on.X(edges[i + 1]), on.Y(count)];
+    const size = { width: Math.max(end - x - 0.5, 0.5), y, height: on.area.bottom - y };
+    return drawn("rect", { x, ...size, fill: "var(--ctx-ink)", opacity: 0.62 });
   });
+  on.add(...bars, ...passageMark(on, scene, true));
+  const byBin = {
+    ...on,
+    X: (/** @type {number} */ bin) => on.X((bin + 0.5) * step),
+    from: (/** @type {number} */ pixel) => on.from(pixel) / step - 0.5,
+  };
+  return readable(byBin, {
+    label: "Read the histogram at a denominator",
+    max: bins - 1,
+    value: Math.min(binAt(step, place), bins - 1),
+    read: (bin) =>
+      `${figure(edges[bin], digits)} to ${figure(edges[bin + 1], digits)} times the mean: ` +
+      `${counts[bin]} of ${several(texts.length, "text")}`,
+    onMove: (bin) => onMove((bin + 0.5) * step),
+  });
+}
+
+/** Which bin a value falls into, the first one counted 0; bins begin at 0. @param {number} step @param {number} value */
+function binAt(step, value) {
+  return Math.floor(value / step + 1e-9);
 }
 
 /** The band that theory allows, as far as the picture goes, and the mean.

@@ -1,30 +1,19 @@
 /** How far back every head looks: positional kernels over the distance (chapter 3). */
 
-import {
-  choice,
-  controlRow,
-  destinationChoice,
-  destinationSlider,
-  headChooser,
-  scaleChoice,
-} from "../ui/controls.js";
-import { drawn, element, numberCell, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
+import { choice, controlRow, destinationSlider, headChooser } from "../ui/controls.js";
+import { element, numberCell, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
 import { headStyle, lineMark } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, readable, rule } from "../ui/plot.js";
 import { downloaded, layerOf, spelling } from "../ui/source.js";
 import { below, kept, listBelow, sound, turn } from "../ui/state.js";
-import { stateButtons, waysOn } from "../ui/links.js";
+import { stateButtons } from "../ui/links.js";
 import { figure, several } from "../ui/words.js";
 
-/** @typedef {{heads: number[], n: number, scale: string, family: string, token: number}} Shown */
+/** @typedef {{heads: number[], n: number, token: number}} Shown */
 
 const FAINTEST = 1e-6; // smaller weights are not drawn
-const WINDOWS = 40; // stretches over which a line is averaged
-const LINES =
-  "Thin: the kernel; thick: its mean over stretches of tokens that widen with the distance.";
 
-/** @param {{model: Model, el: HTMLElement}} view traits: heads, n, scale, family, token; no heads
- *  means all, and -1 the destination and the token of the layer's own denominators */
+/** @param {{model: Model, el: HTMLElement}} view traits: heads, n, token; no heads means all, and -1 the destination and the token of the layer's own denominators */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
@@ -37,35 +26,25 @@ async function render({ model, el }) {
     const heads = sound(model, "heads", listBelow(layer.nHeads), /** @type {number[]} */ ([]));
     const n = sound(model, "n", (v) => v === -1 || isPlace(v), -1);
     const token = sound(model, "token", (v) => v === -1 || isDestination(v), -1);
-    const family = sound(model, "family", (v) => v === "all" || families.includes(v), "all");
-    const isShown = (/** @type {number} */ head) =>
-      family === "all" ? !heads.length || heads.includes(head) : families[head] === family;
     return {
-      heads: [...families.keys()].filter(isShown),
+      heads: heads.length ? heads : layer.everyHead,
       n: n === -1 ? layer.n : n,
-      scale: sound(model, "scale", (v) => v === "log" || v === "linear", "log"),
-      family,
       token: token === -1 ? layer.destinations[0].id : token,
     };
   };
-  const any = [{ value: "all", label: "any" }];
-  const usual = [...new Set(families)].map((value) => ({ value, label: value }));
   const controls = controlRow({
-    heads: headChooser(layer, (heads) => turn(model, { heads, family: "all" })),
-    family: choice({
-      label: "Family",
-      options: [...any, ...usual],
-      onChange: (family) => turn(model, { family, heads: [] }),
+    heads: headChooser(layer, (heads) => turn(model, { heads })),
+    token: choice({
+      label: "Query token",
+      options: layer.destinations.map(({ id }) => ({ value: id, label: name(id) })),
+      onChange: (token) => turn(model, { token }),
     }),
-    token: destinationChoice(layer, name, (token) => turn(model, { token })),
     n: destinationSlider(layer.positions - 1, (n) => turn(model, { n })),
-    scale: scaleChoice("Axes", ["log", "linear"], (scale) => turn(model, { scale })),
   });
   const picture = element("div", { class: "ctx-kernels" });
   const numbers = scrolling("The kernels in numbers");
   const caption = quiet();
-  const ways = waysOn(model, stateButtons(model));
-  el.replaceChildren(controls, picture, numbers, caption, ways.root);
+  el.replaceChildren(controls, picture, numbers, caption, quiet(stateButtons(model)));
   let distance = 10; // where a reader last looked
   /** @param {Shown & {width: number}} now */
   const update = ({ width, ...now }) => {
@@ -75,17 +54,11 @@ async function render({ model, el }) {
     const title = `n = ${now.n}, query token ${name(now.token)}`;
     const figures = numbersOf(kernels, now, families);
     numbers.replaceChildren(figures.root);
-    const lines = now.scale === "log" ? LINES : "";
     caption.textContent =
-      `${lines} Cross: position 0, where every text begins. Half within: how many tokens back half of ` +
-      "the weight is reached. Families: by the rule of chapter 3, at " +
-      `n = ${layer.n}, query token ${name(layer.destinations[0].id)}.`;
+      "Half within: how many tokens back half of the weight is reached. Families: by the rule of " +
+      `chapter 3, at n = ${layer.n}, query token ${name(layer.destinations[0].id)}.`;
     const read = (/** @type {number} */ at) => figures.at((distance = at));
     renewed(picture, kernelDrawing(kernels, now, title, { width, distance, read }));
-    const state = { heads: now.heads, token: now.token };
-    ways.update([
-      { page: "explorer", label: "What these heads add to neurons: the explorer", state },
-    ]);
   };
   return kept({ model, place: el, state: chosen, update });
 }
@@ -141,30 +114,22 @@ function numbersOf(kernels, { heads, n }, families) {
 
 /** @param {Float64Array[]} kernels by distance @param {Shown} now @param {string} title
  *  @param {{width: number, distance: number, read: (distance: number) => string}} options */
-function kernelDrawing(kernels, { heads, n, scale }, title, { width, distance, read }) {
+function kernelDrawing(kernels, { heads, n }, title, { width, distance, read }) {
   const spread = heads.map((head, k) => `head ${head} ${figure(effectiveTokens(kernels[k]), 1)}`);
-  const weights = weightAxis(kernels, scale);
-  const on = byDistance(n, scale, {
+  const weights = weightAxis(kernels);
+  const on = chart({
     alt: `Positional kernels over the distance, ${title}. Effective tokens: ${spread.join(", ")}.`,
+    x: { label: TOKENS_BACK, domain: [0, n], flip: true },
     y: { label: "weight in the kernel", ...weights },
     width,
     height: 330,
     title,
   });
-  const { left, right, top, bottom } = on.area;
-  // a drawing inside the drawing, so that lines end where the axes do
-  const frame = { x: left, y: top, width: right - left, height: bottom - top };
-  const plane = drawn("svg", { ...frame, viewBox: Object.values(frame).join(" ") });
-  plane.append(rule(on, { y: 1 / (n + 1) }));
-  kernels.forEach((kernel, k) =>
-    plane.append(...kernelStrokes(on, kernel, scale, headStyle(heads[k]))),
-  );
-  on.add(plane);
+  on.add(rule(on, { y: 1 / (n + 1) }));
+  const back = kernels[0].map((_, distance) => distance);
   kernels.forEach((kernel, k) => {
-    if (kernel[n] < weights.domain[0]) return;
-    const d = `M${on.X(n) - 3.5} ${on.Y(kernel[n]) - 3.5}l7 7m0 -7l-7 7`;
-    const { stroke } = headStyle(heads[k]);
-    on.add(drawn("path", { d, stroke, "stroke-width": 1.6, fill: "none" }));
+    const shown = kernel.map((weight) => Math.max(weight, weights.domain[0]));
+    on.add(line(on, back, shown, headStyle(heads[k])));
   });
   return readable(on, {
     label: "Read the kernels at a distance",
@@ -175,67 +140,13 @@ function kernelDrawing(kernels, { heads, n, scale }, title, { width, distance, r
 }
 
 /** From the faintest weight worth drawing to the largest. @param {Float64Array[]} kernels
- *  @param {string} scale @returns {{domain: [number, number], log: boolean}} */
-function weightAxis(kernels, scale) {
+ *  @returns {{domain: [number, number], log: boolean}} */
+function weightAxis(kernels) {
   const largest = Math.max(...kernels.map((kernel) => kernel.reduce((a, b) => Math.max(a, b))));
-  if (scale === "linear") return { domain: [0, 1.05 * largest], log: false };
   const faint = Math.min(...kernels.map((kernel) => kernel.reduce((a, b) => Math.min(a, b))));
   const low = Math.max(FAINTEST, Math.min(faint, 0.5 / kernels[0].length));
   const decade = 10 ** Math.floor(Math.log10(low) + 1e-9);
   return { domain: [decade, Math.max(1.3 * largest, 10 * decade)], log: true };
-}
-
-/** A chart over the distance from the destination, which is at the right. On a logarithmic axis
- *  stands the distance plus one, so that the destination itself has a place on it.
- *  @param {number} n @param {string} scale
- *  @param {Omit<Parameters<typeof chart>[0], "x">} options @returns {Chart} */
-function byDistance(n, scale, options) {
-  const label = TOKENS_BACK;
-  if (scale === "linear") return chart({ ...options, x: { label, domain: [0, n], flip: true } });
-  const tens = [0, 1, 10, 100, 1000, 10000].filter((d) => d <= n);
-  const on = chart({
-    ...options,
-    x: {
-      label,
-      domain: [1, n + 1],
-      log: true,
-      flip: true,
-      ticks: tens.map((d) => d + 1),
-      format: (place) => String(place - 1),
-    },
-  });
-  return { ...on, X: (distance) => on.X(distance + 1), from: (pixel) => on.from(pixel) - 1 };
-}
-
-/** A kernel without position 0: on logarithmic axes thin, with its mean over stretches, since what
- *  is far away is crowded there. @param {Chart} on @param {Float64Array} kernel by distance
- *  @param {string} scale @param {Record<string, any>} style */
-function kernelStrokes(on, kernel, scale, style) {
-  const near = kernel.slice(0, -1).map((weight) => Math.max(weight, FAINTEST / 100)); // has a log
-  const places = near.map((_, distance) => distance);
-  if (scale === "linear") return [line(on, places, near, { ...style, "stroke-width": 1.3 })];
-  const [middles, means] = averaged(near, stretches(near.length));
-  const thin = { ...style, "stroke-width": 0.6, "stroke-dasharray": null, opacity: 0.4 };
-  return [
-    line(on, places, near, thin),
-    line(on, middles, means, { ...style, "stroke-width": 1.8 }),
-  ];
-}
-
-/** Where stretches of tokens begin that are alike in width on a logarithmic axis.
- *  @param {number} length @returns {number[]} the last is the end */
-function stretches(length) {
-  const ends = Array.from({ length: WINDOWS }, (_, i) =>
-    Math.round((length + 1) ** (i / (WINDOWS - 1)) - 1),
-  );
-  return [...new Set(ends)];
-}
-
-/** @param {Float64Array} values @param {number[]} ends @returns {[number[], number[]]} */
-function averaged(values, ends) {
-  const parts = ends.slice(1).map((end, k) => values.subarray(ends[k], end));
-  const middles = parts.map(({ length }, k) => ends[k] + (length - 1) / 2);
-  return [middles, parts.map((part) => part.reduce((a, b) => a + b, 0) / part.length)];
 }
 
 export default { render, downloaded };

@@ -6,23 +6,23 @@
 import { largest } from "../engine/linalg.js";
 import { checkbox, chip, chipRow, choice, pick } from "../ui/controls.js";
 import { element, quiet, renewed, row, table } from "../ui/dom.js";
-import { each, isCount, isNumber, isText, list, object, orNone, recordOf } from "../ui/record.js";
 import { below, kept, sound, turn } from "../ui/state.js";
-import { stateButtons, waysOn } from "../ui/links.js";
+import { stateButtons } from "../ui/links.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
 import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
-/** @import { Infer, Test } from "../ui/record.js"
- *  @typedef {Infer<typeof RECORD>} LookUpRecord
- *  @typedef {LookUpRecord["neurons"][0]} Neuron
- *  @typedef {Neuron["usual"]} Terms
- *  @typedef {Neuron["prompts"][0]} LookedUp
+/** @typedef {{bias: number, embedding: number, mlps: number, heads: number[], rest: number}} Terms `heads` in
+ *    the order of the neuron's list, `rest` the sum of the heads that are not listed
+ *  @typedef {Terms & {tokens: string[], sources: number[], probability: number}} LookedUp `sources` in
+ *    thousandths, token by token for one head after the other
+ *  @typedef {{label: string, group: string, token: string, heads: number[], usual: Terms,
+ *    prompts: LookedUp[]}} Neuron its heads are counted through all layers
+ *  @typedef {{nHeads: number, neurons: Neuron[]}} LookUpRecord
  *  @typedef {{neuron: Neuron, prompt: LookedUp, places: number[]}} Case
  *    `places` are where the chosen heads stand in the neuron's list */
 
 const KIND = "ctx-lookups-table";
 const THOUSANDTH = 0.001;
-const LARGEST = 8; // heads in the ranking
 const CHIP = 0.34; // of the shade of the largest rise: figures stay readable on it
 
 // ---------------------------------------------------------------- arithmetic
@@ -40,55 +40,6 @@ const brought = (terms, places) => total(places.map((place) => terms.heads[place
 /** What each listed head brings here beyond its mean over random places. @param {Case} at */
 const headRises = ({ neuron, prompt }) =>
   prompt.heads.map((term, k) => term - neuron.usual.heads[k]);
-
-/** The activation function, read between the entries of its table; beyond them it goes straight
- *  on, as these functions do. @param {NonNullable<LookUpRecord["activation"]>} table
- *  @param {number} x */
-function activated({ from, step, values }, x) {
-  const place = (x - from) / step;
-  const left = Math.min(Math.max(Math.floor(place), 0), values.length - 2);
-  return values[left] + (place - left) * (values[left + 1] - values[left]);
-}
-
-// ---------------------------------------------------------------- is the record whole?
-
-// `heads` in the order of the neuron's list, `rest` the sum of the heads that are not listed
-const TERMS = {
-  ...each(["bias", "embedding", "mlps", "rest"], isNumber),
-  heads: list(isNumber, "head"),
-};
-const PROMPT = object({
-  ...TERMS,
-  tokens: list(isText),
-  sources: list(isNumber), // thousandths, token by token for one head after the other
-  probability: isNumber,
-});
-const ACTIVATION = object({
-  name: isText,
-  from: isNumber,
-  step: isNumber,
-  values: list(isNumber, "", 2),
-});
-const RECORD = object({
-  nHeads: isCount,
-  activation: orNone(ACTIVATION),
-  neurons: list(
-    object({
-      ...each(["label", "group", "token"], isText),
-      heads: list(isCount, "head"), // counted through all layers
-      usual: object(TERMS),
-      prompts: list(PROMPT),
-    }),
-  ),
-});
-
-/** @type {Test<LookUpRecord>} */
-const isWhole = (record) => {
-  if (!RECORD(record) || !record.nHeads || !((record.activation?.step ?? 1) > 0)) return false;
-  return record.neurons.every((/** @type {Neuron} */ { heads, prompts }) =>
-    prompts.every(({ sources, tokens }) => sources.length === heads.length * tokens.length),
-  );
-};
 
 // ---------------------------------------------------------------- words
 
@@ -156,47 +107,6 @@ function account(at, nHeads) {
   return table({ kind: KIND, caption: "The pre-activation, term by term", columns, rows });
 }
 
-/** The pre-activation with and without the chosen heads, and what the activation function makes
- *  of it. @param {Case} at @param {LookUpRecord} record */
-function withoutThem(at, { activation, nHeads }) {
-  const { neuron, prompt, places } = at;
-  const term = places.length > 1 ? "their terms" : "its term";
-  const [whole, ours] = [preActivation(prompt), brought(prompt, places)];
-  /** @type {[string, number][]} */
-  const cases = [
-    ["as it is", whole],
-    [`${term} as usual`, whole - ours + brought(neuron.usual, places)],
-    [`${term} taken out`, whole - ours],
-  ];
-  const rows = cases.map(([name, value]) =>
-    row(name, [figure(value), ...(activation ? [figure(activated(activation, value))] : [])]),
-  );
-  const after = activation ? [[`after ${activation.name}`]] : [];
-  const columns = ["", ["pre-activation"], ...after];
-  const caption = `Without ${inWords(at, nHeads)}, the scale frozen`;
-  return table({ kind: KIND, caption, columns, rows });
-}
-
-/** The heads that bring most beyond their usual. @param {Case} at @param {LookUpRecord} record */
-function ranking(at, { nHeads }) {
-  const rises = headRises(at);
-  const byRise = rises.map((_, k) => k).sort((a, b) => rises[b] - rises[a]);
-  const order = byRise.slice(0, LARGEST);
-  const shares = order.map((k) => rises[k]);
-  const scale = /** @type {[number, number]} */ ([Math.min(0, ...shares), Math.max(0, ...shares)]);
-  const rows = order.map((k) => {
-    const head = at.neuron.heads[k];
-    const chosen = at.places.includes(k);
-    const tick = element("span", { role: "img", "aria-label": "chosen" }, " ✓");
-    const title = [headName(head, nHeads), chosen ? tick : null];
-    const cells = [signed(rises[k]), barCell(0, rises[k], scale)];
-    return row(title, cells, chosen && "ctx-chosen");
-  });
-  const caption = `The ${rows.length} largest rises on this prompt`;
-  const columns = ["head", ["rise"], ""];
-  return table({ kind: KIND, caption, columns, rows });
-}
-
 // ---------------------------------------------------------------- the view
 
 /** The heads, one row a layer: boxes to tick, shaded by what the head brings beyond its usual.
@@ -254,11 +164,7 @@ function promptReader(place) {
       read: (u) => `“${tokenName(tokens[u])}”: ${signed(values[u])}`,
       onMove: (u) => (at = u),
     });
-    const [own, first] = [values[values.length - 1], values[0]];
-    const sums =
-      `From the last token ${signed(own)}, from the first ${signed(first)}, ` +
-      `from those between ${signed(total(values) - own - first)}. `;
-    const note = quiet(sums, shadeKey(largest(values)));
+    const note = quiet(shadeKey(largest(values)));
     renewed(place, element("p", { class: "ctx-label" }, words), reader, note);
   };
 }
@@ -266,8 +172,7 @@ function promptReader(place) {
 /** @param {{model: Model, el: HTMLElement}} view traits: record, neuron, prompt, heads (counted
  *    through all layers; none: the one with the largest rise) */
 async function render({ model, el }) {
-  const record = recordOf(model, el, isWhole);
-  if (!record) return undefined;
+  /** @type {LookUpRecord} */ const record = model.get("record");
   const { neurons, nHeads } = record;
   /** @returns {Case & {heads: number[], which: number, nth: number}} */
   const chosen = () => {
@@ -294,10 +199,8 @@ async function render({ model, el }) {
     options: neurons,
     onChange: (neuron) => turn(model, { neuron, prompt: 0 }),
   });
-  const [prompts, heads, summary, text] = Array.from({ length: 4 }, () => element("div"));
-  const tables = element("div", { class: "ctx-split ctx-lookups-tables" });
+  const [prompts, heads, summary, text, sums] = Array.from({ length: 5 }, () => element("div"));
   const readPrompt = promptReader(text);
-  const ways = waysOn(model, stateButtons(model));
   const strongest = pick("the largest rise", () => choose([]));
   const all = pick("all heads", () => choose(chosen().neuron.heads));
   el.replaceChildren(
@@ -306,8 +209,8 @@ async function render({ model, el }) {
     heads,
     quiet("Choose ", strongest, " or ", all, "."),
     text,
-    tables,
-    ways.root,
+    sums,
+    quiet(stateButtons(model)),
   );
 
   let grid = /** @type {ReturnType<typeof headGrid> | undefined} */ (undefined);
@@ -331,12 +234,7 @@ async function render({ model, el }) {
     }
     grid?.update(now.places);
     readPrompt(now.prompt, now.places, inWords(now, nHeads));
-    tables.replaceChildren(
-      element("div", {}, account(now, nHeads), withoutThem(now, record)),
-      ranking(now, record),
-    );
-    const state = { text: now.prompt.tokens.slice(1).join("") };
-    ways.update([{ page: "reader", label: "This prompt in the live reader, first layer", state }]);
+    sums.replaceChildren(account(now, nHeads));
   };
   return kept({ model, place: el, traits: ["neuron", "prompt", "heads"], state: chosen, update });
 }

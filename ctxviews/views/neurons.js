@@ -9,7 +9,6 @@ import { cardsSection } from "../explorer/cards.js";
 import { controlsSection } from "../explorer/controls.js";
 import { dotsSection } from "../explorer/dots.js";
 import { findBox } from "../explorer/find.js";
-import { histogramSection } from "../explorer/histogram.js";
 import { listSection } from "../explorer/list.js";
 import { neuronSection } from "../explorer/neuron.js";
 import { domainsSection, passageSection } from "../explorer/passages.js";
@@ -35,10 +34,9 @@ import { several } from "../ui/words.js";
 /** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js"
  *  @import { Label } from "../ui/labels.js" */
 
-const IDLE = 50; // milliseconds after which a browser that does not report it may have nothing to do
+const IDLE = 50; // milliseconds between two rankings that nobody has asked for
 
-/** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, token, neuron, passage,
- *  search */
+/** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, neuron, passage, search */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
@@ -57,7 +55,6 @@ async function render({ model, el }) {
     list: listSection(tools),
     search,
     neuron: neuronSection(tools, seeSearch),
-    histogram: histogramSection(tools),
     domains: domainsSection(tools),
     passage: passageSection(tools),
   };
@@ -65,12 +62,12 @@ async function render({ model, el }) {
   const ways = waysOn(model);
   // dots, list and search on the left, the neuron on the right, its passages below; where there is no room,
   // one after the other, the neuron right behind the dots
-  const { dots, list, neuron, histogram, domains, passage } = sections;
+  const { dots, list, neuron, domains, passage } = sections;
   const columns = [
-    [[dots], [neuron, histogram], [list], [search]],
-    [[domains], [passage]],
+    [dots, neuron, list, search],
+    [domains, passage],
   ].map((row) => {
-    const parts = row.map((held) => element("div", {}, ...held.map(({ root }) => root)));
+    const parts = row.map(({ root }) => element("div", {}, root));
     return element("div", { class: "ctx-neurons-columns" }, parts);
   });
   const later = columns
@@ -80,7 +77,7 @@ async function render({ model, el }) {
   const below = [file, ways.root];
   const caption =
     "Each dot is a neuron. The further right it lies, the further single tokens in a text can push it. " +
-    "Drag the line, turn a head off, or press a dot.";
+    "Those that pass the line are listed. Drag it, turn a head off, or press a dot.";
   const above = [controls.root, sections.cards.root, waiting.root, quiet(caption)];
   const body = element("div", { class: "ctx-neurons" }, above, columns, below);
   el.replaceChildren(body);
@@ -89,7 +86,7 @@ async function render({ model, el }) {
   /** @type {Float64Array | null} */ let responses = null;
   /** @type {Map<number, Label>} */ let labels = new Map();
   /** @type {Map<string, Ranking>} */ let near = new Map(); // and what a click would make of it
-  let ranked = ""; // the heads and the token that the ranking is of, or will be
+  let ranked = ""; // the heads that the ranking is of, or will be
   let told = ""; // those that a message is about
   const task = latest();
 
@@ -106,11 +103,11 @@ async function render({ model, el }) {
     ways.update(waysFrom(scene, tools));
   });
   const second = eachFrame(body, () => {
-    paintSections("search", "neuron", "histogram");
+    paintSections("search", "neuron");
     third();
   });
   const follow = (/** @type {Turned} */ now) => {
-    const wanted = keyOf(now);
+    const wanted = String(now.heads);
     if (wanted === ranked) return;
     ranked = wanted;
     body.setAttribute("aria-busy", "true"); // from now on: the last task has to let go first
@@ -132,22 +129,22 @@ async function render({ model, el }) {
     if (last && (scene?.ranking !== ranking || scene?.responses !== responses)) paint(last);
   });
 
-  /** To the heads of before. @param {number} token */
-  const back = (token) => {
-    told = keyOf({ heads: ranking?.heads ?? layer.usual, token });
+  /** To the heads of before. */
+  const back = () => {
+    told = String(ranking?.heads ?? layer.usual);
     tools.go({ heads: ranking?.heads ?? [] });
   };
   /** The ranking of these heads, then what takes longer. @param {Turned} now
    *  @param {AbortSignal} signal */
   const rank = async (now, signal) => {
-    const { heads, token } = now;
+    const { heads } = now;
     if (ranked !== told) waiting.end(""); // what was said of an earlier turn goes
     told = "";
-    const circuit = layer.circuit({ token });
+    const circuit = layer.circuit();
     const unread = heads.filter((head) => layer.lacks([head], []).length);
     const what = unread.length ? `the readout of ${headsName(unread)}` : "the vocabulary";
     if (!(await brought(waiting, layer, layer.lacks(unread, layer.available), what, signal))) {
-      back(token);
+      back();
       return;
     }
     if (!circuit.prepared(heads)) {
@@ -156,12 +153,13 @@ async function render({ model, el }) {
       /** @param {Bringing} how */
       const prepare = (how) => circuit.prepare(heads, how);
       if (!(await stoppable(waiting, work, done, prepare, signal))) {
-        back(token);
+        back();
         return;
       }
     }
     signal.throwIfAborted();
-    if (!roomy() && !layer.packedRanking(circuit, heads)) await circuit.rank(heads, signal); // a hand is not to wait for it
+    const there = near.has(ranked) || layer.packedRanking(circuit, heads);
+    if (!there) await circuit.rank(heads, signal); // a hand is not to wait for it
     const found = near.get(ranked) ?? rankingOf(circuit, heads);
     if (!ranking) await firstColumn(now, found, signal); // later the list follows a turn at once
     ranking = found;
@@ -179,16 +177,16 @@ async function render({ model, el }) {
     if (!roomy()) return;
     const here = layer.everyHead.filter((head) => !layer.lacks([head], []).length);
     for (const head of here) await circuit.prepare([head], { signal });
-    near = new Map([[keyOf({ heads, token }), found]]);
+    near = new Map([[ranked, found]]);
     for (const head of here) {
       const others = heads.includes(head)
         ? heads.filter((h) => h !== head)
         : [...heads, head].sort((a, b) => a - b);
       if (!others.length) continue;
-      await idle(signal);
+      await new Promise((done) => setTimeout(done, IDLE));
       signal.throwIfAborted();
       await circuit.rank(others); // to its end: one that is broken off has to begin anew
-      near.set(keyOf({ heads: others, token }), rankingOf(circuit, others));
+      near.set(String(others), rankingOf(circuit, others));
     }
   };
 
@@ -202,7 +200,7 @@ async function render({ model, el }) {
   tools.scene = () => /** @type {Scene} */ (scene);
   // a ranking begins with the hand, not with the picture after it
   const start = () => follow(state());
-  const unobserve = observe(model, ["heads", "token"], start);
+  const unobserve = observe(model, ["heads"], start);
   return () => {
     end();
     unobserve();
@@ -210,23 +208,10 @@ async function render({ model, el }) {
   };
 }
 
-/** What a ranking is of, in words. @param {{heads: number[], token: number}} turned */
-const keyOf = ({ heads, token }) => `${heads} ${token}`;
-
 /** Whether tables may be made before they are needed: they cost a phone its battery and up to some
  *  hundred megabytes. @returns {boolean} */
 function roomy() {
   return matchMedia("(hover: hover) and (min-width: 40rem)").matches;
-}
-
-/** When the browser has nothing else to do, or nobody waits for that any more: a busy browser can keep
- *  a turn waiting for seconds. @param {AbortSignal} signal */
-function idle(signal) {
-  return new Promise((done) => {
-    signal.addEventListener("abort", done, { once: true });
-    if ("requestIdleCallback" in globalThis) requestIdleCallback(done);
-    else setTimeout(done, IDLE);
-  });
 }
 
 export default { render: ofModels(render), downloaded };

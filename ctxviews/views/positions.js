@@ -5,17 +5,19 @@
  *  tokens back from the destination. */
 
 import { either, headChoice } from "../ui/controls.js";
-import { element, numberCell, renewed, row, scrolling, table } from "../ui/dom.js";
+import { element, quiet, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, namedLines, readable, rule } from "../ui/plot.js";
-import { each, isNumber, isSize, isText, list, object, recordOf } from "../ui/record.js";
 import { below, kept, sound, turn } from "../ui/state.js";
-import { stateButtons, waysOn } from "../ui/links.js";
-import { figure, signed, threeDigits, tokenMark, tokenName } from "../ui/words.js";
+import { stateButtons } from "../ui/links.js";
+import { figure, signed, threeDigits, tokenName } from "../ui/words.js";
 
-/** @import { Infer, Test } from "../ui/record.js"
- *  @typedef {Infer<typeof RECORD>} PositionRecord
- *  @typedef {Infer<typeof HEAD>} Head
+/** @typedef {{effective: number, where: number, what: number, interaction: number, kernel: number[],
+ *    tokens: {token: string, more: number[]}[]}} Head over how many tokens its kernel
+ *    is spread; how far its scores vary with the place, with the token, and with both in a way that no sum
+ *    can follow; the log of its kernel at the record's distances; of some tokens, their log content and
+ *    how much more than the average token they get there
+ *  @typedef {{n: number, distances: number[], kinds: {name: string, heads: Head[]}[]}} PositionRecord
  *  @typedef {{kind: number, head: number}} Turned */
 
 const TOKENS = [
@@ -24,31 +26,11 @@ const TOKENS = [
   { stroke: COLOURS[2], "stroke-dasharray": "2 3" },
 ];
 
-/** @type {Test<number>} */ const isPlace = Number.isInteger;
-const LIKED = list(object({ token: isText, content: isNumber }), "", 0);
-/** A head: over how many tokens its kernel is spread; how far its scores vary with the place, with
- *  the token, and with both in a way that no sum can follow; the log of its kernel at the record's
- *  distances; of some tokens, their log content and how much more than the average token they get
- *  there. */
-const HEAD = object({
-  ...each(["effective", "where", "what", "interaction"], isSize),
-  kernel: list(isNumber, "distance"),
-  most: LIKED,
-  least: LIKED,
-  tokens: list(object({ token: isText, more: list(isNumber, "distance") })),
-});
-const RECORD = object({
-  n: isPlace,
-  distances: list(isPlace, "distance"),
-  kinds: list(object({ name: isText, heads: list(HEAD) })),
-});
-
 // ---------------------------------------------------------------- the view
 
 /** @param {{model: any, el: HTMLElement}} view traits: record, kind, head */
 async function render({ model, el }) {
-  const record = recordOf(model, el, RECORD);
-  if (!record) return undefined;
+  /** @type {PositionRecord} */ const record = model.get("record");
   const { kinds } = record;
   /** @returns {Turned} */
   const state = () => {
@@ -61,14 +43,14 @@ async function render({ model, el }) {
     onChange: (kind) => turn(model, { kind }),
   });
   const headPlace = element("div");
-  const [headline, where, both] = [element("p"), element("div"), element("div")];
-  const [tastes, account] = [element("div"), element("div")];
+  const [headline, where, both] = ["p", "div", "div"].map((tag) =>
+    element(/** @type {"div"} */ (tag)),
+  );
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, kindControl, headPlace),
     headline,
     element("div", { class: "ctx-positions-pair" }, where, both),
-    element("div", { class: "ctx-positions-pair" }, tastes, account),
-    waysOn(model, stateButtons(model)).root,
+    quiet(stateButtons(model)),
   );
   /** @type {ReturnType<typeof headChoice> | null} */ let headControl = null;
   let place = Math.floor(record.distances.length / 2); // where a reader last looked
@@ -83,12 +65,10 @@ async function render({ model, el }) {
     }
     headControl?.update(head);
     const { effective, where: byPlace, what, interaction } = heads[head];
-    const share =
-      what > 0 ? `, ${figure(interaction / what)} of what it varies with the token` : "";
     headline.textContent =
       `Head ${head}, positions ${name}: its kernel covers ${figure(effective, 0)} tokens. Its scores ` +
       `vary by ${figure(byPlace)} nats with the place, by ${figure(what)} with the token, and by ` +
-      `${figure(interaction)} with both${share}.`;
+      `${figure(interaction)} with both.`;
     const room = width < 700 ? width : (width - 24) / 2;
     const above = whereDrawing(record, heads[head], room, place, (to) => {
       place = to;
@@ -100,8 +80,6 @@ async function render({ model, el }) {
     });
     renewed(where, above);
     renewed(both, beside);
-    tastes.replaceChildren(tastesTable(heads[head]));
-    if (changed("kind", "head")) account.replaceChildren(accountTable(name, heads, head));
   };
   return kept({ model, place: el, state, update });
 }
@@ -184,33 +162,6 @@ function bothDrawing({ n, distances }, { tokens }, width, place, onMove) {
     tokens.map(({ more }, k) => `“${names[k]}” ${signed(more[i])}`).join(", ");
   const label = "Read the tokens at a distance";
   return readAlong(on, distances, { label, value: place, read, onMove });
-}
-
-/** @param {Head} head */
-function tastesTable({ most, least }) {
-  const rows = most.map((liked, i) => {
-    const cells = [liked, least[i]].map((liked) => [
-      element("td", {}, liked && tokenMark(tokenName(liked.token))),
-      liked ? numberCell(signed(liked.content)) : element("td"),
-    ]);
-    return element("tr", {}, cells);
-  });
-  const columns = ["likes most", ["log content"], "likes least", ["log content"]];
-  return scrolling("Tokens", table({ kind: "ctx-figures ctx-positions-tokens", columns, rows }));
-}
-
-// ---------------------------------------------------------------- all heads
-
-/** @param {string} kind @param {Head[]} heads @param {number} chosen */
-function accountTable(kind, heads, chosen) {
-  const rows = heads.map(({ effective, where, what, interaction }, head) => {
-    const figures = [figure(effective, 0), ...[where, what, interaction].map((v) => figure(v))];
-    return row(String(head), figures, head === chosen && "ctx-chosen");
-  });
-  const columns = ["head", ["effective tokens"], ["where"], ["what"], ["both"]];
-  const name = `All heads, positions ${kind}`;
-  const kinds = "ctx-figures ctx-positions-heads";
-  return scrolling(name, table({ kind: kinds, columns, rows, caption: `${name}, in nats` }));
 }
 
 export default { render };

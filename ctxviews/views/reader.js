@@ -9,12 +9,11 @@ import { latest, nextTurn } from "../engine/slices.js";
 import { aroundView } from "../reader/around.js";
 import { captionSection, controlsSection } from "../reader/controls.js";
 import { follow } from "../reader/follow.js";
-import { compared, OF_TEXTS, sceneOf, termsTable, turned, waysFrom } from "../reader/scene.js";
-import { QUIET, sharingSection } from "../reader/sharing.js";
+import { OF_TEXTS, sceneOf, turned, waysFrom } from "../reader/scene.js";
+import { QUIET, openingText, sharingSection } from "../reader/sharing.js";
 import { neuronTable, textSection } from "../reader/text.js";
 import { button } from "../ui/controls.js";
-import { csvButton } from "../ui/csv.js";
-import { element, failed, guarded, quiet } from "../ui/dom.js";
+import { element, failed, focusIn, guarded, quiet } from "../ui/dom.js";
 import { ofModels } from "../ui/models.js";
 import { downloaded, layerOf } from "../ui/source.js";
 import { inStep, kept, observe, turn } from "../ui/state.js";
@@ -23,7 +22,7 @@ import { waysOn } from "../ui/links.js";
 
 /** @import { Found, Scene } from "../reader/scene.js" */
 
-/** @param {{model: Model, el: HTMLElement}} view traits: heads, neuron, shades, and those of `OF_TEXTS` */
+/** @param {{model: Model, el: HTMLElement}} view traits: heads, neuron, and those of `OF_TEXTS` */
 async function render({ model, el }) {
   const layer = await layerOf(model, el);
   if (!layer) return undefined;
@@ -37,10 +36,8 @@ async function render({ model, el }) {
   /** @type {Found} */
   const found = {
     auto: null,
-    references: [null, null],
     listed: [[], [], []],
     listedOf: [],
-    drivers: null,
     points: 0,
   };
   const learn = (/** @type {Partial<Found>} */ more) => {
@@ -64,9 +61,9 @@ async function render({ model, el }) {
       sharing.later();
     },
   };
-  const sides = OF_TEXTS.map((of) => textSection(of, tools));
+  const sides = OF_TEXTS.map(({ label }) => textSection(label, tools));
   const sharing = sharingSection(model, sides, found);
-  const controls = controlsSection(model, el, tools);
+  const controls = controlsSection(el, tools);
   const titles = ["apart", "first", "second"];
   const between = neuronTable(
     "Neurons in which the two differ most",
@@ -79,25 +76,25 @@ async function render({ model, el }) {
   const waiting = waitingLine();
   const ways = waysOn(model);
   /** @type {Scene | null} */ let scene = null;
-  const file = csvButton("Terms as CSV", () => termsTable(/** @type {Scene} */ (scene), layer));
-  const copies = OF_TEXTS.map(({ label }, i) =>
-    button(`${label} into the other box`, () => {
-      const { box } = sides[1 - i]; // as if it were typed there
-      box.value = sides[i].box.value;
-      box.dispatchEvent(new Event("input", { bubbles: true }));
-      box.focus();
-    }),
-  );
+  const boxes = sides.map(({ box }) => box);
+  const add = button("Compare with a second text", () => {
+    tools.forget(); // the neuron is now the one in which they differ
+    const [{ value }, other] = boxes; // a copy, as if it were typed there
+    other.value = value === openingText(0) ? openingText(1) : value;
+    other.dispatchEvent(new Event("input", { bubbles: true }));
+    [roots[1].hidden, hint.hidden, add.hidden] = [false, false, true];
+    other.focus();
+  });
+  const hint = quiet("Swap a word in either text, and see which neurons part the two.");
   const roots = sides.map(({ root }) => root);
   el.replaceChildren(
     element("div", { class: "ctx-controls" }, controls.parts),
-    quiet("Swap a word in a copy of a text, and see which neurons part the two."),
+    quiet(add),
+    hint,
     waiting.root,
     caption.key,
     element("div", { class: "ctx-split ctx-reader" }, roots),
-    caption.about,
     between.root,
-    element("p", { class: "ctx-turns" }, copies, file),
     ways.root,
     caption.method,
     ...sharing.parts,
@@ -128,7 +125,7 @@ async function render({ model, el }) {
     el.dataset.working = ""; // until lists and lines are complete
     task(async (signal) => {
       await bring(now, signal);
-      if (!layer.waits) await follow(now, sides, found, learn, reader, signal);
+      if (!layer.waits) await follow(now, found, learn, reader, signal);
     })
       .catch((error) => failed(el, error))
       .finally(() => mine === begun && delete el.dataset.working);
@@ -137,54 +134,38 @@ async function render({ model, el }) {
     if (changed("first", "second", "neuron"))
       ways.update(waysFrom(/** @type {Scene} */ (scene), sharing.given()));
   });
-  const compare = compared();
   const state = () => {
     const { heads: wanted, ...now } = turned(model, layer);
     if (!layer.lacks(wanted, []).length) heads = wanted;
-    const [first, second] = sides.map((side, i) =>
-      side.take(now.windows[i], { heads, shades: now.shades }),
-    );
-    return {
-      ...now,
-      heads,
-      wanted,
-      first,
-      second,
-      typings: sides[0].side.typings + sides[1].side.typings,
-    };
+    const [first, second] = sides.map((side) => side.take(heads));
+    return { ...now, heads, wanted, first, second };
   };
   /** @param {ReturnType<typeof state>} now @param {Changed} changed */
   const update = ({ first, second, ...now }, changed) => {
-    const width = sides[0].width(); // measured before anything changes
-    const apart = compare(first.reading.ids, second.reading.ids);
-    scene = sceneOf(now, [first, second], apart, sides, found);
+    const alone = !boxes[1].value && focusIn(el) !== boxes[1];
+    [roots[1].hidden, hint.hidden, add.hidden] = [alone, alone, !alone];
+    const width = sides[0].width(); // measured before anything but that changes
+    scene = sceneOf(now, [first, second], sides, found);
     for (const [i, text] of scene.texts.entries()) sides[i].update({ ...text, width });
-    file.hidden = scene.texts.every(({ terms }) => terms === null);
     controls.update(scene);
     between.show(found.listed[2], scene.neuron);
-    caption.update(scene, found);
+    caption.update(scene);
     relink({ first, second, neuron: scene.neuron });
-    if (changed("first", "second", "chosenNeuron", "typings", "wanted")) work(scene);
+    if (changed("first", "second", "chosenNeuron", "wanted")) work(scene);
   };
-  // texts and cursors are set anew whenever they are named: a box and a hand are ahead of both
-  const named = (/** @type {"text" | "cursor"} */ kind) => OF_TEXTS.map((of) => of[kind]);
-  const place = () => {
-    const { cursors } = turned(model, layer);
-    sides.forEach((side, i) => side.place(cursors[i]));
-    tools.again();
-  };
+  // texts are set anew whenever they are named: a box is ahead of them
   const fill = () => {
     if (!sharing.fill()) return;
+    if (!boxes[1].value) boxes[1].blur(); // it is not there any more
     tools.forget();
-    place();
+    tools.again();
   };
   fill();
-  const observers = [observe(model, named("text"), fill), observe(model, named("cursor"), place)];
-  const traits = ["heads", "neuron", "shades", ...OF_TEXTS.map(({ window }) => window)];
-  const end = kept({ model, place: el, traits, state, update });
+  const unobserve = observe(model, ["text", "other"], fill);
+  const end = kept({ model, place: el, traits: ["heads", "neuron"], state, update });
   tools.again = end.again;
   return () => {
-    [end, sharing.end, ...observers].forEach((stop) => stop());
+    [end, sharing.end, unobserve].forEach((stop) => stop());
     task(async () => {});
   };
 }

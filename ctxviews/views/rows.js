@@ -1,27 +1,32 @@
 /** A head's attention row, true and rebuilt from Equation 1 (chapter 2). */
 
 import { totalVariation } from "../engine/linalg.js";
-import { controlRow, headChoice, scaleChoice, slider } from "../ui/controls.js";
-import { element, renewed } from "../ui/dom.js";
+import {
+  controlRow,
+  destinationSlider,
+  headChoice,
+  passageChoice,
+  slider,
+} from "../ui/controls.js";
+import { element, quiet, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
-import { placeOn } from "../ui/place.js";
 import { TOKENS_BACK, chart, namedLines, readable } from "../ui/plot.js";
 import { downloaded, layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
-import { stateButtons, waysOn } from "../ui/links.js";
+import { stateButtons } from "../ui/links.js";
 import { shadedTokens } from "../ui/tokens.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { figure, threeDigits, tokenMark } from "../ui/words.js";
 
 /** @typedef {LearnedLayer} Layer
- *  @typedef {{passage: number, head: number, n: number, octaves: number, scale: string}} Turned
+ *  @typedef {{passage: number, head: number, n: number, octaves: number}} Turned
  *  @typedef {{exact: Float64Array, rebuilt: Float64Array, apart: number}} Pair the two rows of a
  *    head and their total variation */
 
 const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.1 };
 const REBUILT = { stroke: COLOURS[1], "stroke-width": 1.8, "stroke-dasharray": "5 3" };
+const FAINTEST = 1e-6; // attention is drawn as this much at least
 const NAMES = ["true row", "by Equation 1"];
-const FAINTEST = 1e-6; // attention below this is not drawn on a logarithmic axis
 const TEXT_LABEL =
   "The passage up to n, each token shaded by its share of the true row. Numbers are rounded: they " +
   "hold to about a hundredth of the largest.";
@@ -42,31 +47,26 @@ function pairsOf(layer, { passage, n, octaves }) {
 /** @param {Pair} pair @param {string[]} names of the tokens @param {Turned} now
  *  @param {number} width @param {{held: () => number, onMove: (back: number) => void,
  *    onHold: (back: number | null) => void}} hand */
-function rowDrawing({ exact, rebuilt, apart }, names, { head, n, scale }, width, hand) {
-  const log = scale === "log";
+function rowDrawing({ exact, rebuilt, apart }, names, { head, n }, width, hand) {
   const back = Float64Array.from(exact, (_, i) => n - i);
-  const top = Math.max(...exact, ...rebuilt);
-  const least = Math.max(FAINTEST, Math.min(...exact, ...rebuilt));
+  const seen = [exact, rebuilt].map((row) => row.map((v) => Math.max(v, FAINTEST)));
+  const [least, most] = [Math.min(...seen[0], ...seen[1]), Math.max(...seen[0], ...seen[1])];
   const on = chart({
     alt:
       `Attention of head ${head} at position ${n}, true and rebuilt, over the distance to the ` +
       `source; total variation ${figure(apart)}.`,
     x: { label: TOKENS_BACK, domain: [0, n], flip: true },
-    y: { label: "attention", domain: log ? [least / 1.5, top * 1.5] : [0, 1.05 * top], log },
+    y: { label: "attention", domain: [least / 1.5, 1.5 * most], log: true },
     width,
     names: NAMES,
   });
-  const floor = log ? least : 0;
-  const [above, guessed] = [exact, rebuilt].map((row) => row.map((v) => Math.max(v, floor)));
   namedLines(on, [
-    { label: NAMES[0], style: TRUE, xs: back, ys: above },
-    { label: NAMES[1], style: REBUILT, xs: back, ys: guessed },
+    { label: NAMES[0], style: TRUE, xs: back, ys: seen[0] },
+    { label: NAMES[1], style: REBUILT, xs: back, ys: seen[1] },
   ]);
-  const digits = (/** @type {number} */ value) =>
-    value < FAINTEST ? `< ${figure(FAINTEST, 6)}` : threeDigits(value);
   const read = (/** @type {number} */ distance) => {
     const i = n - distance;
-    const values = `true ${digits(exact[i])}, rebuilt ${digits(rebuilt[i])}`;
+    const values = `true ${threeDigits(exact[i])}, rebuilt ${threeDigits(rebuilt[i])}`;
     return `“${names[i]}”, ${distance} back: ${values}`;
   };
   return readable(on, {
@@ -86,13 +86,12 @@ function strongest(row) {
 // ---------------------------------------------------------------- the view
 
 /** @param {{model: Model, el: HTMLElement}} view traits: passage, head, n (0: the circuit's),
- *    octaves, scale */
+ *    octaves */
 async function render({ model, el }) {
   const layer = /** @type {Layer | null} */ (await layerOf(model, el));
   if (!layer) return undefined;
   const { inText } = spelling(layer);
   const apart = layer.everyHead.map(() => element("small", {}, "–"));
-  const place = placeOn(model, layer);
   const controls = controlRow({
     head: headChoice({
       label: "Head, with the total variation (TV) of its two rows",
@@ -100,7 +99,11 @@ async function render({ model, el }) {
       onChange: (head) => turn(model, { head }),
       notes: apart,
     }),
-    ...place.controls,
+    passage: passageChoice({
+      passages: layer.passages,
+      onChange: (passage) => turn(model, { passage }),
+    }),
+    n: destinationSlider(1, (n) => turn(model, { n })),
     octaves: slider({
       label: "C, and how many times the median token norm",
       min: -2,
@@ -109,28 +112,26 @@ async function render({ model, el }) {
       format: (octaves) => `${figure(layer.C * 2 ** octaves)} (${figure(2 ** octaves)} ×)`,
       onInput: (octaves) => turn(model, { octaves }),
     }),
-    scale: scaleChoice("Attention axis", ["linear", "log"], (scale) => turn(model, { scale })),
   });
   const headline = element("p");
-  const ways = waysOn(model, stateButtons(model));
   const [picture, text] = [element("div"), element("div")];
   const label = element("p", { class: "ctx-label" }, TEXT_LABEL);
-  el.replaceChildren(controls, headline, picture, label, text, ways.root);
+  el.replaceChildren(controls, headline, picture, label, text, quiet(stateButtons(model)));
   const waiting = waitingLine();
   const here = needed(layer, waiting, () => waiting.root.isConnected && end.again());
   let pairs = /** @type {Pair[]} */ ([]);
   /** @param {Turned & {width: number}} now @param {Changed} changed */
   const update = ({ width, ...now }, changed) => {
     const { n } = now;
-    controls.update(now, place.scales(now));
-    const ids = place.ids(now);
+    controls.update(now, { n: { max: layer.longest(now.passage) - 1 } });
+    const ids = layer.passages[now.passage].ids.slice(0, now.n + 1);
     if (!here([], ids, "the tokens of this passage")) {
       for (const empty of [headline, text, ...apart]) empty.replaceChildren();
       renewed(picture, waiting.root);
       pairs = [];
       return;
     }
-    // no head or axis needs new ones
+    // no head needs new ones
     if (!pairs.length || changed("passage", "n", "octaves")) pairs = pairsOf(layer, now);
     pairs.forEach((pair, head) => (apart[head].textContent = figure(pair.apart)));
     const pair = pairs[now.head];
@@ -161,22 +162,19 @@ async function render({ model, el }) {
     renewed(picture, reader);
     text.replaceChildren(shaded);
     shaded.mark(strongest(pair.exact));
-    const heads = [now.head];
-    const explored = { heads, passage: now.passage };
-    const read = { heads, text: tokens.slice(1).join("") };
-    ways.update([
-      { page: "explorer", label: "Head by head: the explorer", state: explored },
-      { page: "reader", label: "Read this text in the live reader", state: read },
-    ]);
     here([], layer.available, "the other passages"); // while this one is looked at
   };
   /** @returns {Turned} */
-  const state = () => ({
-    ...place.state(),
-    head: sound(model, "head", below(layer.nHeads), 0),
-    octaves: sound(model, "octaves", (v) => typeof v === "number" && Math.abs(v) <= 2, 0),
-    scale: sound(model, "scale", (v) => v === "linear" || v === "log", "linear"),
-  });
+  const state = () => {
+    const passage = sound(model, "passage", below(layer.passages.length), 0);
+    const n = sound(model, "n", below(layer.longest(passage)), 0);
+    return {
+      passage,
+      n: n || Math.max(1, Math.min(layer.n, layer.longest(passage) - 1)),
+      head: sound(model, "head", below(layer.nHeads), 0),
+      octaves: sound(model, "octaves", (v) => typeof v === "number" && Math.abs(v) <= 2, 0),
+    };
+  };
   const end = kept({ model, place: picture, state, update });
   return end;
 }

@@ -5,7 +5,7 @@
 import { button } from "../ui/controls.js";
 import { element } from "../ui/dom.js";
 import { held } from "../ui/source.js";
-import { observe, turn, typed } from "../ui/state.js";
+import { observe, turn } from "../ui/state.js";
 import { textBox } from "../ui/textbox.js";
 import { shade, STRONGEST } from "../ui/tokens.js";
 import { signed } from "../ui/words.js";
@@ -98,7 +98,8 @@ async function render({ model, el }) {
   const boxes = texts.map((kept, k) =>
     box(kept, full, (text) => {
       emptied[k] = !text;
-      typed(model, { [TRAITS[k]]: text });
+      model.unshared = [...(model.unshared ?? []), TRAITS[k]]; // what is typed stays out of the page's address
+      turn(model, { [TRAITS[k]]: text });
       if (!text) update(); // no trait may have changed
       load();
     }),
