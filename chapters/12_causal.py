@@ -46,9 +46,10 @@ causal, resampled, special = (
     json.loads(cb.evidence(f"{name}.json").read_text())  # all kept
     for name in ("causal", "resample", "special")
 )
-put_in, resampled, special = (
-    resampled["mini"]["put in"],
+put_in, special_smol = resampled["mini"]["put in"], special["smollm2"]["result"]
+resampled, resampled_smol, special = (
     resampled["mini"]["result"],
+    resampled["smollm2"]["result"],
     special["mini"],
 )
 
@@ -262,11 +263,13 @@ pd.DataFrame(damages).T.map("{:.3f}".format).rename_axis("damage of silence (nat
 
 # %% [markdown]
 r"""
-In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures ({{= 95% =}} interval: {{special_low}} to {{special_high}}), and on other texts they do less than the mixtures. {{?found_special}} Beside mixtures that lean as far towards the label, they still do {{leaning_ratio}} times the damage. But by the rule fixed in advance, the question is open until SmolLM2 has been run, and we thought of the leaning mixtures after the result.
+In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures ({{= 95% =}} interval: {{special_low}} to {{special_high}}), and on other texts they do less than the mixtures. {{?found_special}} Beside mixtures that lean as far towards the label, they still do {{leaning_ratio}} times the damage, but we thought of these after the result.
+
+In SmolLM2 they do not. There they do {{special_smol}} times the damage of the mixtures on texts of their label ({{special_smol_low}} to {{special_smol_high}}), and {{off_smol}} times on other texts. {{?smol_not_special}} The rule fixed in advance asked for more damage, and more selective damage, in both models. So the neurons that weights find are not special in general.
 
 ## What can go wrong
 
-**What failed.** Six of the conditions did. The repaired circuit fails at one position alone, and the constants of the calibration text ([chapter 8](08_real_model)) make it worse rather than better. The paper's circuit is not worse than another text. And we had asked three things of the vector: to give back more than word frequencies do, and at least half of that without its constant part, both in SmolLM2 as well as in `mini`; and to give back more of SmolLM2's stable heads than of its local one. But in SmolLM2 little is at stake: silencing all seven stable heads costs {{smol_cost}} nats in English. On {{smol_texts}} documents not even the text's own vector gives back anything that we could tell from nothing ({{smol_text}} nats, {{smol_text_low}} to {{smol_text_high}}). {{?mini_only}} So those three say nothing against vectors either.
+**What failed.** Six of the conditions did. The repaired circuit fails at one position alone, and the constants of the calibration text ([chapter 8](08_real_model)) make it worse rather than better. The paper's circuit is not worse than another text. And we had asked three things of the vector: to give back more than word frequencies do, and at least half of that without its constant part, both in SmolLM2 as well as in `mini`; and to give back more of SmolLM2's stable heads than of its local one. But in SmolLM2 little is at stake: silencing all seven stable heads costs {{smol_cost}} nats in English. On {{smol_texts}} documents not even the text's own vector gives back anything that we could tell from nothing ({{smol_text}} nats, {{smol_text_low}} to {{smol_text_high}}). {{?mini_only}} So those three say nothing against vectors either. And in SmolLM2, what the heads gathered in another document does {{other_smol}} nats of damage, and {{same_smol}} if that document is of the same domain; in `{{model}}` these are {{other_kl}} and {{same_kl}}. {{?no_domain_in_smol}} So in SmolLM2 the message is not mostly the domain. (Qwen has not been read with another text.)
 
 **Silence is a mean over mostly English texts,** and a wrong message elsewhere, which is why all numbers above are for English. And a domain is a source: its vector holds the source's habits, spelling and layout, too.
 
@@ -350,7 +353,7 @@ pd.Series({k: f"{v:.2f}" for k, v in alone.items()}).to_frame("damage")
 r"""
 **Through the neurons, or past them?** What the heads write reaches later layers through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Silence the heads but hold the neurons as they were, and the damage left is direct: {{past}}. Leave the heads but give the neurons what they have in silence, and the damage is indirect: {{through}}. {{?through_neurons}} (In English, one document a domain, kept.) Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
 
-**What was fixed in advance.** The first five conditions are those for this page as first written, the next three those for the second baseline, and the last four those for the repaired circuit, which a reader had missed. A vector of SmolLM2 gives nothing back that could be shared out. SmolLM2 and Qwen were to be read with another text, too, and have not been.
+**What was fixed in advance.** The first five conditions are those for this page as first written, the next three those for the second baseline, and the last four those for the repaired circuit, which a reader had missed. A vector of SmolLM2 gives nothing back that could be shared out. SmolLM2 and Qwen were to be read with another text, too; Qwen has not been.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The conditions, and what became of each"}
@@ -436,7 +439,10 @@ in_english = np.array([kind == "English" for _, kind in neurons["domains"]])
 through, past, silenced_all = (np.array(neurons[k]["kl"])[in_english].mean() for k in ("through", "past", "silence"))  # fmt: skip
 ratio, off_ratio = (cb.Estimate(*special["result"]["found, of mixtures"][f"kl {side}, ratio"]) for side in SIDES)  # fmt: skip
 leaning = cb.Estimate(*special["result"]["found, of leaning mixtures"]["kl on, ratio"])
-intervals = {"home": (paper[HOME], ".0%"), "mended_home": (mended[HOME], ".0%"), "smol_text": (smol_text, ".3f"), "special": (ratio, ".0f")}  # fmt: skip
+of_smol = special_smol["found, of mixtures"]
+ratio_smol, off_smol = (cb.Estimate(*of_smol[f"kl {side}, ratio"]) for side in SIDES)
+other_smol, same_smol = (cb.Estimate(*resampled_smol[f"heads stable: {way}, kl"]) for way in ("another text", "same domain"))  # fmt: skip
+intervals = {"home": (paper[HOME], ".0%"), "mended_home": (mended[HOME], ".0%"), "smol_text": (smol_text, ".3f"), "special": (ratio, ".0f"), "special_smol": (ratio_smol, ".1f")}  # fmt: skip
 percents = {
     "paper_silence": paper["silence"].value,
     "mended_silence": mended["silence"].value,
@@ -454,7 +460,7 @@ percents = {
 }
 counts = {"n": n, "read": READ, "half": READ // 2, "last": READ - 1, "english": sum(table["kind"] == "English"), "smol_texts": sum(known["smollm2"]["kind"] == "English")}  # fmt: skip
 nats_of = {"mended_alone": alone[f"at {n}: {REPAIRED}"], "silence_home": alone[f"at {n}: silence"]}
-nats_of |= {"silence_kl": quiet_kl, "other_kl": other_kl, "same_kl": same_kl, "bos_alone": bos_alone, "silence_alone": silence_alone, "text_back": back["its own text's"], "mini_cost": whole, "smol_cost": smol_cost}  # fmt: skip
+nats_of |= {"silence_kl": quiet_kl, "other_kl": other_kl, "same_kl": same_kl, "other_smol": other_smol, "same_smol": same_smol, "bos_alone": bos_alone, "silence_alone": silence_alone, "text_back": back["its own text's"], "mini_cost": whole, "smol_cost": smol_cost}  # fmt: skip
 cb.facts(
     "causal",
     **{name: cb.fact(v.value, form) for name, (v, form) in intervals.items()},
@@ -482,6 +488,9 @@ cb.facts(
     special_neurons=sum(len(v["members"]) for v in special["labels"].values()),
     special_labels=cb.fact(len(special["labels"]), "words"),
     found_special=ratio.low > 1 > off_ratio.high and leaning.low > 1,
+    off_smol=cb.fact(off_smol.value, ".1f"),
+    smol_not_special=ratio_smol.low < 1 < off_smol.low,
+    no_domain_in_smol=abs(same_smol.value / other_smol.value - 1) < cb.ABOUT and same_kl.high < other_kl.low,
     leaning_ratio=cb.fact(leaning.value, ".1f"),
     mini_only=less_constant > 0.5 and over_odds["mini"].low > 0 > over_odds["smollm2"].low and smol_cost.high < whole.value / 2 and smol_text.low < 0 < smol_text.high,
     past=cb.fact(past / silenced_all, ".1%"),
