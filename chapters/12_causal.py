@@ -246,9 +246,9 @@ pd.Series({PUT[put]: f"{v:+.2f}" for put, v in back.items()}).to_frame(
 
 # %% [markdown]
 r"""
-The vector gives back {{vector}} of the loss that silence costs, and {{vector_other}} of what another text costs. {{?vector_works}} A random vector as long, or another domain's, does harm. A fixed correction of each domain's predictions gives back {{constant}} at most. What the heads gathered in another whole document of the domain gives back no more ({{same_document}}).
+The vector gives back {{vector}} of the loss that silence costs, and {{vector_other}} of what another text costs. {{?vector_works}} A random vector as long, or another domain's, does harm. A fixed correction of each domain's predictions gives back {{constant}} at most.
 
-How much could any single vector do? The text's own vector, $\text{out}(x)$ less its mean, looks ahead, but gives back {{text_back}} of the {{mini_cost}} nats that silence costs. {{?constant_will_do}} So most of what the model uses of its first layer here is one message for the whole text, mostly the domain. Only {{rest_share}} of the loss depends on the position.
+How much could any single vector do? The text's own vector, $\text{out}(x)$ less its mean, looks ahead, but gives back {{text_back}} of the {{mini_cost}} nats that silence costs. {{?constant_will_do}} So most of what the model uses of its first layer here is one message for the whole text, mostly the domain.
 
 ## Are the neurons that we found special?
 
@@ -269,7 +269,7 @@ In SmolLM2 they do not. There they do {{special_smol}} times the damage of the m
 
 ## What can go wrong
 
-**What failed.** Six of the conditions did. The repaired circuit fails at one position alone, and the constants of the calibration text ([chapter 8](08_real_model)) make it worse rather than better. The paper's circuit is not worse than another text. And we had asked three things of the vector: to give back more than word frequencies do, and at least half of that without its constant part, both in SmolLM2 as well as in `mini`; and to give back more of SmolLM2's stable heads than of its local one. But in SmolLM2 little is at stake: silencing all seven stable heads costs {{smol_cost}} nats in English. On {{smol_texts}} documents not even the text's own vector gives back anything that we could tell from nothing ({{smol_text}} nats, {{smol_text_low}} to {{smol_text_high}}). {{?mini_only}} So those three say nothing against vectors either. And in SmolLM2, what the heads gathered in another document does {{other_smol}} nats of damage, and {{same_smol}} if that document is of the same domain; in `{{model}}` these are {{other_kl}} and {{same_kl}}. {{?no_domain_in_smol}} So in SmolLM2 the message is not mostly the domain. (Qwen has not been read with another text.)
+**What failed.** Six of the conditions did. The repaired circuit fails at one position alone, and the constants of the calibration text ([chapter 8](08_real_model)) make it worse rather than better. The paper's circuit is not worse than another text. The other three asked that the vector work in SmolLM2 as it does in `mini`, and there little is at stake: silencing all seven stable heads costs {{smol_cost}} nats in English. On {{smol_texts}} documents not even the text's own vector gives back anything that we could tell from nothing ({{smol_text}} nats, {{smol_text_low}} to {{smol_text_high}}). {{?mini_only}} And in SmolLM2, what the heads gathered in another document does {{other_smol}} nats of damage, and {{same_smol}} if that document is of the same domain; in `{{model}}` these are {{other_kl}} and {{same_kl}}. {{?no_domain_in_smol}} So in SmolLM2 the message is not mostly the domain.
 
 **Silence is a mean over mostly English texts,** and a wrong message elsewhere, which is why all numbers above are for English. And a domain is a source: its vector holds the source's habits, spelling and layout, too.
 
@@ -454,8 +454,6 @@ percents = {
     "vector": gives_back.value,
     "vector_other": vector_other.value,
     "constant": max(corrections),
-    "same_document": document,
-    "rest_share": 1 - back["its own text's"].value / whole.value,
     "through": through / silenced_all,
 }
 counts = {"n": n, "read": READ, "half": READ // 2, "last": READ - 1, "english": sum(table["kind"] == "English"), "smol_texts": sum(known["smollm2"]["kind"] == "English")}  # fmt: skip
