@@ -229,7 +229,7 @@ cv.picture.Picture(
 
 # %% [markdown]
 r"""
-We chose five of these neurons on half of our {{collection}} texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} Part of this is nothing special: a random mixture of neurons, chosen in the same way from {{mixtures}}, does so at least {{mixed_auc}} of the time. {{?mixtures_below}} (Before we looked we had expected {{= 90% =}}, and failed. Qwen has more neurons to choose from than we drew mixtures.) What single neurons hold, and what the space that they share, is a question of [chapter 6](06_neurons).
+We chose five of these neurons on half of our {{collection}} texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} Part of this is nothing special: a random mixture of neurons, chosen in the same way from {{mixtures}}, does so at least {{mixed_auc}} of the time. {{?mixtures_below}} (We had predicted that mixtures would reach {{= 90% =}}. They fall short, but Qwen has {{= 8,960 =}} neurons to choose from, and we drew fewer mixtures.) What single neurons hold, and what the space that they share, is a question of [chapter 6](06_neurons).
 
 ## How to read this book
 

@@ -245,7 +245,7 @@ r"""
 
 If each token's own length takes the place of $C$, the error between positions {{= 200 =}} and {{= 450 =}} falls from {{late_before}} (the orange curve) to {{late_after}} (the blue one). {{?late}} This is no longer a split, because the length depends on token and position at once, but it shows the cause. [Appendix A](A_scale) tries other constants. We have not explained what is left at the very end of the context.
 
-**Two assumptions fail.** The derivation takes tokens to be orthogonal to positions. In `mini` their cosines are {{cosine}} times as large as those of random directions. It also takes the median length as $C$, but the error of the median head is least with {{best_C}} times that. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
+**Two assumptions fail.** The derivation takes tokens to be orthogonal to positions. In `mini` their cosines are {{cosine}} times as large as those of random directions. It also takes the median length as $C$. The median head is best with {{best_C}} times that, for a long $C$ also mends the error at BOS. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
 
 ## Turn it
 

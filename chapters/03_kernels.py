@@ -78,7 +78,7 @@ $$
 \end{aligned}
 $$ (eq-kernel-row)
 
-If all contents are multiplied by three, the denominator takes the three out again. So content has no unit, and we let that of BOS be one. In code, with $C$ the typical length of a token from chapter 2:
+If all contents are multiplied by three, the denominator takes the three out again. So content has no unit (in the example, that of BOS is one). In code, with $C$ the typical length of a token from chapter 2:
 """
 
 # %% tags=["nbval-check-output"]

@@ -278,7 +278,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In all heads but one it is. Only head {{failing}}, where the topic makes up most, breaks it: {{= 95% =}} of texts should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} The proof is right, but its assumption is not. Hoeffding's bound holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that allow for topics.
+Chebyshev's bound holds in all heads but one. Head {{failing}}, where the topic makes up most, breaks it: {{= 95% =}} of texts should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} The proof is right, but its assumption is not. Hoeffding's bound holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that allow for topics.
 
 ## One page for all texts
 
@@ -305,7 +305,7 @@ r"""
 | a text of half A drawn blindly | {{blind}} |
 | a blind draw from the domain of the text that is read | {{same_domain}} |
 | the most typical text of half A | {{typical}} |
-| the best constants there are, found with half B in hand | {{floor}} |
+| the best fixed constants, found with half B in hand | {{floor}} |
 
 The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write {{signed}} too much, averaged over texts. {{?too_long}} The most typical text is as good as any constants, to within a tenth. {{?not_much_closer}} Not even a page from the same domain gets far below that. {{?own_domain_no_help}}
 

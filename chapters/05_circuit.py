@@ -86,7 +86,7 @@ In return, nothing depends on the text any more. Content and value never did; th
 
 ## The circuit in a few lines
 
-In a real head the value is a vector, and it too depends on the position of its token. We ignore that and read the value as if the token were at the query's position $n$, as we did with keys in [chapter 2](02_keys). Then what head $h$ writes is
+In a real head the value is a vector, and it too depends on the position of its token. We read the value as if the token stood at the query's position $n$, and drop the difference. (For keys, [chapter 2](02_keys) put it back as $P$.) Then what head $h$ writes is
 
 $$
 \begin{aligned}
@@ -251,7 +251,7 @@ The circuit makes five approximations. We make each of them alone, with everythi
 4. **Keys** are split by Equation 1: {{only_keys}}.
 5. **The scale** of the second LayerNorm is that of the page: {{only_scale}}.
 
-All five together, the circuit, leave {{all_five}} on these texts ({{fvu}} on all of half B), more than their sum. Errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} Repairing either error removes this term, so the gains overlap: repairing the values would remove {{values_repaired}} of the FVU, and repairing the denominators {{denominators_repaired}}. {{?values_first}}
+All five together, the circuit, leave {{all_five}} on these texts ({{fvu}} on all of half B), more than their sum. Errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} So each repair gains more than its own share: that of the values would remove {{values_repaired}} of the FVU, and that of the denominators {{denominators_repaired}}. {{?values_first}}
 
 If the offset is the same in every text, can't we compute it and add it? We can. What position $i$ adds to a value is a table, $P_V$, made as that for keys was made in [chapter 2](02_keys). Its average under the kernel is one constant per neuron:
 """
@@ -296,7 +296,7 @@ found[["this text"]].map(lambda v: cb.in_prose(v, "+.1f")).assign(
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} <span id="turn-it"></span>Below is the one for recipes. Choose any other, such as <a href="#neurons.neuron=496">ours for planets</a>. (In the view, $z$ says how much farther tokens can push a neuron than the median neuron, in standard deviations, and $\theta$ is the limit from which on a neuron is listed.) Turn head {{head}} off and see which neurons change.
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} <span id="turn-it"></span>Below is the one for recipes. Choose any other, such as <a href="#neurons.neuron=496">ours for planets</a>. (In the view, $z$ says how much farther tokens can push a neuron than the median neuron, in robust standard deviations, and $\theta$ is the limit from which on a neuron is listed.) Turn head {{head}} off and see which neurons change.
 """
 
 # %% tags=["hide-input"]

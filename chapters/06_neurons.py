@@ -2,7 +2,7 @@
 r"""
 # Finding context-sensitive neurons
 
-**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}` such subjects are real. We label each neuron on half of our texts, and on the other half the label sorts texts well for {{sure}} of all {{all}} neurons. {{?labels_hold}} But this is nothing special to neurons: random mixtures of them do just as well ({{sure_mixed}}). {{?mixtures_too}} Of the {{both_of}} neurons that both single tokens and whole texts move farthest, {{both}} do better than {{= 95% =}} of the mixtures, where chance would give {{both_by_chance}}; but we thought of this group only when we had seen that most neurons are nothing special. {{?both_by_chance}}
+**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}` such subjects are real. We label each neuron on half of our texts, and on the other half the label sorts texts well for {{sure}} of all {{all}} neurons. {{?labels_hold}} But this is nothing special to neurons: random mixtures of them do just as well ({{sure_mixed}}). {{?mixtures_too}} One group may be special: of the {{both_of}} neurons that single tokens and whole texts both move far, {{both}} beat {{= 95% =}} of the mixtures, where chance would give {{both_by_chance}}. We chose this group after we had seen the data. {{?both_by_chance}}
 
 Here are four neurons, each with the tokens (some are pieces of words) that raise it most and those that lower it most. What is each neuron about?
 
@@ -319,7 +319,7 @@ The rule asks how far single tokens can push a neuron. One can also ask how far 
 | **found**: tokens can push it far | {{both}} of {{both_of}} ({{both_share}}) | {{pushed}} of {{pushed_of}} ({{pushed_share}}) |
 | **not found** | {{moved}} of {{moved_of}} ({{moved_share}}) | {{neither}} of {{neither_of}} ({{neither_share}}) |
 
-Only the first group lies far above chance. {{?both_by_chance}} With one of the two properties it is about one in ten, and with neither no more than chance. {{?one_tenth}} Nor is it enough that texts move a direction far: of {{mixtures_of}} mixtures that they move as far, {{mixtures_out}} beat the others. {{?mixtures_no_more}} (We asked about texts after we had seen that found neurons have no better AUC than mixtures. So the table shows a pattern, and tests nothing.)
+Only the first group lies far above chance. {{?both_by_chance}} With one of the two properties alone the share is about one in ten, more if it is texts that move the neuron, and with neither it is no more than chance. {{?one_tenth}} Nor is it enough that texts move a direction far: of {{mixtures_of}} mixtures that they move as far, {{mixtures_out}} beat the others. {{?mixtures_no_more}} (We asked about texts after we had seen that found neurons have no better AUC than mixtures. So the table shows a pattern, and tests nothing.)
 
 Neuron {{followed}} does not beat them: its AUC is higher than that of {{its_beaten}} of the mixtures labelled *{{its_label}}*. {{?not_special}}
 

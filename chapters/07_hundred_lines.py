@@ -159,7 +159,7 @@ r"""
 
 For each neuron, we compare the mean of its largest contributions with the mean over the vocabulary {eq}`eq-neu-top`, and keep the neurons that lie two robust standard deviations above the median neuron {eq}`eq-neu-z`. [Chapter 6](06_neurons) found that this list says little by itself, since random mixtures of neurons pass as well; it is a place to start reading.
 
-First we leave out glitch tokens, as chapter 6 does. Nothing in a checkpoint says which tokens never occurred in training, but the bytes that UTF-8 forbids are sure to be among them, and what training left alone looks alike. So we leave out every token that is at least as similar to these bytes as the least typical of them is to the others.
+First we leave out glitch tokens, as chapter 6 does. Nothing in a checkpoint says which tokens never occurred in training, but the bytes that UTF-8 forbids are sure to be among them, and what training left alone looks alike. So we take the forbidden byte that is least like the other forbidden bytes, and leave out every token that is at least as like them as this one.
 """
 
 # %%

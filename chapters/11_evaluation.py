@@ -2,7 +2,7 @@
 r"""
 # How accurate is it, and what limits it?
 
-**The circuit ranks unseen texts well and gets the amounts wrong, and what mends the amounts differs from model to model.** {{?limits}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone ({{domain_fvu}}). {{?loses_to_domain}} With the mean denominators of many texts, and with what positions add to values, {{both_left}} is left. A straight line per neuron, fitted on other texts, mends the amounts too, but it also mends those of the simplest rival: with such a line, kernel and content leave less than {{= 0.8 =}} of what a uniform average leaves in `{{model}}` and Qwen, and not in the other two models. {{?worth_more}} Mean denominators are advice for `{{model}}`: in three real models they hardly help, and two of them need the denominators of each text. {{?not_everywhere}} In SmolLM2 even the ranking fails ([chapter 8](08_real_model), with a correlation of {{real_model.r_smol}}), and Equation 1 alone costs {{own_most}} there, where it costs {{own_fvu}} in `{{model}}`.
+**The circuit ranks unseen texts well and gets the amounts wrong, and what mends the amounts differs from model to model.** {{?limits}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone ({{domain_fvu}}). {{?loses_to_domain}} With the mean denominators of many texts, and with what positions add to values, {{both_left}} is left. A straight line per neuron, fitted on other texts, mends the amounts too, but it also mends those of the simplest rival: when both have such a line, the circuit clearly beats a uniform average in `{{model}}` and Qwen only. {{?worth_more}} Mean denominators are advice for `{{model}}`: in three real models they hardly help, and two of them need the denominators of each text. {{?not_everywhere}} In SmolLM2 even the ranking fails ([chapter 8](08_real_model), with a correlation of {{real_model.r_smol}}), and Equation 1 alone costs {{own_most}} there, where it costs {{own_fvu}} in `{{model}}`.
 
 Here are these steps in four models. Qwen and SmolLM2 are language models that people use, and MiniLM is an encoder for sentences. In each we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Beside it are two guesses. One knows only whether a text is law or cooking. The other is a uniform average of the values of the text's tokens, with a slope and an offset for each neuron (a *line*) that were fitted on half of the texts. Which step would you expect to matter most?
 """
@@ -87,7 +87,7 @@ for name in NAMES:
     ladder[name] = [left["domain mean"], *lines, page, means, patterns, left["self-normalised"]]
 ladder = pd.DataFrame(ladder, index=RUNGS)
 figure, ((axis,),) = cb.figures.panels(height=3.6, width=5.2)
-sides = "right", "left", "left", "center"  # of a point, where its name stands
+sides = "right", "left", "left", "left"  # of a point, where its name stands
 for name, color, side in zip(ladder, cb.figures.COLORS, sides, strict=False):
     steps = pd.Series(ladder[name].to_numpy())
     axis.plot(steps[:3], range(3), "D", color=color, ms=5)

@@ -2,7 +2,7 @@
 r"""
 # Can a sentence predict a head?
 
-**A sentence predicts a head only a little better than a coin does, and perhaps no better than the length of the text does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, we wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} But the length of a text alone scores {{length}}, and the test that we had fixed in advance does not tell the sentences apart from it (p = {{p_whole_over}}). {{?not_apart}} With every text cut to {{= 16 =}} tokens, where length says nothing, sentences still score {{ends}}. {{?ends_pass}}
+**A sentence predicts a head only a little better than a coin does, and perhaps no better than the length of the text does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, a program wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} But the length of a text alone scores {{length}}, and the test that we had fixed in advance does not tell the sentences apart from it (p = {{p_whole_over}}). {{?not_apart}} With every text cut to {{= 16 =}} tokens, where length says nothing, sentences still score {{ends}}. {{?ends_pass}}
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """
@@ -186,7 +186,7 @@ Asked to write and to apply sentences, Qwen2.5-Coder with {{= 1.5 =}} billion pa
 
 ## A trap: the length of the prompt
 
-Our cases were chosen by neurons, and the first layer is rare among them. So we begin with the heads. For each head we take the two neurons in which its term makes the largest share of the spread, and call the head active on the fifth of ordinary prompts where the term is largest. In a first version texts are cut off anywhere, in a second all at one length. Beside the rules we try an explainer that knows of a prompt only which of {{domains}} domains its text is from.
+Few of our cases are from the first layer, so now we test every head. For each head we take the two neurons in which its term makes the largest share of the spread, and call the head active on the fifth of ordinary prompts where the term is largest. In a first version texts are cut off anywhere, in a second all at one length. Beside the rules we try an explainer that knows of a prompt only which of {{domains}} domains its text is from.
 """
 
 

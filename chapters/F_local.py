@@ -2,7 +2,7 @@
 r"""
 # How far do the local heads of one model go?
 
-**For one query token of Qwen, a language model with {{= 1.5 =}} billion parameters, the tables of {{local}} local heads alone predict the output of a neuron, with a median correlation of {{alone}}. What such heads are for we did not find out: of {{asked}} conditions that we fixed in advance, {{failed}} fail.** {{?alone_suffice}} A table with one row for each previous token comes to {{previous}}. {{?more_than_previous}} And it is one model: in SmolLM2, which has one local head, its table comes to {{smollm2}}. {{?not_in_smollm2}}
+**For one query token of Qwen, a language model with {{= 1.5 =}} billion parameters, the tables of {{local}} local heads alone predict the output of a neuron, with a median correlation of {{alone}}. What such heads are for we did not find out: of {{asked}} conditions that we fixed in advance, {{failed}} fail.** {{?alone_suffice}} A table with one row for each previous token comes to {{previous}}, and exact attention to the last ten tokens to {{whole_neuron.qwen_ten}} (with domain means subtracted). {{?more_than_previous}} And it is one model: in SmolLM2, which has one local head, its table comes to {{smollm2}}. {{?not_in_smollm2}}
 
 A **local** head spreads its attention over fewer than {{= 15 =}} tokens ([chapter 3](03_kernels)). So it can say little about the subject of a page, and the circuit of [chapter 5](05_circuit) leaves it out. Our small model `mini` has no such head. Qwen has {{local}}. Here is where each of its heads looks, and how much of the variance across texts it accounts for. Which would you keep, if you could keep two?
 """
@@ -106,7 +106,7 @@ The query and the token before it leave {{two_left}} unexplained, because other 
 
 ## How well do the tables do?
 
-So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, on documents that no page reads, and adds one group of heads after another. Every head has its kernel, its content, its values, and the text's own denominator. The heads that are not there yet stand at their mean. The table has the median over neurons of the correlation between prediction and output, and in the last column of the variance that the local heads leave. (Chapter 10 subtracts the mean of each domain, and so has slightly smaller ones. Its rival, exact attention to the last ten tokens, does about as well in Qwen as the local heads: {{whole_neuron.qwen_ten}} within domains.)
+So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, on documents that no page reads, and adds one group of heads after another. Every head has its kernel, its content, its values, and the text's own denominator. The heads that are not there yet stand at their mean. The table has medians over neurons: the correlation of prediction and output, and in the last column the share of the variance that the local heads leave. (Chapter 10 subtracts the mean of each domain, and so has other numbers. Its rival, exact attention to the last ten tokens, does about as well in Qwen as the local heads: {{whole_neuron.qwen_ten}} within domains.)
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -145,7 +145,7 @@ We measured preferences, and they decide less than they seem to. A head that loo
 
 ## Where this leaves us
 
-The heads that we left out of the circuit are the easiest ones to predict. They read a few tokens, and a look-up gives what they add. What makes the stable heads worth a theory is that they carry what lies farther back.
+The heads that we left out of the circuit read a few tokens, and in Qwen tables give most of what they add. What makes the stable heads worth a theory is that they carry what lies farther back.
 
 ## Exercises
 
