@@ -116,7 +116,10 @@ of the mean. This is **Chebyshev's** inequality. In the example the bound is $\s
 At least {{= 95% =}} of texts lie within
 
 $$
-\varepsilon_\text{H} \;=\; \text{range} \times \sqrt{\frac{\ln(2 / 0.05)}{2} \sum_i \text{pos}_i^2}
+\begin{aligned}
+\varepsilon_\text{H} \;=\; &\text{range} \\
+&\times \sqrt{\frac{\ln(2 / 0.05)}{2} \sum_i \text{pos}_i^2}
+\end{aligned}
 $$ (eq-hoeffding-width)
 
 of the mean. Chebyshev's argument works with any growing function in place of the square. Write $M$ for the mean of the denominator, $X_i$ for the content of token $i$ and $\mu$ for its mean, and take $e^{\lambda(\text{denom} - M)}$ with some $\lambda > 0$. Tokens are independent, so its mean is a product:
