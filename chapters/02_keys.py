@@ -96,7 +96,7 @@ A typical position is {{relative}} times as long as a typical token, so nearly e
 
 ## Equation 1
 
-The query token is at position $n$. Which length should we write into the table for tokens? The published split {cite}`gibson2025decomposing` takes the length that a token would have *at position n*. This is right for the query token itself and nearly right for its neighbours. So the split adds $W_\text{pos}[n]$ to the token and subtracts it from the position:
+The query token is at position $n$. Which length should we write into the table for tokens? The published split {cite}`gibson2025decomposing` takes the length that a token would have *at position n*. This is right for the query token itself and nearly right for its neighbours. It is the length of the token *plus* $W_\text{pos}[n]$. So the split adds this vector to the token, and takes it from the position:
 
 $$
 \begin{aligned}

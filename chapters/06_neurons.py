@@ -333,7 +333,7 @@ Neuron {{followed}} does not beat them: its AUC is higher than that of {{its_bea
 
 ## Where this leaves us
 
-Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test, but so does nearly every other axis. Neuron {{followed}} does respond to texts about astronomy in general, and many random directions do just as well.
+Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test, but so does nearly every other axis. Neuron {{followed}} does respond to texts about astronomy, and so does every random direction with this label, of which it beats only {{its_beaten}}. So the neurons that are found are candidates: read their ends, and hold them against mixtures before you believe in them.
 
 <span id="turn-it"></span>Choose another neuron, or search for a token, such as <a href="#neurons.search=%20planets">planets</a>, to see the neurons that it moves.
 """
