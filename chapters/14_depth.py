@@ -191,7 +191,7 @@ noise_deep, signal_deep = (np.array(deep[of]) for of in ("noise", "signal"))
 part_deep = noise_deep.mean(1) / signal_deep.mean(1)
 parts = {MODEL.rpartition("/")[2]: part, "SmolLM2": part_deep}
 after = {name: [*of[:L], of[-1]] for name, of in parts.items()}
-table = pd.DataFrame(after, [*LAYERS, "last layer"]).T.map("{:.1%}".format)
+table = pd.DataFrame(after, [*LAYERS[:L], "last layer"]).T.map("{:.1%}".format)
 table.rename_axis("noise / stream after")
 
 # %% [markdown]
