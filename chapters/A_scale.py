@@ -274,8 +274,8 @@ cb.facts(
     of_vocabulary=cb.fact(C),
     of_texts=cb.fact(C_texts),
     calm=cb.listed(calm),
-    bos_least=cb.fact(by_bos[calm].min(), ".0%"),
-    bos_most=cb.fact(by_bos[calm].max(), ".0%"),
+    bos_least=cb.fact(by_bos[calm or heads].min(), ".0%"),
+    bos_most=cb.fact(by_bos[calm or heads].max(), ".0%"),
     bos_in_some=0 < len(calm) < len(heads) and by_bos[calm].min() > cb.MOST,
     calm_share=cb.fact(who[calm].sum(), ".0%"),
     two=cb.listed(influential),
@@ -299,13 +299,13 @@ cb.facts(
     ratio=cb.fact(C_texts / C),
     best_is_texts=np.ptp(best_own) == 0 and abs(best_own[0] / (C_texts / C) - 1) < cb.ABOUT,
     large=cb.listed(large),
-    large_least=cb.fact(best[large].min()),
+    large_least=cb.fact(best[large or heads].min()),
     large_in_some=set(large) == set(calm),
     near_ratio=cb.fact(near[1] / near[0], ".1f"),
     zero_helps=cb.listed(helps),
-    zero_near=cb.fact(close[helps].max(), ".0%"),
+    zero_near=cb.fact(close[helps or heads].max(), ".0%"),
     zero_loss=cb.fact(loss.value, ".2%"),
-    zero_is_no_gain=near[1] > 1.5 * near[0] and loss.low > 0 and close[helps].max() < 0.2,
+    zero_is_no_gain=near[1] > 1.5 * near[0] and loss.low > 0 and close[helps or heads].max() < 0.2,
 )  # fmt: skip
 
 # %% [markdown]
