@@ -7,6 +7,11 @@ r"""
 How can an average know that? Here are three texts that our model has never seen: a textbook of astronomy, a statute and a piece of Python. Each is cut after the same number of tokens and ends with the same word, *the*. The table shows what attention adds to neuron {{neuron}} at that word, and what it adds when the tokens before are shuffled:
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"

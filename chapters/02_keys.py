@@ -7,6 +7,11 @@ r"""
 Why only *nearly*? A token and its position are added ([chapter 1](01_first_layer)), and the key is a linear function of the sum. A linear function of a sum comes apart by itself: $(a + b)\,W = aW + bW$. So there should be nothing to do. Something must tie the two together, and there is only one suspect.
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"

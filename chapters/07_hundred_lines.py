@@ -7,6 +7,11 @@ r"""
 Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint and some texts, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the page on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a folder with a checkpoint of GPT-2's kind, or "gpt2" from the hub

@@ -7,6 +7,11 @@ r"""
 Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. At the words that are the same in both versions, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the contrast on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"

@@ -7,6 +7,11 @@ r"""
 Here are these steps in four models. Qwen and SmolLM2 are language models that people use, and MiniLM is an encoder for sentences. In each we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Beside it are two guesses. One knows only whether a text is law or cooking. The other is a uniform average of the values of the text's tokens, with a slope and an offset for each neuron (a *line*) that were fitted on half of the texts. Which step would you expect to matter most?
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"

@@ -7,6 +7,11 @@ r"""
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The blue tokens are those that the model now predicts worse. Look which words they are. What does the model lose if its first layer cannot look back?
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"

@@ -7,6 +7,11 @@ r"""
 Up to here a position was a vector that is added to a token. To see what becomes of our split elsewhere, we trained four small models, the *twins*, that differ in their positions and in little else. In each picture a head scores three tokens by their distance to the query, *the*. If a score is a sum of one part for the distance and one for the token, the three curves run side by side. In which picture do they not?
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To set another model beside the twins, name it here and run all cells again: MODEL = "gpt2", for one.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub: any decoder

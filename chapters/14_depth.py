@@ -2,10 +2,15 @@
 r"""
 # What is left of the split in deeper layers?
 
-**It fades with depth: position and token explain {{many_first}} of the variance of the attention scores in the first layer of `{{model}}`, {{many_second}} in the second, {{many_third}} in the third and {{many_fourth}} in the fourth. What replaces them in the fourth layer is the context.** {{?fades}} {{?rest_is_context}} The tables are made from {{many_texts}} texts, and judged on {{fresh}} others that nobody had looked at when we chose them. There the first layer is ahead of the second by {{ahead}} points ({{= 95% =}} interval: {{ahead_low}} to {{ahead_high}}). {{?first_two}} But the main condition that we had fixed in advance asked for this order with tables from {{few_texts}} texts, and it failed: with those tables position and token explain {{first}} in the first layer and {{second}} in the second. {{?main_fails}} Nor does SmolLM2 fade in order: its first layer has {{smol_0}}, its second {{smol_1}} and its layer {{= 21 =}} {{smol_20}}. {{?smol_fades}} Of eight conditions {{holds}} holds. {{?came_out}}
+**It fades with depth: position and token explain {{many_first}} of the variance of the attention scores in the first layer of `{{model}}`, {{many_second}} in the second, {{many_third}} in the third and {{many_fourth}} in the fourth. What replaces them in the fourth layer is the context.** {{?fades}} {{?rest_is_context}} The tables are made from {{many_texts}} texts, and judged on {{fresh}} others, held out until then. There the first layer is ahead of the second by {{ahead}} points ({{= 95% =}} interval: {{ahead_low}} to {{ahead_high}}). {{?first_two}} But the main condition that we had fixed in advance asked for this order with tables from {{few_texts}} texts, and it failed: with those tables position and token explain {{first}} in the first layer and {{second}} in the second. {{?main_fails}} Nor does SmolLM2 fade in order: its first layer has {{smol_0}}, its second {{smol_1}} and its layer {{= 21 =}} {{smol_20}}. {{?smol_fades}} Of eight conditions {{holds}} holds. {{?came_out}}
 
 In the first layer the score of a source depends on its token and its position, and on nothing else. In the second layer the key is read from a *state*, into which the first layer has mixed the rest of the text. So the same word at the same position may get another score in another text. Here are all heads, and what explains their scores. Which layer is positional?
 """
+
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
@@ -98,7 +103,7 @@ No weights split a state into position and content, but a table can. Say that a 
 | near | 2 | 5 | 3 | **3** |
 | far | 0 | 3 | 1 | **1** | =}}
 
-The part of the **position** is the mean of a row over the texts. Take it off, and the part of the **token** is the mean of what is left: {{= +1 =}} for *moon* and {{= −1 =}} for *the*. The **rest** is {{= +1 =}} for *moon* in the text about astronomy and {{= −1 =}} in the love song. In the first layer a rest like this cannot occur, as both texts have the same token at the same place. Deeper, it can, and then it is the context.
+The part of the **position** is the mean of a row over the texts. Take it off, and the part of the **token** is the mean of what is left: {{= +1 =}} for *moon* and {{= −1 =}} for *the*. The **rest** is {{= +1 =}} for *moon* in the text about astronomy and {{= −1 =}} in the love song. In the first layer a rest like this cannot occur, as both texts have the same token at the same position. Deeper, it can, and then it is the context.
 
 For a head, with $s_i$ its score of source $i$ (less the mean of the row),
 
@@ -134,7 +139,7 @@ for layer, (pos, p, c) in enumerate(means):
 r"""
 ## Is the rest the context?
 
-A table knows little about a token that it has hardly seen, and whatever it does not know counts as rest. So we read more texts. And where two texts of different domains have the same token about equally far back, we ask how much of the rest they have in common (the mean product of their rests, over the mean square). What they have in common is a fact about the token and its place. Only the remainder can be context. (We fixed in advance that in the first layer, which has no context, at least {{= 80% =}} of the rest should be common, and in the fourth less than half.)
+A table knows little about a token that it has hardly seen, and whatever it does not know counts as rest. So we read more texts. And where two texts of different domains have the same token about equally far back, we ask how much of the rest they have in common (the mean product of their rests, over the mean square). What they have in common is a fact about the token and its position. Only the remainder can be context. (We fixed in advance that in the first layer, which has no context, at least {{= 80% =}} of the rest should be common, and in the fourth less than half.)
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -145,9 +150,9 @@ pd.DataFrame(table, LAYERS).T.map("{:.0%}".format)
 
 # %% [markdown]
 r"""
-In the first layer, {{common_first}} of the rest is common to texts that share nothing but the token and its place, so the comparison finds what it should. {{?comparison_works}} In the second layer it is {{common_second}}, and in the fourth {{common_fourth}}. So nearly all of the rest in the fourth layer can only be context, and so is about two fifths of the variance of its scores. {{?rest_is_context}}
+In the first layer, {{common_first}} of the rest is common to texts that share nothing but the token and its position, so the comparison finds what it should. {{?comparison_works}} In the second layer it is {{common_second}}, and in the fourth {{common_fourth}}. So nearly all of the rest in the fourth layer can only be context, and so is about two fifths of the variance of its scores. {{?rest_is_context}}
 
-More texts help most in the first layer, where scores depend on the token more than anywhere else. {{?first_needs_tokens}} With the tables of {{few_texts}} texts it comes out behind the second layer, which is why the main condition failed. {{?main_fails}} With those of {{many_texts}} texts it is ahead by {{ahead}} points ({{ahead_low}} to {{ahead_high}}), and each later layer is behind the one before. {{?first_two}} {{?fades}} We chose these larger tables after the failure, so we judged them again on texts that nobody had looked at, and had fixed for these that every interval should lie above zero.
+More texts help most in the first layer, where scores depend on the token more than anywhere else. {{?first_needs_tokens}} With the tables of {{few_texts}} texts it comes out behind the second layer, which is why the main condition failed. {{?main_fails}} With those of {{many_texts}} texts it is ahead by {{ahead}} points ({{ahead_low}} to {{ahead_high}}), and each later layer is behind the one before. {{?first_two}} {{?fades}} We chose these larger tables after the failure, so we judged them again on texts held out until then, and had fixed for these that every interval should lie above zero.
 
 (The table is kept: `tools/evidence/deeper_mini.py` reads the {{fresh}} texts. The cell above makes the same tables from {{few_texts}} texts again, and judges them on the {{few_texts}} texts of half B for which the conditions were set.)
 
@@ -246,7 +251,7 @@ r"""
 
 ## Evidence
 
-**The circuit through the second layer.** Can the circuit be continued? We take the {{chosen_count}} heads of the second layer that are broad and have steady denominators ({{chosen}}), and predict what they add to the {{= 100 =}} neurons that they move most, {{small}} of these neurons' standard deviation, from the two means, a mean denominator, and values at each source. The published recipe computes the values from a first layer with one page's constants, Equation 1 from one with each text's own denominators. There are two rivals: the mean of the text's domain, and kernel and content with each token's mean value in other texts.
+**The circuit through the second layer.** Can the circuit be continued? We take the {{chosen_count}} heads of the second layer that are broad and have stable denominators ({{chosen}}), and predict what they add to the {{= 100 =}} neurons that they move most, {{small}} of these neurons' standard deviation, from the two means, a mean denominator, and values at each source. The published recipe computes the values from a first layer with one page's constants, Equation 1 from one with each text's own denominators. There are two rivals: the mean of the text's domain, and kernel and content with each token's mean value in other texts.
 
 From a first layer rebuilt by Equation 1, the prediction is as good as from the true states, with a median correlation of {{r_equation}}. {{?as_good}} With mean values for each token, the better of the rivals, it is {{r_plain}}. The published recipe ranks texts well, too ({{r_recipe}}), but its squared error is {{fvu_recipe}} times the variance, so its amounts are worse than those of a constant.
 """

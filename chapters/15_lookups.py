@@ -7,6 +7,11 @@ r"""
 Here is one of these neurons, neuron {{comma_neuron}} of layer {{comma_layer}}. (Layers, heads and neurons are counted from {{= 0 =}}.) It raises the comma. Where it is most active in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}, so this is one of the {{smol_tenth}}. The figure shows this number for all of them.
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub: any decoder

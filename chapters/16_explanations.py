@@ -7,6 +7,11 @@ r"""
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"

@@ -7,6 +7,11 @@ r"""
 The figure shows the number in question. LayerNorm divides token plus position by the length of their sum. [Chapter 2](02_keys) had to replace this length by one that depends on the position alone, so that the key comes apart. How far would you expect a typical length to be off?
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"

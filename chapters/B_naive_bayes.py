@@ -7,6 +7,11 @@ r"""
 Suppose you had to sort texts by subject, and could give each word one number to add up. Which number would you give to *galaxy*? Statistics has an old answer, **Naive Bayes**. A neuron also adds up one number a token ([chapter 5](05_circuit)), and the post that this book follows says that one can think of contextual neurons as Naive Bayes classifiers {cite}`gibson2025contextual`. Here are the numbers of two neurons beside those of Naive Bayes. On the left is the best match among the {{judged}} neurons, on the right the median one.
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"

@@ -7,6 +7,11 @@ r"""
 [Chapter 4](04_denominators) derived two bounds on the denominator and found that texts break one of them in head {{broken}}, because the tokens of a text are not independent. The summary of the publication that this book follows expects such trouble with code, poetry and dialogue. Which of the three would you suspect most?
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"

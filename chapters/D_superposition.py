@@ -7,6 +7,11 @@ r"""
 Here is the neuron in which the two stand out most. On the left is what the heads add to it, text by text. German is driven by words such as {{german_tokens}}, Python by signs such as {{python_tokens}}; nobody would put these together. A usual explanation is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Before you look at the right panel, make a guess: do German and Python share one?
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"

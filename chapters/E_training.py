@@ -7,6 +7,11 @@ r"""
 Training begins with random weights, and a **seed** says which. Suppose we train the same model once more with another seed, on the same texts in the same order. Before you read on, guess what comes back: the neurons, the subjects, or neither?
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To match the neurons of GPT-2 with those of a model of its size, set MODEL = "gpt2" and OTHER, and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"

@@ -7,6 +7,11 @@ r"""
 A **local** head spreads its attention over fewer than {{= 15 =}} tokens ([chapter 3](03_kernels)). So it can say little about the subject of a page, and the circuit of [chapter 5](05_circuit) leaves it out. Our small model `mini` has no such head. Qwen has {{local}}. Here is where each of its heads looks, and how much of the variance across texts it accounts for. Which would you keep, if you could keep two?
 """
 
+# %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
+SOURCE = "git+https://github.com/context-from-weights/context-from-weights"
+if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
+    get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
+
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To see the one local head of SmolLM2, set LAYER = "smollm2" and run all cells again.
 LAYER = "qwen"  # a stored layer: "qwen", "smollm2" or "minilm"

@@ -10,9 +10,9 @@ from unittest.mock import Mock
 import build_book
 import files
 import filling
+import jupytext
 import nbformat
 import packing
-import percent
 import pytest
 import stamps
 import tables
@@ -29,7 +29,7 @@ WHOLE = [c for c in CHAPTERS if "01" <= c.stem < "A" and c.stem not in REAL]
 TEMPLATE = ROOT / "chapters" / "template" / "NN_slug.py"  # what a new chapter begins from
 
 
-SOURCES = {chapter: percent.read(chapter) for chapter in (*CHAPTERS, TEMPLATE)}
+SOURCES = {chapter: jupytext.read(chapter) for chapter in (*CHAPTERS, TEMPLATE)}
 
 
 def tagged(notebook, *tags):

@@ -232,21 +232,16 @@ def book(executed, tmp_path, capsys, monkeypatch):
 
 
 def cells(notebook):
-    """Those of the chapter itself, without the cell that installs the package."""
-    return [c for c in notebook.cells if "setup" not in c.metadata.get("tags", ())]
-
-
-def cells_of(file):
-    return cells(nbformat.read(file, as_version=4))
+    return nbformat.read(notebook, as_version=4).cells
 
 
 def test_execute_fills_prose_and_facts_and_a_check_holds_them_against_each_other(book):
-    assert cells_of(book.notebook)[0].source == f"{TITLE}\n\n{LEAD_HERE}"
+    assert cells(book.notebook)[0].source == f"{TITLE}\n\n{LEAD_HERE}"
     assert "0.97" in book.plain.read_text() and "{{circuit.r}}" in book.plain.read_text()
     known = json.loads(book.facts.read_text())["circuit"]
     assert known["heads"] == {"text": "two"} and known["r"] == {"text": "0.97"}
     assert known["ranks"] == {"holds": True, "begins": "Two of the eight heads rank texts almost"}
-    assert cells_of(book.notebook)[2].outputs[0].data["text/plain"].split("\n") == [
+    assert cells(book.notebook)[2].outputs[0].data["text/plain"].split("\n") == [
         "       text holds",
         "heads   two      ",
         "r      0.97      ",
@@ -257,14 +252,14 @@ def test_execute_fills_prose_and_facts_and_a_check_holds_them_against_each_other
 
 def test_a_change_of_prose_alone_is_filled_without_a_kernel(book, monkeypatch):
     monkeypatch.setattr(build_book, "run", Mock(side_effect=AssertionError("no kernel")))
-    before = cells_of(book.notebook)[2].outputs
+    before = cells(book.notebook)[2].outputs
     more = "A cell more.\n\nThey reach {{r}}."
     book.chapter.write_text(f'{CHAPTER}\n# %% [markdown]\nr"""\n{more}\n"""\n')
     status, output = book.call("check")
     assert status == 1 and "was made from another source: run `make execute" in output
     assert book.call("execute")[0] == 0
-    assert cells_of(book.notebook)[3].source == "A cell more.\n\nThey reach 0.97."
-    assert cells_of(book.notebook)[2].outputs == before
+    assert cells(book.notebook)[3].source == "A cell more.\n\nThey reach 0.97."
+    assert cells(book.notebook)[2].outputs == before
 
 
 def test_a_value_that_changed_is_found_and_so_is_prose_that_has_stayed_behind(book):
@@ -300,7 +295,7 @@ def test_an_edition_has_its_own_numbers_and_says_above_a_paragraph_what_fails(bo
     assert book.call("execute", "--model", str(model))[0] == 0
     base = build_book.home(str(model))
     lead = LEAD_HERE.replace("0.97", "0.40")
-    page, parameters, facts = cells_of(base / "book" / "05_circuit.ipynb")
+    page, parameters, facts = cells(base / "book" / "05_circuit.ipynb")
     assert page.source == f"{TITLE}\n\n{filling.NOTE}{lead}"
     assert 'MODEL = "other"' in parameters.source
     assert "committed run" not in facts.outputs[0].data["text/plain"]
@@ -321,12 +316,11 @@ def test_what_an_edition_lacks_is_said_to_be_of_mini():
 def test_a_reader_with_other_heads_is_told_so_below_the_facts(book, heads):
     """As in Colab: the committed notebook, its parameter changed, and the package beside it."""
     notebook = nbformat.read(book.notebook, as_version=4)
-    _, parameters, facts = cells(notebook)
-    parameters.source = parameters.source.replace("[0, 7]", heads)
+    notebook.cells[1].source = notebook.cells[1].source.replace("[0, 7]", heads)
     build_book.NotebookClient(notebook, kernel_name="python3").execute(
         env=build_book.os.environ | {"PYTHONPATH": str(book.root)}
     )
-    (output,) = facts.outputs
+    (output,) = notebook.cells[2].outputs
     note = (
         "The numbers in the text are those of the committed run; yours are here. What does not "
         "hold here: “Two of the eight heads rank texts almost …”."

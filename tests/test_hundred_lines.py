@@ -2,7 +2,7 @@
 gives what the package gives.
 """
 
-import percent
+import jupytext
 import pytest
 import torch
 from command import ROOT
@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import ctxlib as cx
 
-PAGE = percent.read(ROOT / "chapters/07_hundred_lines.py")
+PAGE = jupytext.read(ROOT / "chapters/07_hundred_lines.py")
 CODE = [cell for cell in PAGE.cells if cell.cell_type == "code"]
 FOLDED = {"hide-cell", "hide-input", "parameters", "setup"}
 IN_VIEW = [cell.source for cell in CODE if not FOLDED & {*cell.metadata.get("tags", ())}]

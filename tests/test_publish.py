@@ -197,7 +197,7 @@ def test_every_place_names_one_address(copy):
     before = r"git\+|git clone |^repository-code: |repository_url: |^ADDRESS = \"|^Repository = \""
     named = re.compile(rf"(?m)(?:{before})(https?://[\w./-]+)")
     urls = named.findall("\n".join(copy().values()))
-    assert len(urls) > 30 and {url.removesuffix("/raw/main") for url in urls} == {ADDRESS}
+    assert len(urls) > 40 and {url.removesuffix("/raw/main") for url in urls} == {ADDRESS}
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ from pathlib import Path
 from typing import Any
 
 import filling
+import jupytext
 import nbformat
-import percent
 import publishing
 import stamps
 import warm
@@ -86,6 +86,11 @@ INLINE = re.compile(
     )
 )
 ADDRESS = yaml.safe_load((ROOT / "_config.yml").read_text())["sphinx"]["config"]["html_baseurl"]
+METADATA = {  # of every notebook, in place of a header in every chapter
+    "jupytext": {"text_representation": {"extension": ".py", "format_name": "percent"}},
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -117,7 +122,7 @@ def execute(model: str, name: str | None = None) -> None:
 
     def bring(chapter: Path) -> None:
         start, notebook = time.monotonic(), book / f"{chapter.stem}.ipynb"
-        source, stamp = percent.read(chapter), kept / f"{chapter.stem}.executed"
+        source, stamp = jupytext.read(chapter), kept / f"{chapter.stem}.executed"
         given = inputs(model, *package()) | {"code": of_code(source)}
         if stamps.holds(stamp, given | {"ran": ran(notebook)}):
             print(f"{chapter.name}: unchanged")
@@ -269,7 +274,7 @@ def tidy(notebook: nbformat.NotebookNode, stem: str) -> nbformat.NotebookNode:
     Say where a model was left.
     """
     notebook.metadata.pop("widgets", None)
-    notebook.metadata["language_info"] = {"name": "python"}
+    notebook.metadata |= METADATA
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         for output in cell.get("outputs", ()):
@@ -300,7 +305,7 @@ def fill(model: str) -> None:
         page, notebook = filling.page_of(chapter.stem), base / "book" / f"{chapter.stem}.ipynb"
         if ran(notebook):
             made[page] = notebook, nbformat.read(notebook, as_version=4)
-            sources[page] = percent.read(chapter)
+            sources[page] = jupytext.read(chapter)
             set_model(sources[page], called(model))
     raw = {page: found_in(notebook) for page, (_, notebook) in made.items()}
     known = {page: filling.with_begins(raw, page, of.cells) for page, of in sources.items()}
@@ -424,7 +429,7 @@ def refusals(chapter: Path) -> list[str]:
     execute = f"run `make execute CHAPTER={chapter.stem}`"
     if not made.exists():
         return [f"  {chapter.stem}: it has no notebook: {execute}"]
-    notebook, source = nbformat.read(made, as_version=4), percent.read(chapter)
+    notebook, source = nbformat.read(made, as_version=4), jupytext.read(chapter)
     page, known = filling.page_of(chapter.stem), known_facts(ROOT)
     own = filling.with_begins(known | {page: found_in(notebook)}, page, source.cells)
     found = []
