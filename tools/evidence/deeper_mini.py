@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,7 @@ from torch import Tensor
 import ctxbook as cb
 import ctxlib as cx
 from ctxlib.lookups.layers import input_weights, norm_scale
+from ctxlib.studies import Study
 from ctxlib.texts.text import Text
 
 OUT = ROOT / "data" / "evidence" / "deeper_mini.json"
@@ -222,38 +225,91 @@ def of_all(told: np.ndarray) -> float:
 # ---------------------------------------------------------------- everything
 
 
-def measure(name: str) -> dict[str, Any]:
-    model: Any = cx.load(name)
-    weights = cx.LayerWeights.of(model)
-    study = cx.study(weights, TEXTS, " the", or_all=True)
-    L, V = model.cfg.n_layers, weights.d_vocab
-    half_A, half_B = cb.halves(study.texts)
-    many_A, _ = cb.halves(cx.texts.collection(weights, MORE))
-    judged = {text.document or text.name for text in half_B}
-    of_all_B = cb.halves(cx.texts.collection(weights, ALL))[1]
+@dataclass(frozen=True)
+class Seen:
+    """A model on half A, from which its tables come, and on half B, on which they are judged."""
+
+    model: Any
+    study: Study
+    half_A: list[Text]
+    half_B: list[Text]
+    x_A: Ids
+    x_B: Ids
+    run_A: Run
+    run_B: Run
+
+    @classmethod
+    def of(cls, model: Any, study: Study) -> Seen:
+        halves = cb.halves(study.texts)
+        x_A, x_B = map(study.fixed.prepare, halves)
+        return cls(model, study, *halves, x_A, x_B, read(model, x_A), read(model, x_B))
+
+    @cached_property
+    def means(self) -> list[Tables]:
+        """The tables of each layer, from half A."""
+        V, layers = self.model.cfg.d_vocab, range(self.model.cfg.n_layers)
+        return [two_means(self.run_A, self.x_A, k, V) for k in layers]
+
+    @cached_property
+    def reach(self) -> list[np.ndarray]:
+        """The effective tokens of each layer's kernels."""
+        return [cx.effective_tokens(pos).numpy() for pos, *_ in self.means]
+
+    @cached_property
+    def broad(self) -> list[np.ndarray]:
+        """The heads of each layer with broad kernels."""
+        return [np.flatnonzero(of > cx.heads.BROAD) for of in self.reach]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A number of texts and the bound that was set for it: above with sign 1, below with -1."""
+
+    words: str
+    of: Callable[[Any], float]
+    texts: Sequence[Text]
+    sign: int
+    bound: float
+    draws: int = 199
+
+    def judged(self) -> dict[str, Any]:
+        """Return what came out, with its interval."""
+        found = with_ends(self.of, self.texts, self.draws)
+        came = "holds" if self.sign * (found.value - self.bound) > 0 else "fails"
+        came = "undecided" if found.low < self.bound < found.high else came
+        said = f"{'above' if self.sign > 0 else 'below'} {self.bound}"
+        return {"condition": self.words, "holds if": said, "found": found, "came out": came}
+
+
+def of_scores(seen: Seen, x_many: Ids, run_many: Run) -> tuple[dict, list[Condition]]:
+    """Return what the tables explain of each layer's scores, on fresh texts and as judged first."""
+    L, V = seen.model.cfg.n_layers, seen.model.cfg.d_vocab
+    judged = {text.document or text.name for text in seen.half_B}
+    of_all_B = cb.halves(cx.texts.collection(seen.study.fixed, ALL))[1]
     fresh = [text for text in of_all_B if (text.document or text.name) not in judged]
-    x_A, x_B, x_many, x_fresh = map(study.fixed.prepare, (half_A, half_B, many_A, fresh))
-    run_A, run_B, run_many, run_fresh = (read(model, x) for x in (x_A, x_B, x_many, x_fresh))
+    x_fresh = seen.study.fixed.prepare(fresh)
+    run_fresh = read(seen.model, x_fresh)
 
     def tables_of(count: int) -> list[Tables]:
         run = {k: v[:count] for k, v in run_many.items()}
         return [two_means(run, x_many[:count], k, V) for k in range(L)]
 
-    means = [two_means(run_A, x_A, k, V) for k in range(L)]
-    tables = {len(x_A): means, SOME: tables_of(SOME), len(x_many): tables_of(len(x_many))}
+    sizes = [SOME, len(x_many)]
+    tables = {len(seen.x_A): seen.means} | {count: tables_of(count) for count in sizes}
     on_fresh = {
         n: [left_over(of[k], run_fresh, x_fresh, k) for k in range(L)] for n, of in tables.items()
     }
     few, many = (
-        [left_over(tables[n][k], run_B, x_B, k) for k in range(L)] for n in (len(x_A), len(x_many))
+        [left_over(tables[n][k], seen.run_B, seen.x_B, k) for k in range(L)]
+        for n in (len(seen.x_A), len(x_many))
     )
     last = on_fresh[len(x_many)]
 
     def explained(d: Any) -> np.ndarray:
         return np.array([1 - float(shares(of[:, d])[2].mean()) for of in last])
 
-    facts: dict[str, Any] = {
-        "texts": {"judged": len(x_B), "fresh": len(x_fresh), "tables": [*tables]},
+    facts = {
+        "texts": {"judged": len(seen.x_B), "fresh": len(x_fresh), "tables": [*tables]},
         "shares": [shares(of).tolist() for of in last],  # layer part head
         "explained": {
             str(n): [1 - float(shares(v)[2].mean()) for v in of] for n, of in on_fresh.items()
@@ -269,14 +325,24 @@ def measure(name: str) -> dict[str, Any]:
         ],
         "of each, as judged before": [1 - float(shares(v)[2].mean()) for v in many],
     }
+    of_few, of_many, B = about_scores(few), about_scores(many), seen.half_B
+    first = "token, of what the position leaves, first layer"
+    return facts, [
+        Condition("least rest of a deeper layer, over the first's", of_few["order"], B, 1, 1),
+        Condition(first, of_few["first"], B, 1, 0.8),
+        Condition("the same, largest of deeper layers", of_few["deeper"], B, -1, 0.8),
+        Condition("later: the first, with tables from more texts", of_many["order"], B, 1, 1),
+    ]
 
-    # the circuit, continued into the second layer
-    reach = [cx.effective_tokens(pos).numpy() for pos, *_ in means]  # each: head
-    broad = [np.flatnonzero(of > cx.heads.BROAD) for of in reach]
-    pos, _, c = means[1]
+
+def continued(seen: Seen, x_many: Ids, run_many: Run) -> tuple[dict, list[Condition]]:
+    """Return what the circuit, continued into the second layer, predicts of its neurons."""
+    model, study, x_A, x_B = seen.model, seen.study, seen.x_A, seen.x_B
+    V = model.cfg.d_vocab
+    pos, _, c = seen.means[1]
     denoms = (pos[:, None] * c[:, x_A[:, 1:]].exp()).sum(-1)  # head text
     steady = (denoms.std(1) / denoms.mean(1)).numpy() < study.max_cv
-    chosen = [h for h in broad[1].tolist() if steady[h]] or list(range(len(pos)))
+    chosen = [h for h in seen.broad[1].tolist() if steady[h]] or list(range(len(pos)))
     W_in, W_O = input_weights(model, 1)[0].cpu(), model.blocks[1].attn.W_O.detach().cpu()
 
     def values(run: Run) -> Tensor:
@@ -294,9 +360,9 @@ def measure(name: str) -> dict[str, Any]:
     def weigh(x: Ids) -> Tensor:
         return pos * c[:, x[:, 1:]].transpose(0, 1).exp()  # text head source
 
-    denom, s = weigh(x_A).sum(-1).mean(0), scale(run_A).mean()
-    b = run_A["1.attn.hook_pattern"][:, chosen, 0].mean(0)
-    v_0 = run_A["1.attn.hook_v"][0, 0, chosen]  # the one state of BOS
+    denom, s = weigh(x_A).sum(-1).mean(0), scale(seen.run_A).mean()
+    b = seen.run_A["1.attn.hook_pattern"][:, chosen, 0].mean(0)
+    v_0 = seen.run_A["1.attn.hook_v"][0, 0, chosen]  # the one state of BOS
 
     def approx(x: Ids, v: Tensor) -> Tensor:
         z = einsum(weigh(x) / denom[:, None], v, "t h i, t i h d -> t h d")
@@ -317,109 +383,133 @@ def measure(name: str) -> dict[str, Any]:
     page = cx.lookups.denominators_along(study.fixed, study.calibration_text)
     published = read_with(lambda text: cx.lookups.circuit_z(study.circuit, text, page))
     by_equation = read_with(lambda text: cx.lookups.self_normalized_z(study.circuit, text))
-    T_A, T = (to_neurons(run["1.attn.hook_z"][:, chosen], scale(run)) for run in (run_A, run_B))
+    runs = seen.run_A, seen.run_B
+    T_A, T = (to_neurons(run["1.attn.hook_z"][:, chosen], scale(run)) for run in runs)
     J = T_A.std(0).argsort(descending=True)[:NEURONS].tolist()
-    kinds_A, kinds = ([text.domain for text in of] for of in (half_A, half_B))
+    kinds_A, kinds = ([text.domain for text in of] for of in (seen.half_A, seen.half_B))
     guesses = {
         "mean of the domain": cb.domain_mean(T_A, kinds_A, kinds),
         "the token's mean values": approx(x_B, token_values()[x_B[:, 1:]]),
         "published recipe": approx(x_B, values(published)),
         "Equation 1": approx(x_B, values(by_equation)),
-        "true states": approx(x_B, values(run_B)),
+        "true states": approx(x_B, values(seen.run_B)),
     }
     ladder = {
         k: cx.evaluation.Moments.of(v[:, J], T[:, J]).table(J)[["r", "fvu"]].median().to_dict()
         for k, v in guesses.items()
     }
-    moved = run_B["1.hook_resid_mid"]
-    whole = (moved - moved.mean(-1, keepdim=True)) @ W_in / scale(run_B)
+    moved = seen.run_B["1.hook_resid_mid"]
+    whole = (moved - moved.mean(-1, keepdim=True)) @ W_in / scale(seen.run_B)
     small = float((T[:, J].std(0) / whole[:, J].std(0)).median())
-    facts |= {"chosen": chosen, "ladder": ladder, "of the neurons": small}
+    r_of = {k: cb.median_over_neurons("r", v[:, J], T[:, J]) for k, v in guesses.items()}
 
-    # noise that is passed on
-    half = slice(0, len(half_B) // 2)
+    def lost(d: Any) -> float:
+        return r_of["true states"](d) - r_of["published recipe"](d)
+
+    recipe, B = "circuit through layer 2, published recipe: r", seen.half_B
+    return {"chosen": chosen, "ladder": ladder, "of the neurons": small}, [
+        Condition(recipe, r_of["published recipe"], B, 1, 0.9),
+        Condition("r lost to true states", lost, B, -1, 0.05),
+    ]
+
+
+def noise_passed_on(seen: Seen) -> tuple[dict, list[Condition]]:
+    """Return which share of the noise of the first layer's denominators the second passes on."""
+    half = slice(0, len(seen.half_B) // 2)
 
     def along(text: Tensor) -> Tensor:
-        return cx.lookups.denominators_along(study.fixed, text)
+        return cx.lookups.denominators_along(seen.study.fixed, text)
 
-    D_A, D_B = (torch.stack([*map(along, x)]) for x in (x_A, x_B[half]))  # text head pos
+    D_A, D_B = (torch.stack([*map(along, x)]) for x in (seen.x_A, seen.x_B[half]))  # text head pos
     factor = D_B / D_A.mean(0)
     order = torch.rand(factor.shape, generator=torch.Generator().manual_seed(0)).argsort(0)
     real, permuted = (
-        products(read(model, x_B[half], times(f), 2), run_B, means[1][0])
+        products(read(seen.model, seen.x_B[half], times(f), 2), seen.run_B, seen.means[1][0])
         for f in (factor, factor.gather(0, order))
     )
-    every = range(len(half_B[half]))
-    on = {"effective tokens": reach[1].round().astype(int).tolist()}
-    on |= {"noise passed on": passed(real, every).tolist()}
-    on |= {"the same, permuted": passed(permuted, every).tolist()}
-    facts |= {"noise": on, "broad": broad[1].tolist()}
+    every = range(len(seen.half_B[half]))
+    on = {
+        "effective tokens": seen.reach[1].round().astype(int).tolist(),
+        "noise passed on": passed(real, every).tolist(),
+        "the same, permuted": passed(permuted, every).tolist(),
+    }
+    words = "noise over permuted noise passed on, median second-layer head"
 
-    # order and repetition
+    def ratio(d: Any) -> float:
+        return float(np.median(passed(real, d) / passed(permuted, d)))
+
+    facts = {"noise": on, "broad": seen.broad[1].tolist()}
+    return facts, [Condition(words, ratio, seen.half_B[half], 1, 2)]
+
+
+def order_and_repetition(seen: Seen) -> tuple[dict, list[dict]]:
+    """Return what shuffled tokens change in what heads write, and how well a repeated text is told
+    from another of the same pieces; with the conditions, which are judged."""
+
     def written(run: Run, layer: int) -> Tensor:
         """What each broad head writes at n: `text head d_model`."""
-        W_O = model.blocks[layer].attn.W_O.detach().cpu()
-        z = run[f"{layer}.attn.hook_z"]
-        out = einsum(z, W_O, "text head d, head d d_model -> text head d_model")[:, broad[layer]]
+        W_O = seen.model.blocks[layer].attn.W_O.detach().cpu()
+        z, broad = run[f"{layer}.attn.hook_z"], seen.broad[layer]
+        out = einsum(z, W_O, "text head d, head d d_model -> text head d_model")[:, broad]
         return out - out.mean(-1, keepdim=True)
 
     changed = {}
     for size in BLOCKS:
-        run = read(model, shuffled(x_B[:SHUFFLED], size), layers=2)
+        run = read(seen.model, shuffled(seen.x_B[:SHUFFLED], size), layers=2)
         for layer in (0, 1):
-            was = written(run_B, layer)
+            was = written(seen.run_B, layer)
             spread = (was - was.mean(0)).square().sum(-1).mean(0)
             off = (written(run, layer) - was[:SHUFFLED]).square().sum(-1) / spread
             changed[layer, size] = off.mean(1).numpy()  # in shares of the variance over texts
-    (made_A, _), (made_B, firsts) = (repeated(of, x_A) for of in (half_A, half_B))
-    said_A, said_B = (read(model, x, layers=2) for x in (made_A, made_B))
+    made = (repeated(of, seen.x_A) for of in (seen.half_A, seen.half_B))
+    (made_A, _), (made_B, firsts) = made
+    said_A, said_B = (read(seen.model, x, layers=2) for x in (made_A, made_B))
     at = [f"{layer}.hook_resid_post" for layer in (0, 1)]
     first, above = (told_along(said_A[k], said_B[k]) for k in at)
 
     def saved(d: Any, layer: int) -> float:
         return changed[layer, 1][d].mean() - changed[layer, 32][d].mean()  # by runs of 32 tokens
 
-    narrow = int((reach[0] < cx.heads.LOCAL).sum())
+    narrow = int((seen.reach[0] < cx.heads.LOCAL).sum())
     kept_pairs = changed[1, 1] - changed[1, 2]  # blocks of 2 keep half of them
-    of_some = half_B[:SHUFFLED]
+    of_some = seen.half_B[:SHUFFLED]
     pairs = with_ends(lambda d: kept_pairs[d].mean(), of_some, 999)
-    facts |= {
+    facts = {
         "narrow": narrow,
         "pairs": pairs if narrow else cb.Estimate(float("nan"), unit=pairs.unit),
         "AUC": {"first": in_pairs(first), "second": in_pairs(above), "all with all": of_all(above)},
         "repeated": with_ends(lambda d: in_pairs(above[d]), firsts, 999),
     }
+    words = "what keeping runs of 32 saves when tokens are shuffled, second layer over first"
+    by_runs = Condition(words, lambda d: saved(d, 1) / saved(d, 0), of_some, 1, 2).judged()
+    if with_ends(lambda d: saved(d, 0), of_some).low < 0:
+        value = cb.Estimate(by_runs["found"].value)
+        by_runs |= {"found": value, "came out": "untestable"}
+    words = "AUC of repeated texts after the first layer, all with all"
+    all_with_all = Condition(words, lambda d: of_all(first[d]), firsts, -1, 0.6, 499)
+    within = "later: the sixth within pairs"
+    in_pair = Condition(within, lambda d: in_pairs(first[d]), firsts, -1, 0.6, 499)
+    return facts, [by_runs, all_with_all.judged(), in_pair.judged()]
 
-    r_of = {k: cb.median_over_neurons("r", v[:, J], T[:, J]) for k, v in guesses.items()}
-    of_few, of_many = about_scores(few), about_scores(many)
-    asked: list[tuple[str, Callable, Sequence[Text], int, float]] = [
-        ("least rest of a deeper layer, over the first's", of_few["order"], half_B, 1, 1),
-        ("token, of what the position leaves, first layer", of_few["first"], half_B, 1, 0.8),
-        ("the same, largest of deeper layers", of_few["deeper"], half_B, -1, 0.8),
-        ("noise over permuted noise passed on, median second-layer head",
-         lambda d: np.median(passed(real, d) / passed(permuted, d)), half_B[half], 1, 2),
-        ("what keeping runs of 32 saves when tokens are shuffled, second layer over first",
-         lambda d: saved(d, 1) / saved(d, 0), of_some, 1, 2),
-        ("AUC of repeated texts after the first layer, all with all",
-         lambda d: of_all(first[d]), firsts, -1, 0.6),
-        ("circuit through layer 2, published recipe: r", r_of["published recipe"], half_B, 1, 0.9),
-        ("r lost to true states",
-         lambda d: r_of["true states"](d) - r_of["published recipe"](d), half_B, -1, 0.05),
-        ("later: the sixth within pairs", lambda d: in_pairs(first[d]), firsts, -1, 0.6),
-        ("later: the first, with tables from more texts", of_many["order"], half_B, 1, 1),
-    ]  # fmt: skip
-    facts["conditions"] = []
-    for k, (words, of, texts, sign, bound) in enumerate(asked):
-        found = with_ends(of, texts, 499 if texts is firsts else 199)
-        came = "holds" if sign * (found.value - bound) > 0 else "fails"
-        came = "undecided" if found.low < bound < found.high else came
-        if k == 4 and with_ends(lambda d: saved(d, 0), texts).low < 0:
-            found, came = cb.Estimate(found.value), "untestable"
-        said = f"{'above' if sign > 0 else 'below'} {bound}"
-        facts["conditions"].append(
-            {"condition": words, "holds if": said, "found": found, "came out": came}
-        )
-    return facts
+
+def measure(name: str) -> dict[str, Any]:
+    model: Any = cx.load(name)
+    weights = cx.LayerWeights.of(model)
+    seen = Seen.of(model, cx.study(weights, TEXTS, " the", or_all=True))
+    many_A, _ = cb.halves(cx.texts.collection(weights, MORE))
+    x_many = seen.study.fixed.prepare(many_A)
+    run_many = read(model, x_many)
+    scores_facts, (*three, with_more) = of_scores(seen, x_many, run_many)
+    circuit_facts, of_circuit = continued(seen, x_many, run_many)
+    noise_facts, of_noise = noise_passed_on(seen)
+    order_facts, (by_runs, all_with_all, in_pair) = order_and_repetition(seen)
+    first, circuit, more = (
+        [condition.judged() for condition in some]
+        for some in ([*three, *of_noise], of_circuit, [with_more])
+    )
+    conditions = [*first, by_runs, all_with_all, *circuit, in_pair, *more]
+    facts = scores_facts | circuit_facts | noise_facts | order_facts
+    return facts | {"conditions": conditions}
 
 
 main = keeping("deeper_mini", __doc__, OUT, ["mini"], measure)
