@@ -329,31 +329,22 @@ We call {{j}} the neuron of planets because its list says so. But does it respon
 a, b = (half_B[list(kind).index(domain)] for domain in ("law", "cooking"))
 turn = study.length // 2
 glued = torch.cat([a.tokens[:turn], b.tokens[1 : study.length - turn + 1]])  # BOS, a, b
-
-walk = np.unique(np.linspace(32, study.length - 1, 28).astype(int)).tolist()
-true, kappa = [], []
-for m in walk:
+rows = []  # kappa, a sudden change, and what the heads add to each neuron
+for m in np.unique(np.linspace(32, study.length - 1, 28).astype(int)).tolist():
     there = cx.fix_query(weights, n=m, token=TOKEN)
     seen = torch.cat([glued[:m], torch.tensor([there.token])])
-    true.append(there.exact_summary(seen, heads)[J])
     middle = cx.positional_kernels(weights, m, TOKEN)[heads].quantile(0.5, dim=0)
-    kappa.append(float(middle[turn:].sum() / middle.sum()))
-true, kappa = torch.stack(true), torch.tensor(kappa)
-moved = true[kappa > 0.5].mean(0) - true[torch.tensor(walk) < turn].mean(0)
-most = moved.abs().argsort(descending=True)[: max(1, len(J) // 4)].tolist()
-
-
-def goes_with(curve):
-    """Median |r| of a curve with the truth of the neurons that move most."""
-    return np.median([abs(np.corrcoef(curve, true[:, k])[0, 1]) for k in most])
-
-
-at_once = goes_with((np.array(walk) >= turn).astype(float))
+    kappa = float(middle[turn:].sum() / middle.sum())
+    rows.append([kappa, m >= turn, *there.exact_summary(seen, heads)[J].tolist()])
+walk = pd.DataFrame(rows).astype(float)
+moved = (walk[walk[0] > 0.5].mean() - walk[walk[1] == 0].mean()).abs()[2:]
+most = moved.nlargest(max(1, len(J) // 4)).index  # the neurons that change most
+pace, at_once = walk.corr().abs().loc[[0, 1], most].median(axis=1)
 cb.facts(
     "circuit",
     movers=len(most),
-    pace=cb.fact(goes_with(kappa), ".2f", holds=goes_with(kappa) > max(cb.NEARLY_ALL, at_once)),
-    at_once=cb.fact(at_once, ".2f"),
+    pace=cb.fact(pace, holds=pace > max(cb.NEARLY_ALL, at_once)),
+    at_once=cb.fact(at_once),
 )
 
 # %% [markdown]
