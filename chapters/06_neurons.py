@@ -411,12 +411,9 @@ own_mixed = np.concatenate([beats(null.loc[k], mixed) for k, mixed in enumerate(
 sd_mixed = torch.cat([(averages[A] @ mixed).std(0) for mixed in draws]).numpy()
 as_wide = own_mixed[sd_mixed >= float(text_sd[by_sd].min())]
 pushed, moved = (np.isin(np.arange(len(tops)), ids) for ids in (chosen, by_sd))
-groups = {
-    "both": own[pushed & moved],
-    "pushed": own[pushed & ~moved],
-    "moved": own[~pushed & moved],
-    "neither": own[~pushed & ~moved],
-}
+masks = pushed & moved, pushed & ~moved, ~pushed & moved, ~pushed & ~moved
+names = "both", "pushed", "moved", "neither"
+groups = {name: own[mask] for name, mask in zip(names, masks, strict=True)}
 
 # %% [markdown]
 r"""
