@@ -129,19 +129,19 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The kernel is a slope with a spike at BOS, and it would be the same for any other text. The content is a barcode: shuffle the words, and its bars move along with them. The row is the product, so a word needs high content *and* a near position. The first *planets* has as much content as the last, but receives next to no attention.
+The kernel is a slope with a spike at BOS, and it would be the same for any other text. The content belongs to the words: shuffle them, and its bars move along. The row is the product, so a word needs high content *and* a near position. The first *planets* has as much content as the last, but receives next to no attention.
 
 Few tokens are picked. The ten largest entries of the row, of {{sources}}, hold {{ten}} of the attention, while the kernel alone would give their positions {{ten_by_kernel}}. {{?few_sources}}
 
 ## How far does a kernel reach?
 
-We measure the reach of a kernel by its number of **effective tokens**:
+A kernel that is uniform over $m$ tokens reaches $m$ tokens. To count the reach of one whose weights are unequal, we use its number of **effective tokens**:
 
 $$
 \text{eff} \;=\; \frac{1}{\sum_{i \le n} \text{pos}_{n,i}^2} .
 $$ (eq-kernel-effective)
 
-A kernel that is uniform over $m$ tokens has $m$ effective ones, because $m$ times $1/m^2$ is $1/m$. If the weights are unequal, there are fewer. In our table, $1 / (0.1^2 + 0.2^2 + 0.7^2) \approx 1.9$ of the three tokens are effective.
+With $m$ equal weights the sum is $m$ times $1/m^2$, so there are $m$ effective tokens; with unequal weights there are fewer. In our table, $1 / (0.1^2 + 0.2^2 + 0.7^2) \approx 1.9$ of the three tokens are effective.
 
 We sort kernels into families. A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if less than a third of its weight is in another place than uniform attention would put it. {{?a_third}} We call most of the others *slowly decaying*: they favour the near part of the text without being confined to it. (The whole rule stands under *Evidence*. It is ours, and the same for every model. {{?no_others}}) Here are five models. `{{model}}` and GPT-2 small have position embeddings, as above; [chapter 8](08_real_model) introduces the others, and [chapter 13](13_families) explains what a kernel is for them.
 """
