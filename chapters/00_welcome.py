@@ -2,7 +2,9 @@
 r"""
 # A neuron that notices British spelling
 
-**A language model notices British spelling in its first layer, and its weights, with one page of prose, are enough to predict roughly by how much.** {{?noticed}} Here is one paragraph, spelled two ways. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to one neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*. (Qwen does not run in your browser but the prediction does, so once you have changed a word, both texts are coloured by the prediction alone.)
+**A language model notices British spelling in its first layer, and its weights, with one page of prose, are enough to predict roughly by how much.** {{?noticed}} Where two spellings of one paragraph share a word, the British version pushes a certain neuron higher: by {{more}} on average, where we predict between {{page_least}} and {{page_most}}, depending on the page of prose. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
+
+Here is the paragraph. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to the neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*. (Once you have changed a word, both texts are coloured by the prediction alone, since Qwen does not run in your browser.)
 """
 
 # %% tags=["setup", "remove-input", "remove-output"]
@@ -109,18 +111,18 @@ cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 
 # %% [markdown]
 r"""
-The two versions differ in {{differ}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher: by {{more}} on average in the model, and by {{more_predicted}} in our prediction. {{?every}} (The averages under the two texts differ by {{apart}}, because they count the respelled words as well.) So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
+The two versions differ in {{differ}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher. {{?every}} So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
 
-That prediction and model agree to two digits is luck. Our page of prose is a British one; other pages, British or American, would have predicted between {{page_least}} and {{page_most}}. {{?luck}} And word by word, the correlation of the prediction with the model is {{r}}.
+On average over these words, the model's two heads add {{more}} more to the neuron in the British version, and our prediction is {{more_predicted}}. (The averages under the texts count the respelled words as well, and lie a little farther apart. {{?farther}}) That they agree to two digits is luck. Word by word, the correlation of prediction and model is {{r}}.
 
-Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table says by how much British spelling raises it, on average over the words that both versions share. The last column divides by how much the neuron's average input varies from one English document to another, its standard deviation. (What two heads add to ordinary documents is a prediction; the other numbers are the model's.)
+Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table says by how much British spelling raises the neuron in the model, through all its heads, on average over the words that both versions share. To judge the size, the last column divides by a standard deviation: how much the neuron's average input varies from one English document to another.
 
-| | two heads | all heads | all heads, in standard deviations |
-| --- | --- | --- | --- |
-| this packed paragraph | {{more}} | {{gate}} | {{in_sd}} |
-| ordinary documents | {{document_two}} (predicted) | {{document_gate}} | {{document_in_sd}} |
+| | British spelling adds | in standard deviations |
+| --- | --- | --- |
+| this packed paragraph | {{gate}} | {{in_sd}} |
+| ordinary documents | {{document_gate}} | {{document_in_sd}} |
 
-So in ordinary documents spelling moves the neuron far less than other differences between them do. {{?thin}} Subjects move it, for example, so it cannot tell where a text comes from: over a collection of English texts, our prediction is no higher for British ones. {{?no_higher}} [Chapter 9](09_british) follows the neuron through ordinary documents, and asks whether the model makes any use of it.
+In ordinary documents, then, spelling moves the neuron far less than other differences between them do, such as their subjects. {{?thin}} Over a collection of English texts, our prediction is no higher for British texts than for American ones. {{?no_higher}} [Chapter 9](09_british) follows the neuron through ordinary documents, and asks whether the model makes any use of it.
 
 We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights and one page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared.
 
@@ -138,15 +140,15 @@ $$
 
 Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a whole comes in only through the denominator.
 
-**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out: from text to text, its standard deviation is at most {{spread}} of its mean in the two heads above. {{?stable}} So we measure it on one page of prose, once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. Each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([chapter 5](05_circuit)).
+**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out. In the two heads above, its standard deviation from text to text is at most {{spread}} of its mean. {{?stable}} So we measure it on one page of prose, once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. Each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([chapter 5](05_circuit)).
 
-Sorting all words by what they add to a neuron then shows what the neuron responds to ([chapter 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`.
+Sorting all words by what they add to a neuron then hints at what the neuron responds to ([chapter 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`.
 
-It has a limit that you should know from the start: it covers only heads that look far back and whose denominator varies little. In Qwen's first layer these are the two above, of {{all_heads}} (on other texts, [chapter 8](08_real_model) counts a third), and they account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} [Chapter 10](10_whole_neuron) predicts whole neurons from tables, with all heads included.
+It has a limit that you should know from the start: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} The count depends on the texts. On the {{collection}} texts of this page, two of {{all_heads}} heads pass, and a third, with {{third}}, just fails. On those of [chapter 8](08_real_model) it passes, so you will read of *three* stable heads there. {{?third_head}} [Chapter 10](10_whole_neuron) predicts whole neurons from tables, with all heads included.
 
 ## Six neurons to open
 
-Each card opens the [explorer](explorer), where you can see every word that moves the neuron, type your own, and switch heads off. A card lists the words of our texts that raise its neuron most, without variants of the same word. (Over the whole vocabulary rarer tokens come first, such as foreign words and fragments; [chapter 6](06_neurons) lists those.) The British card lists words whose British spelling adds most over the American one.
+Each card opens the [explorer](explorer), where you can see every word that moves the neuron, type your own, and switch heads off. A card lists the words of our texts that raise its neuron most, without variants of the same word; the British card lists words whose British spelling adds most over the American one. (Over the whole vocabulary rarer tokens come first, such as foreign words and fragments, as [chapter 6](06_neurons) shows.)
 """
 
 # %% tags=["remove-input"]
@@ -229,7 +231,7 @@ cv.picture.Picture(
 
 # %% [markdown]
 r"""
-We chose five of these neurons on half of our {{collection}} texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} Part of this is nothing special: a random mixture of neurons, chosen in the same way from {{mixtures}}, does so at least {{mixed_auc}} of the time. {{?mixtures_below}} (We had predicted that mixtures would reach {{= 90% =}}. They fall short, but Qwen has {{= 8,960 =}} neurons to choose from, and we drew fewer mixtures.) What single neurons hold, and what the space that they share, is a question of [chapter 6](06_neurons).
+We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} Part of this is nothing special. A random mixture of neurons, chosen in the same way from {{mixtures}}, does so at least {{mixed_auc}} of the time, a little less than the {{= 90% =}} that we had predicted. {{?mixtures_below}} [Chapter 6](06_neurons) asks what single neurons hold, and what belongs to the space that they share.
 
 ## How to read this book
 
@@ -247,7 +249,9 @@ Each number in the text is computed by the chapter that states it, or read from 
 
 ## Evidence
 
-This is how the demonstration is computed. Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of prose, which is British: the most typical of the {{pages}} pages of plain prose among this book's passages ([chapter 4](04_denominators)). For a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. On the texts of [chapter 8](08_real_model) a third head counts as stable; here its denominator varies by {{third}}, a little over our limit of {{limit}}. {{?third_head}} The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph; it was written before we looked at the neuron). This table says how far apart the two texts are, for the demonstration and for variants of it. With the denominators of the text itself the prediction follows the model more closely, but they cannot be known before there is a text. {{?closer}} With other pages of prose it is mostly too large, and higher under British spelling at every token. {{?luck}} All heads of the model together move the neuron more than the two do. {{?all_more}}
+**How the demonstration is computed.** Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of prose, which is British: the most typical of the {{pages}} pages of plain prose among this book's passages ([chapter 4](04_denominators)). For a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph; it was written before we looked at the neuron).
+
+**How far apart are the two texts?** The table gives the difference at the shared words, for the demonstration and for variants of it. With the denominators of the text itself the prediction follows the model more closely, but they cannot be known before there is a text. {{?closer}} With other pages of prose it is mostly too large, and higher under British spelling at every token. {{?luck}} All heads of the model together move the neuron more than the two do. {{?all_more}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "British less American, and variants"}
@@ -279,7 +283,7 @@ apart.round(2)
 
 # %% [markdown]
 """
-The neuron responds to subjects as well, so its value does not say where a text is from: at the end of English texts of the collection the prediction is no higher in British ones than in American ones. {{?no_higher}} Only two spellings of one text can be compared.
+**Does the neuron say where a text is from?** It responds to subjects as well, so at the end of English texts of the collection the prediction is no higher in British ones than in American ones. {{?no_higher}} Only two spellings of one text can be compared.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "English texts of the collection"}
@@ -288,34 +292,10 @@ ends = torch.stack([predicted(x)[-1] for x in fixed.prepare(english)]).numpy()
 at_end = pd.Series(ends).groupby([text.dialect for text in english])
 at_end.agg(["count", "mean", "std"]).round(2)
 
-# %% [markdown]
-"""
-What do the two heads add in ordinary documents? We respell the documents of [chapter 9](09_british)'s judging half, and predict, over the first {{n}} tokens of each, where both versions have the same token behind the first word that differs. That chapter kept what all heads add there in the model. These are the numbers in the text.
-"""
-
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 documents = pd.DataFrame(json.loads(cb.evidence("british.json").read_text())["qwen"]["documents"])
 documents = documents[documents["half"] == "B"]
 gates = pd.DataFrame([[of[0][k][0] for k in (0, -1)] for of in documents["told"]])
-PAIR = cb.spelling.pair_of()  # a form: its British and its American spelling
-
-
-def spelled(source, k):
-    """The token ids of a text with its words in British (0) or American spelling (1)."""
-    parts = cb.spelling.respelled(source, lambda word: PAIR[word.group()][k])
-    ids = fixed.tokenizer.encode("".join(part for part, _ in parts), add_special_tokens=False)
-    return [int(circuit.calibration[0]), *ids[: fixed.n]]
-
-
-by_two = []  # what the two heads add to each text, British less American
-for text in cx.texts.collection(cx.texts.Reader.of(fixed, 512)):
-    if text.name in set(documents["text"]):
-        ids = [spelled(text.source, k) for k in (0, 1)]
-        blocks = SequenceMatcher(None, *ids, autojunk=False).get_matching_blocks()[1:]
-        one, other = (predicted(torch.tensor(i)) for i in ids)
-        moved = torch.cat([one[i : i + size] - other[j : j + size] for i, j, size in blocks])
-        by_two.append((text.document, float(moved.mean())))
-document_two = pd.DataFrame(by_two).groupby(0)[1].mean().mean()
 american, british = (gates[k].groupby(documents["document"].tolist()).mean() for k in gates)
 document_gate, documents_sd = float((british - american).mean()), float(american.std())
 document_words, document_tokens = (float(documents[k].mean()) for k in ("words", "places"))
@@ -335,11 +315,9 @@ cb.facts(
     more=cb.fact(more[0], ".2f"),
     more_predicted=cb.fact(more[1], ".2f"),
     every=every,
-    apart=cb.fact(both[0][2].mean() - both[1][2].mean(), ".2f"),
-    n=fixed.n,
+    farther=0 < float(both[0][2].mean() - both[1][2].mean()) - more[0] < cb.ABOUT,
     in_sd=cb.fact(more[3] / documents_sd, ".1f"),
     document_in_sd=cb.fact(document_gate / documents_sd, ".2f"),
-    document_two=cb.fact(document_two, ".3f"),
     pages=len(plain),
     page_least=cb.fact(pages.min(), ".2f"),
     page_most=cb.fact(pages.max(), ".2f"),

@@ -2,7 +2,7 @@
 r"""
 # How far back does a head look?
 
-**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In head {{head}} of `{{model}}`, which looks mostly at the nearer half of a text and for words of its subject, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}. Their product misses only {{product_1}}. {{?both_needed}} Of the other {{uniform}} heads, head {{mild}} slightly prefers what is near, and the rest hardly prefer any position. {{?evenly}}
+**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In one head of our small model `{{model}}`, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}, but their product only {{product_1}}. {{?both_needed}} The other heads hardly prefer any position. {{?evenly}} One published claim fails: in GPT-2 small, the preference for what is near does not fall off exponentially. {{?not_exponential}}
 
 A language model has to know which words came just before. So you might expect a first layer to be full of short-sighted heads, which look at the last few tokens and no further. In Qwen, a model with {{= 1.5 =}} billion parameters, {{local_in_qwen}} of {{heads_of_qwen}} heads are like that. In `{{model}}` there is not one. {{?no_local}}
 
@@ -43,19 +43,14 @@ r"""
 ## Three tokens by hand
 
 Suppose the query is the word *the*, and a head can look at three tokens: BOS, *moon*, and *the* itself. Give each position a weight that depends on the position only, more for what is near; we call it *pos*. Give each token a weight that depends on the token only, its *content*: this head cares six times as much for *moon* as for the others. Multiply the two, and divide by the sum. Which token do you expect to win?
-"""
 
-# %%
-worked = pd.DataFrame(
-    {"BOS": [0.1, 1], "moon": [0.2, 6], "the": [0.7, 1]}, index=["pos", "content"]
-)
-worked.loc["product"] = worked.loc["pos"] * worked.loc["content"]
-denominator = worked.loc["product"].sum()  # 2.0
-worked.loc["row"] = worked.loc["product"] / denominator
-worked
+{{= | | BOS | moon | the | sum |
+|---|---|---|---|---|
+| pos | 0.1 | 0.2 | 0.7 | 1 |
+| content | 1 | 6 | 1 | |
+| product | 0.1 | 1.2 | 0.7 | **2.0** |
+| row: product / 2.0 | 0.05 | **0.6** | 0.35 | 1 | =}}
 
-# %% [markdown]
-r"""
 By position alone *the* would win, but in the row it is *moon*, with $0.6$ of the attention. In fact this is the very row that [chapter 1](01_first_layer) made up. You may recognise Bayes' rule. The first line is a prior over positions, held before any token has been looked at. The second line reweighs it by what is there, and the **denominator**, here $2.0$, makes the result sum to one.
 
 ## From a key to a row
@@ -134,21 +129,21 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The kernel is a slope with a spike at BOS, and it would be the same for any other text. The content is a barcode: shuffle the words, and its bars move along with them. The row is the product, so a word needs high content *and* a near position. The first *planets* has as much content as the last, but receives next to no attention.
+The kernel is a slope with a spike at BOS, and it would be the same for any other text. The content belongs to the words: shuffle them, and its bars move along. The row is the product, so a word needs high content *and* a near position. The first *planets* has as much content as the last, but receives next to no attention.
 
 Few tokens are picked. The ten largest entries of the row, of {{sources}}, hold {{ten}} of the attention, while the kernel alone would give their positions {{ten_by_kernel}}. {{?few_sources}}
 
 ## How far does a kernel reach?
 
-We measure the reach of a kernel by its number of **effective tokens**:
+A kernel that is uniform over $m$ tokens reaches $m$ tokens. To count the reach of one whose weights are unequal, we use its number of **effective tokens**:
 
 $$
 \text{eff} \;=\; \frac{1}{\sum_{i \le n} \text{pos}_{n,i}^2} .
 $$ (eq-kernel-effective)
 
-A kernel that is uniform over $m$ tokens has $m$ effective ones, because $m$ times $1/m^2$ is $1/m$. If the weights are unequal, there are fewer. In our table, $1 / (0.1^2 + 0.2^2 + 0.7^2) \approx 1.9$ of the three tokens are effective.
+With $m$ equal weights the sum is $m$ times $1/m^2$, so there are $m$ effective tokens; with unequal weights there are fewer. In our table, $1 / (0.1^2 + 0.2^2 + 0.7^2) \approx 1.9$ of the three tokens are effective.
 
-We sort kernels into families. A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if less than a third of its weight is in another place than uniform attention would put it. {{?a_third}} We call most of the others *slowly decaying*: they favour the near part of the text without being confined to it. (Both thresholds are ours, the same for every model. The whole rule, under Evidence, has two more families, into which no head of these five models falls. {{?no_others}}) Here are five models. `{{model}}` and GPT-2 small have position embeddings, as above; [chapter 8](08_real_model) introduces the others, and [chapter 13](13_families) explains what a kernel is for them.
+We sort kernels into families. A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if less than a third of its weight is in another place than uniform attention would put it. {{?a_third}} We call most of the others *slowly decaying*: they favour the near part of the text without being confined to it. (The whole rule stands under *Evidence*. It is ours, and the same for every model. {{?no_others}}) Here are five models. `{{model}}` and GPT-2 small have position embeddings, as above; [chapter 8](08_real_model) introduces the others, and [chapter 13](13_families) explains what a kernel is for them.
 """
 
 # %% tags=["hide-input"]
@@ -199,9 +194,9 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. {{?evenly}} The line between *slowly decaying* and *uniform* is ours, and some heads lie near it. {{?borderline}}
+All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. Of the other {{uniform}}, head {{mild}} slightly prefers what is near. {{?evenly}}
 
-Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, while no head of its first layer gives them more than {{first_layer}}. {{?second_layer}} (In [chapter 1](01_first_layer) it was {{first_layer.near}}, because the query was nearer to the beginning there.) The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
+Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, and no head of its first layer comes near that. {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
 
 <span id="turn-it"></span>Below you can read every kernel at any distance, for other query tokens and positions. Try <a href="#kernels.heads=5&amp;kernels.n=256">head 5 in the middle</a> of the context and then <a href="#kernels.heads=5&amp;kernels.n=500">near its end</a>.
 """
@@ -239,30 +234,11 @@ Head {{top_1}} favours words of a subject, whole or in pieces, mostly in the nea
 
 ## What can go wrong
 
-We computed these kernels for one query, *the* at position {{n}}. Another common token in its place hardly matters. But as the query moves towards the end of a text, kernels become less uniform, as the figure shows for head {{least}}, and at position {{end}} head {{renamed_at_end}} counts as slowly decaying, too. {{?hardly_moves}} {{?less_even_at_end}}
-"""
+**The query matters a little.** We computed these kernels for one query, *the* at position {{n}}. Another common token in its place hardly changes them. {{?hardly_moves}} But as the query moves towards the end of a text, kernels become less uniform, as you can see in the view above, and at position {{end}} head {{renamed_at_end}} counts as slowly decaying, too. {{?less_even_at_end}}
 
-# %% tags=["hide-input"]
-late, end = np.linspace(n / 2, n - 1, 16).astype(int), max(n, weights.n_ctx - 26)
-figure, ((axis,),) = cb.figures.panels(height=2.6, width=7.5)
-for k, m in enumerate((n // 2, n, end)):
-    relative = (m + 1) * cx.positional_kernels(weights, m, TOKEN)[head, 1:]  # without BOS
-    axis.plot(range(m - 1, -1, -1), relative, lw=1.2, color=f"C{k}")
-    axis.text(-4, float(relative[-1]), f"query at {m}", color=f"C{k}", va="center")
-axis.axhline(1, color=cb.figures.INK, lw=1, ls=":")
-axis.set(xlim=(end, 0), ylim=(0, None), xlabel="tokens back, n − i", ylabel="times uniform")
-cb.figures.picture(
-    figure,
-    "3.4",
-    f"The kernel of head {head} for three positions of the query: how many times its weight is what uniform attention (dotted) would give. Far positions are left; BOS is left out.",
-    f"Three curves that rise to the right, all the higher the later the query is; at {end} the weight of the nearest token is {float(relative[-1]):.1f} times uniform.",
-)
+**The families have no sharp borders.** With {{renamed}} of {{queries}} other query tokens we would call head {{least}} uniform. {{?borderline}}
 
-# %% [markdown]
-r"""
-Head {{least}} is also borderline: with {{renamed}} of {{queries}} other query tokens we would call it uniform. {{?borderline}}
-
-The kernel also inherits the faults of the split, with its constant $C$ (the third exercise). Where the split of a key fails, the kernel misdescribes the head.
+**The kernel inherits the faults of the split**, with its constant $C$ (the third exercise). Where the split of a key fails, the kernel misdescribes the head.
 
 ## Where this leaves us
 
@@ -343,7 +319,7 @@ by_layer.map("{:.0%}".format)
 
 # %% [markdown]
 r"""
-**How stable is a kernel?** The table has, for each head, the total variation distance of its kernel to that of another common query token (median of {{queries}}; at most {{moved_by_token}}) and to that of a query between {{late}} and {{n}} (mean, over the distances that both have; at most {{moved_by_position}}); then its distance to uniform attention, at {{n}} and near the end of the context.
+**How stable is a kernel?** The table has, for each head, the total variation distance of its kernel to that of another common query token (median of {{queries}}) and to that of a query between {{late}} and {{n}} (mean, over the distances that both have); then its distance to uniform attention, at {{n}} and near the end of the context.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Other query tokens, other positions"}
@@ -358,6 +334,7 @@ def moved(m):
     return cx.total_variation(there, here / here.sum(-1, keepdim=True))
 
 
+late, end = np.linspace(n / 2, n - 1, 16).astype(int), max(n, weights.n_ctx - 26)
 shifted = torch.stack([moved(m) for m in late.tolist()]).mean(0)  # head
 there = cx.heads.family_table(cx.positional_kernels(weights, end, TOKEN))
 renamed = heads[there["family"] != table["family"]].tolist()
@@ -419,8 +396,15 @@ def one_only(kind):
     return float(len({*heads[by_rule == kind]} ^ {*PUBLISHED[kind]}))
 
 
+def of_gpt2(name, text, value, digits=0):
+    """A claim on GPT-2 small, whose kernels come with the book."""
+    return cb.Claim(name, f"GPT-2 small: {text}", float(value), digits=digits, on_gpt2=True)
+
+
 of_kind = "by the rule or by the source, not by both"
-of_gpt2 = {"digits": 0, "on_gpt2": True}
+shapes = {"slowly decaying", "local", "uniform"} & {*table["family"]}
+six_decay = (of_six["family"] == "slowly decaying").sum()
+time_constant = cx.effective_tokens(cx.shared_kernel(gpt2[six])) / 2
 by_name = [  # the source names heads of GPT-2 small
     cb.Claim("contextual_heads", f"heads that decay slowly {of_kind}", one_only("slowly decaying"), digits=0),
     cb.Claim("duplicate_heads", f"duplicate-token heads {of_kind}", one_only("duplicate-token"), digits=0),
@@ -430,7 +414,7 @@ cb.ledger(
     cb.Claim(
         "kernel_shapes",
         "shapes found among slowly decaying, local and uniform",
-        float(len({"slowly decaying", "local", "uniform"} & {*table["family"]})),
+        float(len(shapes)),
         digits=0,
     ),
     cb.Claim(
@@ -454,41 +438,22 @@ cb.ledger(
         "duplicate-token heads: attention on copies, x_n itself included",
         cb.over(copies, finds, np.min),
     ),
-    cb.Claim(
-        "six_decay_slowly",
-        "GPT-2 small: heads of the six with a slowly decaying kernel",
-        float(sum(of_six["family"] == "slowly decaying")),
-        **of_gpt2,
+    of_gpt2("six_decay_slowly", "heads of the six with a slowly decaying kernel", six_decay),
+    of_gpt2("local_heads", f"heads that are local {of_kind}", len(by_rule["local"] ^ {*three})),
+    of_gpt2(
+        "spread_broadly", "effective tokens of the six, fewest", of_six["effective tokens"].min()
     ),
-    cb.Claim(
-        "local_heads",
-        f"GPT-2 small: heads that are local {of_kind}",
-        float(len(by_rule["local"] ^ set(three))),
-        **of_gpt2,
-    ),
-    cb.Claim(
-        "spread_broadly",
-        "GPT-2 small: effective tokens of the six, fewest",
-        of_six["effective tokens"].min(),
-        **of_gpt2,
-    ),
-    cb.Claim(
-        "exponential",
-        "GPT-2 small: TV of the six to an exponential, worst",
-        misfit.max(),
-        on_gpt2=True,
-    ),
-    cb.Claim(
+    of_gpt2("exponential", "TV of the six to an exponential, worst", misfit.max(), digits=2),
+    of_gpt2(
         "bag_length",
-        "GPT-2 small: time constant of the six's shared kernel, half of its effective tokens",
-        float(cx.effective_tokens(cx.shared_kernel(gpt2[six]))) / 2,
-        **of_gpt2,
+        "time constant of the six's shared kernel, half of its effective tokens",
+        time_constant,
     ),
-    cb.Claim(
+    of_gpt2(
         "local_reach",
-        f"GPT-2 small: mass of kernels within 7 tokens, least of heads {cb.listed(three)} (of {cb.listed(copiers)}, said to look for copies, {near_gpt2[copiers].min():.2f})",
-        float(near_gpt2[three].min()),
-        on_gpt2=True,
+        f"mass of kernels within 7 tokens, least of heads {cb.listed(three)} (of {cb.listed(copiers)}, said to look for copies, {near_gpt2[copiers].min():.2f})",
+        near_gpt2[three].min(),
+        digits=2,
     ),
     *by_name,
 )
@@ -510,35 +475,19 @@ local_in_qwen = counts.loc["Qwen", "local"]
 gpt2_far = gpt2_table.query("`half-mass distance` > 250")["family"]
 mild = int(at_n.drop(least).idxmax())
 renamed_by = int((~kept[:, least]).sum())
-of_two = {  # for both heads
-    "kernel": [f"{placed[h]:.0%}" for h in (one, two)],
-    "content": [f"{chosen[h]:.0%}" for h in (one, two)],
-    "product": [f"{product[h]:.0%}" for h in (one, two)],
-    "eff": [f"{table['effective tokens'][h]:.0f}" for h in (one, two)],
-    "tokens": [
-        ", ".join(f"`{t.strip()}`" for t in cx.texts.decode_tokens(weights, of_top[h]))
-        for h in (one, two)
-    ],
-    "top": [str(one), str(two)],
-}
-percents = {
-    "even_2": even_row[two],
-    "ten": row.topk(10).values.sum(),
-    "ten_by_kernel": kernel[row.topk(10).indices].sum(),
-    "most_of_it": MOST_OF_IT,
-    "first_layer": by_layer.loc["first layer"].max(),
-    "moved_by_token": other.max(),
-    "moved_by_position": shifted.max(),
-}
-in_words = {
-    "uniform": len(even),
-    "decaying": len(decays),
-    "last": LAST,
-    "neighbours": int((by_layer.loc["second layer"] > MOST_OF_IT).sum()),
-    "local_in_qwen": local_in_qwen,
-    "heads_of_qwen": real["Qwen"].n_heads,
-    "renamed": renamed_by,
-}
+decoded = [cx.texts.decode_tokens(weights, of_top[h]) for h in (one, two)]
+of_two = {"top": [str(one), str(two)]}  # for both heads
+of_two["eff"] = [f"{table['effective tokens'][h]:.0f}" for h in (one, two)]
+of_two["tokens"] = [", ".join(f"`{t.strip()}`" for t in tokens) for tokens in decoded]
+for name, of in (("kernel", placed), ("content", chosen), ("product", product)):
+    of_two[name] = [f"{of[h]:.0%}" for h in (one, two)]
+largest = row.topk(10)
+percents = {"even_2": even_row[two], "most_of_it": MOST_OF_IT, "ten": largest.values.sum()}
+percents["ten_by_kernel"] = kernel[largest.indices].sum()
+neighbours = int((by_layer.loc["second layer"] > MOST_OF_IT).sum())
+in_words = {"uniform": len(even), "decaying": len(decays), "last": LAST, "renamed": renamed_by}
+in_words |= {"local_in_qwen": local_in_qwen, "heads_of_qwen": real["Qwen"].n_heads}
+in_words |= {"neighbours": neighbours}
 cb.facts(
     "kernels",
     model=MODEL.rpartition("/")[2],
@@ -570,14 +519,14 @@ cb.facts(
     three_families=(counts > 0).any().all(),
     no_others=int(counts.to_numpy().sum()) == sum(len(of) for of, _ in layers.values()),
     no_local=counts.loc[MODEL, "local"] == 0 and local_in_qwen > cb.MOST * real["Qwen"].n_heads,
-    second_layer=percents["first_layer"] < 0.2 and in_words["neighbours"] > 1,
+    second_layer=by_layer.loc["first layer"].max() < 0.2 and neighbours > 1,
     borderline=kept[:, heads != least].all() and renamed_by > 0,
     hardly_moves=max(other.max(), shifted.max()) < 1 - cb.NEARLY_ALL,
     less_even_at_end=bool((at_end > at_n).all())
     and there["family"][renamed].tolist() == ["slowly decaying"],
     as_published=by_rule
     == {"local": {3, 4, 7}, "slowly decaying": {0, 1, 2, 6, 8, 9, 10}, "uniform": {5, 11}},
-    not_exponential=misfit.min() > 0.1,
+    not_exponential=misfit.min() > cb.published("exponential").at_most,
 )
 
 # %% [markdown]

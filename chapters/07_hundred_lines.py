@@ -2,7 +2,7 @@
 r"""
 # The whole method in a hundred lines
 
-**Everything so far fits into a hundred lines of plain PyTorch, and they give the same numbers as the package.** {{?agrees}} They read a checkpoint, choose heads on half of a collection of texts, and calibrate on one page of prose. Then they list the {{found}} neurons that single tokens can move farthest, and predict what {{texts}} unseen texts add to them. The median correlation with the model is {{r}}. The amounts are wrong, with {{fvu}} of the variance unexplained, until a slope and an offset for each neuron bring it down to {{mended}}. {{?fvu}} {{?mended}}
+**Everything so far fits into a hundred lines of plain PyTorch, and they give the same numbers as the package.** {{?agrees}} They read a checkpoint, choose heads on half of a collection of texts, calibrate on one page of prose, and list the neurons that single tokens can move farthest. What they predict for unseen texts has a median correlation of {{r}} with the model. The amounts are wrong, with {{fvu}} of the variance unexplained, until each neuron gets a slope and an offset, fitted on other texts. {{?fvu}} {{?mended}}
 
 Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint and some texts, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
 """
@@ -82,7 +82,7 @@ W_in, b_in = fold("ln_2", "mlp.c_fc")
 r"""
 ## Split the scores into position and content
 
-With the query fixed, the score of {eq}`eq-qk` is a dot product of the source with one vector, in which the query and the key weights are already multiplied. The code calls it `direction`; it saves us the keys. Equation 1 of [chapter 2](02_keys), {eq}`eq-split`, splits the dot product into a part that depends on the position and a part that depends on the token. [Chapter 3](03_kernels) turns them into `pos` and `content`, {eq}`eq-kernel-pos` and {eq}`eq-kernel-content`.
+With the query fixed, a head's score {eq}`eq-qk` is a dot product of the source with one vector, in which the query and the key weights are already multiplied. The code calls it `direction`; it saves us the keys. Equation 1 of [chapter 2](02_keys), {eq}`eq-split`, splits the dot product into a part for the position and a part for the token. Exponentiated, as in [chapter 3](03_kernels), they are the kernel `pos` and the factor `content`, whose product is the attention that a token gets ({eq}`eq-kernel-pos` and {eq}`eq-kernel-content`).
 """
 
 # %%
@@ -102,7 +102,7 @@ content = (direction @ token_at_n.T).exp()  # head vocab
 r"""
 ## Find the stable heads
 
-A stable head has a kernel that covers many effective tokens {eq}`eq-kernel-effective` and a denominator {eq}`eq-denom` that hardly varies between texts ([chapter 4](04_denominators)). The thresholds are the book's conventions. We look at half A only, because half B will be the judge.
+A stable head has a kernel that covers many effective tokens {eq}`eq-kernel-effective`, and its denominator, the sum over the text of `pos` times `content` {eq}`eq-denom`, hardly varies between texts ([chapter 4](04_denominators)). The thresholds are the book's conventions. We look at half A only, because half B will be the judge.
 """
 
 # %%
@@ -122,7 +122,7 @@ assert len(heads), "no head of this checkpoint is stable"
 r"""
 ## Calibrate on one page
 
-Of our pages of prose we take the one whose denominators are nearest to the average page of prose. (Chapter 4 found a better calibration text, the most typical of all texts, and explains why the book keeps to prose.) We measure two things on it: the denominators, and the scale of the second LayerNorm. For the scale we need what the heads write in truth, so we also write down the exact layer. We will use it once more, as the judge.
+Of our pages of prose we take the one whose denominators are nearest to the average page of prose. We measure two things on it: the denominators, and the scale of the second LayerNorm. For the scale we need what the heads write in truth, so we also write down the exact layer. We will use it once more, as the judge.
 """
 
 
@@ -162,7 +162,7 @@ contribution = ext @ W_in / s  # vocab neuron
 r"""
 ## Find the neurons
 
-For each neuron, we compare the mean of its largest contributions with the mean over the vocabulary {eq}`eq-neu-top`, and keep the neurons that lie two robust standard deviations above the median neuron {eq}`eq-neu-z`. [Chapter 6](06_neurons) found that this list says little by itself, since random mixtures of neurons pass as well; it is a place to start reading.
+For each neuron, we compare the mean of its largest contributions with the mean over the vocabulary {eq}`eq-neu-top`, and keep the neurons that lie two robust standard deviations above the median neuron {eq}`eq-neu-z`. [Chapter 6](06_neurons) found that random mixtures of neurons pass as well, so the list is a place to start reading, and no evidence that its neurons are units.
 
 First we leave out glitch tokens, as chapter 6 does. Nothing in a checkpoint says which tokens never occurred in training, but the bytes that UTF-8 forbids are sure to be among them, and what training left alone looks alike. So we take the forbidden byte that is least like the other forbidden bytes, and leave out every token that is at least as like them as this one.
 """
@@ -188,7 +188,7 @@ found = found[top[found].argsort(descending=True)]
 r"""
 ## Compare with the model
 
-The circuit's prediction for a text is the summary {eq}`eq-cir-summary`, a mean of contributions weighted by the kernel. The truth is what the same heads add to the neuron when the layer runs.
+The circuit's prediction for a text is the summary {eq}`eq-cir-summary`, a mean of contributions weighted by the kernel. The truth is what the same heads add to the neuron when the layer runs. We compare them on the {{texts}} texts of half B, by their correlation and by the fraction of variance unexplained (FVU), which is zero for a perfect prediction and one for a constant that hits the mean.
 """
 
 
@@ -238,7 +238,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-All predictions rise and fall with the truth: nine in ten of the neurons have a correlation above {{low_r}}. {{?low_r}} The amounts differ a great deal. In neuron {{first}}, the one of bacteria and patients on the first screen of chapter 6, almost nothing of the variance is explained, in neuron {{second}} most of it, and in {{useless}} of the {{found}} neurons the prediction does worse than a constant would. {{?amounts}} (The median, {{fvu}}, is over the neurons that are found. [Chapter 5](05_circuit) took a hundred, which are these and those that come next when neurons are sorted by `top`; on the same texts and with the same page, their median is {{circuit.fvu}}.) A high correlation does not guarantee right amounts: it ignores slope and offset, and there the error lies.
+All predictions rise and fall with the truth: nine in ten of the neurons have a correlation above {{low_r}}. {{?low_r}} The amounts are another matter. In neuron {{first}}, which responds to bacteria and patients, almost nothing of the variance is explained, in neuron {{second}} most of it, and in {{useless}} of the {{found}} neurons the prediction does worse than a constant would. {{?amounts}} A high correlation does not guarantee right amounts: it ignores slope and offset, and there the error lies. (The median FVU is {{fvu}} here and {{circuit.fvu}} in [chapter 5](05_circuit), which took a hundred neurons: these and those of the next largest `top`.)
 
 ## Mend the amounts
 
