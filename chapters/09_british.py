@@ -2,7 +2,7 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way. But we found no use that the model makes of it.** When we respelled {{documents}} documents, its input rose in {{rises}} of them, by {{gate_sd}} of its standard deviation over documents. Such a share is not rare enough: {{as_often_share}} of the other neurons of this layer move one way as often, where we had fixed {{= 1% =}} as the most. {{?not_alone}} But no other consistent change that we tried moves the input as far: of {{others}}, such as *a* for *the*, the strongest (*nacion* for *nation*) moves it {{farthest_share}} as far, the other way. {{?none_reaches}} What the neuron writes hardly changes. {{?writes_little}} And when we give it the values that it has under American spelling, Qwen's preference for British forms does not shrink. Of eleven further conditions on spelling and use that were fixed before, it met {{met}}.
+**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way, but we found no use that the model makes of it.** Its input rose in {{rises}} of the documents that we respelled, and no other consistent change moved it as far. {{?none_reaches}} But more neurons move one way as often than we had allowed, {{?not_alone}} what the neuron writes hardly changes, {{?writes_little}} and Qwen's preference for British forms does not need it. {{?works_against}} Of eleven further conditions fixed in advance it met {{met}}.
 
 Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. At the words that are the same in both versions, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
 """
@@ -30,7 +30,6 @@ import ctxbook as cb
 import ctxlib as cx
 
 NAMES = {"qwen": "Qwen", "smollm2": "SmolLM2", MODEL: MODEL}
-SIDES = "American", "British"
 ASKED = cb.spelling.dialect()  # what was fixed in advance
 BAR = ASKED["conditions"]
 kept, facts, changed = (json.loads(cb.evidence(f"{of}.json").read_text()) for of in ("british", "british-facts", "changes"))  # fmt: skip
@@ -51,26 +50,26 @@ probe = probes["qwen"]
 NEURON, SECOND = probe.found
 
 
-def over_documents(values, documents):
-    """The mean over documents with its 95% interval, and the means."""
-    means = pd.Series(values, np.asarray(documents)).groupby(level=0).mean()
-    middle, half_width = means.mean(), 1.96 * means.sem()
-    return cb.Estimate(middle, middle - half_width, middle + half_width), means
+def sign_of(name):
+    """The direction in which the discovery families move a model's neuron."""
+    return float(np.sign(probes[name].columns["discovery"].z[probes[name].found[0]]))
 
 
 def respelled(name):
     """What respelling the documents of the judging half does to the gate of a model's neuron."""
     rows = pd.DataFrame(kept[name]["documents"]).query("half == 'B'")
-    sign = np.sign(probes[name].columns["discovery"].z[probes[name].found[0]])
     gates = np.array([np.array(told)[0, :, 0] for told in rows["told"]])  # text dose
-    moved, drawn = sign * (gates - gates[:, :1]), rows["random"].notna().to_numpy()
+    moved, drawn = (
+        pd.DataFrame(sign_of(name) * (gates - gates[:, :1]), rows.index),
+        rows["random"].notna(),
+    )
     random = np.array(rows["random"][drawn].tolist())[:, :, 0, 0].mean(0)  # of each draw
-    side = np.where(rows["British as found"] > 0.5, "British", "American")
+    last, document = moved.iloc[:, -1], rows["document"]
+    by_side = last.groupby([rows["British as found"] > 0.5, document]).mean().groupby(level=0)
     return SimpleNamespace(
-        rows=rows, all=over_documents(moved[:, -1], rows["document"]),
-        side={of: over_documents(moved[side == of, -1], rows["document"][side == of]) for of in SIDES},
-        dose=[over_documents(of, rows["document"])[0] for of in moved.T],
-        random=float(np.abs(random).max()), in_those=float(moved[drawn, -1].mean()),
+        rows=rows, moved=last.groupby(document).mean(), dose=moved.groupby(document).mean().mean(),
+        lows=(by_side.mean() - 1.96 * by_side.sem()).tolist(),  # American as found, British
+        random=float(np.abs(random).max()), in_those=float(last[drawn].mean()),
     )  # fmt: skip
 
 
@@ -81,40 +80,34 @@ of_qwen = documents["qwen"]
 moves = pd.DataFrame(changed["qwen"]["changes"]).T  # by British spelling, and by other changes
 by_spelling, others = moves.iloc[0], moves.iloc[1:]
 far, farthest = np.abs([v[0] for v in others["moved"]]), others["moved"].str[0].abs().idxmax()
-figure, axes = cb.figures.panels(3, 1, height=1.8, width=5.2)
-left, right, other = axes[:, 0]
-for k, (of, (_, means)) in enumerate(of_qwen.side.items()):
-    left.plot(np.sort(means), np.linspace(0, 1, len(means)), color=f"C{k}")
-    left.text(0.97, 0.18 - 0.12 * k, f"{of} as found ({len(means)})", color=f"C{k}", ha="right", transform=left.transAxes)  # fmt: skip
-left.axvline(0, color=cb.figures.INK, lw=0.7)
-left.set(xlabel="gate, British less American", ylabel="documents below")
-middle = [dose.value for dose in of_qwen.dose]
-spans = np.abs([np.array(dose.ends) - dose.value for dose in of_qwen.dose]).T
-right.errorbar(BAR["doses"], middle, yerr=spans, marker="o", color="C0")
-right.set(xlabel="share of the words respelled", ylabel="gate, less American")
+figure, ((left, other),) = cb.figures.panels(1, 2, height=2.4, width=8.6)
+for axis in (left, other):
+    axis.axvline(0, color=cb.figures.INK, lw=0.7)
+means = of_qwen.moved
+left.plot(np.sort(means), np.linspace(0, 1, len(means)))
+left.set(xlabel="gate, British less American", ylabel="share of documents below")
 for k, (of, color) in enumerate(((others, "C7"), (moves.iloc[:1], "C1"))):
     other.plot([v[0] for v in of["moved"]], [k] * len(of), "o", color=color, alpha=0.7)
-other.axvline(0, color=cb.figures.INK, lw=0.7)
-other.set(xlabel="mean move of the gate", ylim=(-0.5, 1.5))
+other.set(xlabel="mean move of the gate", ylim=(-0.5, 1.5), xticks=[-0.01, 0, 0.01, 0.02])
 other.set_yticks([0, 1], ["other changes", "British spelling"])
 cb.figures.picture(
     figure,
     "9.1",
-    f"What British spelling does to the gate of Qwen’s neuron {NEURON}, at tokens that are alike in both versions. Top: {len(of_qwen.all[1])} documents in order; those that were American as found and those that were British are separate lines. Middle: the mean over documents as more of the words are respelled, with 95% intervals. Bottom: the mean move under {len(others)} other consistent changes of the same documents, near the same places.",
-    f"Top, two rising lines, nearly all right of zero. Middle, a line that rises from 0 to {middle[-1]:.3f}. Bottom, British spelling at {by_spelling['moved'][0]:.3f}, others between {min(v[0] for v in others['moved']):.3f} and {max(v[0] for v in others['moved']):.3f}.",
+    f"What British spelling does to the gate of Qwen’s neuron {NEURON}, at tokens that are alike in both versions. Left: {len(means)} documents in order. Right: the mean move under {len(others)} other consistent changes of the same documents, near the same places.",
+    f"Left, a rising line, nearly all right of zero. Right, British spelling at {by_spelling['moved'][0]:.3f}, others between {min(v[0] for v in others['moved']):.3f} and {max(v[0] for v in others['moved']):.3f}.",
 )
 
 # %% [markdown]
 r"""
-In {{rises}} of {{documents}} documents the British version pushes the gate of neuron {{neuron}} higher. (The *gate* is the input that the neuron's activation function reads.) These are the numbers of Qwen's own first layer. The neuron is that of [page 0](00_welcome), and we had seen it in a first look at Qwen. Everything was then fixed in advance and run on documents and words that the first look had not used.
+The British version pushes the gate of neuron {{neuron}} higher in nearly all of {{documents}} documents. {{?rises}} (The *gate* is the input that the neuron's activation function reads.) The neuron is that of [page 0](00_welcome), and we had seen it in a first look at Qwen. Everything was then fixed in advance and run on documents and words that the first look had not used.
 
-Is that much? Any change of a text moves every gate a little. Of the other neurons, {{as_often}} move their gate one way in as many documents as {{neuron}}, which is {{as_often_share}} of them. Before counting, we had fixed {{= 1% =}} as the most, so this share does not set the neuron apart. {{?not_alone}} It stands out when its mean move is divided by its spread over documents: by this ratio, $t$, its gate comes {{gate_place_1}}.
+Is that much? Any change of a text moves every gate a little. In as many documents, {{as_often_share}} of the other neurons move their gate one way, where we had fixed {{= 1% =}} as the most. So the share of documents does not set the neuron apart. {{?not_alone}} It stands out when its mean move is divided by its spread over documents: by this ratio, $t$, its gate comes {{gate_place_1}}.
 
-Would any consistent change do it? We made {{others}} that are not British, in the same documents and near the same places: ten put one common word for another, and ten misspell by a rule. It was fixed before that none must move the gate as far on average, and none does. The farthest writes *nacion* for *nation* and moves it by {{farthest}}, downwards, where British spelling made in the same way moves it by {{by_spelling}}. {{?none_reaches}} (In how many documents the gate moves one way says little: {{one_way_too}} of the others do so in as many.)
+Would any consistent change do it? We made {{others}} that are not British, in the same documents and near the same places: ten put one common word for another, such as *a* for *the*, and ten misspell by a rule. It was fixed before that none must move the gate as far on average, and none does. The farthest writes *nacion* for *nation* and moves it {{farthest_share}} as far, downwards. {{?none_reaches}}
 
-Three more controls say that it is spelling. The gate rises in documents that were American as we found them (by {{american}}) and in those that were British (by {{british}}). It grows with every quarter of the words respelled. {{?doses}} And random words in the same places move the gate by {{random}} at most in {{draws_random}} draws, where spelling moves it by {{in_those}} in the same texts.
+Three more controls say that it is spelling. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}}
 
-The effect is small, {{gate}} with one token in {{one_in}} respelled.
+The effect is small, {{gate_sd}} of the gate's standard deviation over documents with one token in {{one_in}} respelled.
 
 ## Words: is it only letters?
 
@@ -160,11 +153,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The most extreme of as many random mixtures of neurons reaches {{mixture}}, so the whole layer carries some spelling, and this neuron more. On the families that had no part in finding it, its $z$ is {{z_again}}, and on words of several pieces, held out until then, {{z_more}}, with {{agree}} of these families pointing the same way. One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron: its best comes out of both halves, but among words of several pieces only {{agree_smol}} of the families agree.
+British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on families that had no part in finding the neuron, and on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} Random mixtures of neurons carry some spelling, too, but less. {{?mixtures}} One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron: among words of several pieces only {{agree_smol}} of the families agree.
 
-Is it spelling, then, or Britain? One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. On this the neuron misses: its AUC is {{vocabulary}}, and we had required {{= 0.75 =}}. Fewer than one in a hundred shuffles of the words get that far, so there is a weak effect. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
+Is it spelling, then, or Britain? It is not spelling alone. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it misses with {{vocabulary}}: a weak effect, but hardly luck. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
-Nor is Britain special. Of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron, and the other half judges it. In Qwen all five hold, though none has a $z$ like that of {{neuron}}; in SmolLM2 {{registers_smol}} does.
+Nor is Britain special. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. None of these neurons stands out as far as {{neuron}}.
 
 ## What does it write?
 
@@ -185,11 +178,11 @@ pd.DataFrame(moves).T.rename_axis("spelling moves")
 
 # %% [markdown]
 r"""
-(The unit is the standard deviation over documents. The rank, of {{all}}, is by $|t|$ over documents of the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes: by its product it is {{product_place_1}}. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that it writes less under British spelling: its product falls in {{falls_2}} of the documents. So spelling does come out, of another neuron and upside down.
+(The unit is the standard deviation over documents. The rank, of {{all}}, is by $|t|$ over documents of the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that its product falls in {{falls_2}} of the documents. So spelling does come out, of another neuron and upside down.
 
 ## Does the model use it?
 
-*The sky that morning was a dull* … *grey* or *gray*? After a British context Qwen's log odds for the British form are higher than after the same context in American spelling. We call the difference the *shift*. It is {{shift}} nats on average over {{sentences}} such sentences, and has this sign in each of {{contexts}} contexts. Which part of the model carries it? We run the model on the British context, with one part of it set to what it was in the American one, and see how much of the shift is lost. (We count sentences whose word does not occur in the context, since copying it would do.)
+*The sky that morning was a dull* … *grey* or *gray*? After a British context Qwen's log odds for the British form are higher than after the same context in American spelling, by {{shift}} nats on average over {{sentences}} such sentences. We call this difference the *shift*; it has this sign in every context. Which part of the model carries it? We run the model on the British context, with one part of it set to what it was in the American one, and see how much of the shift is lost. (We count sentences whose word does not occur in the context, since copying it would do.)
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "The log odds that are kept"}
@@ -244,11 +237,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Neuron {{neuron}} does not carry it. With its American values, the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. That is little, but the interval excludes zero: the neuron works slightly against the preference. {{?works_against}} The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, chosen on other documents; {{= 40 =}} others of like size change it by {{forty_others}}.
+Neuron {{neuron}} does not carry it. With its American values the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. That is little, but the interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}} {{?others_do_not}}
 
-How much could this test have seen? Its interval reaches {{seen}} to either side, so a loss of {{= 1% =}} of the shift would have been told from none. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
+How much could this test have seen? A loss of {{= 1% =}} of the shift would have been told from none. {{?seen}} But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
 
-The words themselves carry it. With their residual stream after layer {{= 25 =}} of {{= 28 =}} as in the American context, {{words_25}} of the shift is lost; so late heads must read the spelling off the words. The first MLP matters, but only there: replaced everywhere except at the words, it costs nothing. The stable heads have a part in it. {{?words_carry}}
+The words themselves carry it. With their residual stream after layer {{= 25 =}} of {{= 28 =}} as in the American context, {{words_25}} of the shift is lost; so late heads must read the spelling off the words. The first MLP matters only there: replaced everywhere except at the words, it costs nothing. The stable heads have a part in it. {{?words_carry}}
 
 ## What can go wrong
 
@@ -288,11 +281,9 @@ r"""
 mine = ...  # one number
 
 # %% tags=["hide-input", "nbval-check-output"]
-if mine is ...:
-    print("not yet")
-else:
-    grey, gray = (probe.sums([w]) @ probe.readout[:, [NEURON]] for w in ("grey", "gray"))
-    print("right" if abs(float(mine) - float(grey - gray)) < 1e-4 else "not this")
+grey, gray = (float(probe.sums([w]) @ probe.readout[:, [NEURON]]) for w in ("grey", "gray"))
+right = mine is not ... and abs(float(mine) - (grey - gray)) < 1e-4
+print("not yet" if mine is ... else "right" if right else "not this")
 
 # %% [markdown]
 r"""
@@ -316,11 +307,6 @@ The runs of Qwen and SmolLM2 are kept (`tools/evidence/british.py`); columns are
 
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ten conditions, and the one on use"}
-def sign_of(name):
-    """The direction in which the discovery families move a model's neuron."""
-    return float(np.sign(probes[name].columns["discovery"].z[probes[name].found[0]]))
-
-
 PAIRS = [pair.split() for pair in ASKED["vocabulary"]["pairs"]]
 LISTS = {
     "vocabulary": [sorted(set(w)) for w in zip(*PAIRS, strict=True)],
@@ -356,8 +342,7 @@ def conditions(name):
     yield "by_luck", f"{p:.3f}", p <= BAR["by_luck"]
     if name in documents:
         of = documents[name]
-        share, lows = (of.all[1] > 0).mean(), [of.side[s][0].low + 0.0 for s in SIDES]
-        grown = np.diff([dose.value for dose in of.dose])
+        share, lows, grown = (of.moved > 0).mean(), of.lows, np.diff(of.dose)
         yield "documents", f"{share:.0%}", share >= BAR["documents"]
         yield "doses", f"{(grown > 0).sum()} of {len(grown)}", bool((grown > 0).all())
         yield "sides", f"{lows[0]:.3f}, {lows[1]:.3f}", min(lows) > 0
@@ -463,7 +448,7 @@ matters, matters_luck = heard("qwen", LISTS["matters"])
 mixed = torch.randn(len(first.z), len(probe.values.T), generator=torch.manual_seed(0))
 spread = torch.linalg.cholesky(probe.readout.double() @ probe.readout.double().T).float()
 mixture = float(np.abs(probe.z_scores(first.families.values(), spread @ mixed.T)[1]).max())
-rises = float((of_qwen.all[1] > 0).mean())
+rises = float((of_qwen.moved > 0).mean())
 most = float(np.abs(first.null).max())
 gate, product, second_gate, second_product = (
     parts[f"{j} {part}"] for j in (NEURON, SECOND) for part in ("gate", "product")
@@ -471,9 +456,8 @@ gate, product, second_gate, second_product = (
 of_gate, of_product, of_second = (of["rank of |t|"]["B"] for of in (gate, product, second_product))
 every = kept["qwen"]["one way"]
 one_way, in_so_many = np.array(every["neurons that move so many documents one way"][0]), every["found"][0][0]  # fmt: skip
-as_often = int(one_way[in_so_many:].sum()) - 1  # other neurons
+as_often = (one_way[in_so_many:].sum() - 1) / (one_way.sum() - 1)  # of the other neurons
 shift = odds["British"] - odds["American"]
-up = (by_context["British"] > by_context["American"]).sum()
 lists = {n: (registers.xs(n, level="model")["by luck"] <= BAR["again"]).sum() for n in ("Qwen", "SmolLM2")}  # fmt: skip
 respelled = of_qwen.rows["words"].mean()
 cb.facts(
@@ -482,58 +466,47 @@ cb.facts(
     second=str(SECOND),
     model=MODEL.rpartition("/")[2],
     all=len(first.z),
-    documents=len(of_qwen.all[1]),
+    documents=len(of_qwen.moved),
     rises=cb.fact(rises, ".0%", holds=rises > cb.NEARLY_ALL),
     met=cb.fact(sum(ok for _, ok in verdicts["qwen"].values()), "words"),
     vocabulary=cb.fact(vocabulary, ".3f", holds=[k for k, (_, ok) in verdicts["qwen"].items() if not ok] == ["vocabulary", "used"]
     and len(verdicts["qwen"]) == 11),
     places=cb.fact(of_qwen.rows["places"].mean(), ".0f"),
     words=cb.fact(round(respelled), "words", holds=abs(respelled / round(respelled) - 1) < 0.2),
-    american=cb.fact(of_qwen.side["American"][0].value, ".3f"),
-    british=cb.fact(of_qwen.side["British"][0].value, ".3f", holds=verdicts["qwen"]["sides"][1]),
-    doses=verdicts["qwen"]["doses"][1],
-    random=cb.fact(of_qwen.random, ".3f", holds=verdicts["qwen"]["random_words"][1]),
+    doses=verdicts["qwen"]["doses"][1] and verdicts["qwen"]["sides"][1],
+    random_less=verdicts["qwen"]["random_words"][1],
+    again=verdicts["qwen"]["again"][1] and verdicts["qwen"]["families"][1],
+    mixtures=mixture < first.z[NEURON] / 1.5,
     draws_random=BAR["random_words"],
-    in_those=cb.fact(of_qwen.in_those, ".3f"),
     one_in=cb.fact(of_qwen.rows["places"].mean() / of_qwen.rows["words"].mean(), ".0f"),
-    gate=cb.fact(of_qwen.all[0].value, ".3f"),
     gate_sd=cb.fact(gate["in spreads over documents"], ".0%"),
     draws=BAR["draws"],
     z=cb.fact(first.z[NEURON], ".0f"),
     most=cb.fact(most, ".1f", holds=verdicts["qwen"]["columns"][1]),
-    z_again=cb.fact(again.z[NEURON], ".0f"),
-    z_more=cb.fact(more.z[NEURON], ".0f", holds=verdicts["qwen"]["again"][1] and verdicts["qwen"]["families"][1]),
     agree=cb.fact(more.agree(NEURON), ".0%"),
     agree_smol=cb.fact(smol.columns["judging, more pieces"].agree(smol.found[0], sign_of("smollm2")), ".0%", holds=verdicts["smollm2"]["columns"][1] and not verdicts["smollm2"]["families"][1]),
     luck=by_luck <= BAR["by_luck"],
     matters=cb.fact(matters, ".2f", holds=matters > 0.9 and matters_luck <= 0.01),
     gate_place_1=cb.fact(of_gate, "ordinal", holds=of_gate == 5),
-    product_place_1=cb.fact(of_product, "ordinal"),
     falls_2=cb.fact(second_product["falls in"], ".0%", holds=second_product["falls in"] > cb.NEARLY_ALL and of_second < 20 and second_gate["falls in"] < 0.1),
     writes_little=abs(product["in spreads over documents"]) < 0.1 and of_product > 1000,
-    shift=cb.fact(shift.mean(), ".1f", holds=up == len(by_context)),
+    shift=cb.fact(shift.mean(), ".1f", holds=(by_context["British"] > by_context["American"]).all()),
     sentences=len(use["families"]),
-    contexts=len(by_context),
     grows=cb.fact(-of_use.value, ".1%", holds=of_use.high < BAR["used"]),
     works_against=max(of_use.high, shares["neurons"].high, shares["forty"].high) < 0,
     words_25=cb.fact(shares["words after layer 25"].value, ".0%", holds=shares["words after layer 25"].low > cb.MOST),
     words_carry=shares["MLP elsewhere"].high < 0.01 < shares["MLP"].low and shares["stable heads"].low > BAR["used"],
+    others_do_not=facts["qwen"]["use"]["forty others"][1] < 0 < facts["qwen"]["use"]["forty others"][2],
     swapped=cb.fact(z_swapped, ".0f", holds=z_swapped < 1.5 * most),
-    mixture=cb.fact(mixture, ".0f", holds=mixture < first.z[NEURON] / 1.5),
     too_few=few,
     registers_smol=cb.fact(int(lists["SmolLM2"]), "words", holds=lists["Qwen"] == len(ASKED["registers"]) == 5 and registers["z, judging"].max() < first.z[NEURON] / 2),
     others=len(others),
-    farthest=cb.fact(far.max(), ".3f"),
     farthest_share=cb.fact(far.max() / by_spelling["moved"][0], ".0%"),
-    by_spelling=cb.fact(by_spelling["moved"][0], ".3f"),
+    not_alone=as_often > 0.01,
     none_reaches=far.max() < by_spelling["moved"][0] and farthest == "nation, nacion" and others["moved"][farthest][0] < 0,
-    one_way_too=cb.fact(int((others["one way"] >= by_spelling["one way"]).sum()), "words"),
-    as_often=as_often,
-    not_alone=as_often > 0.01 * (one_way.sum() - 1),
-    as_often_share=cb.fact(as_often / (one_way.sum() - 1), ".1%"),
+    as_often_share=cb.fact(as_often, ".1%"),
     product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%"),
-    seen=cb.fact((of_use.high - of_use.low) / 2, ".1%"),
-    forty_others=cb.fact(abs(facts["qwen"]["use"]["forty others"][0]), ".1%", holds=facts["qwen"]["use"]["forty others"][1] < 0),
+    seen=(of_use.high - of_use.low) / 2 < 0.01,
 )  # fmt: skip
 
 # %% [markdown]

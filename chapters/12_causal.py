@@ -2,7 +2,7 @@
 r"""
 # Can the circuit take the heads' place?
 
-**The published circuit cannot stand in for the heads of `{{model}}`, but a repaired one can, more than half of the way.** We silence the heads of the first layer, and ask how much of the damage, in English, a stand-in undoes. Over the first {{read}} positions of a text, the paper's circuit makes the damage worse, and with the two repairs of [chapter 11](11_evaluation) it undoes {{mended_silence}} of it. {{?paper_fails}} At position {{n}}, with *the* in it and the circuit at all earlier ones, the paper's undoes {{home}} ({{= 95% =}} interval: {{home_low}} to {{home_high}}), and the repaired one {{mended_home}} ({{mended_home_low}} to {{mended_home_high}}). {{?repair_helps}} Put in at that position alone, with all else as it was, both circuits do more harm than silence. {{?cancels}} Of {{asked}} conditions that we had fixed in advance for this page, {{met}} are met. {{?which_met}}
+**The published circuit cannot take the place of the heads of `{{model}}`, and a repaired one can in part.** We silence the first layer's heads, and ask how much of the damage a stand-in undoes. In English texts the repaired circuit undoes {{mended_silence}} of it, where the paper's circuit does more harm than silence. {{?paper_fails}} {{?repair_helps}} Put in at one position alone both do more harm than silence, but so does a near-copy of the heads, so this test says nothing about them; {{failed}} of {{asked}} conditions fixed in advance failed.
 
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The blue tokens are those that the model now predicts worse. Look which words they are. What does the model lose if its first layer cannot look back?
 """
@@ -15,11 +15,8 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-MAX_CV = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the token of the circuit at the destination
-PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 EACH, READ = 3, 97  # documents of a domain that the whole model reads, and tokens of each
 MEANS = 88  # texts of half A behind the mean that silences the heads
 
@@ -36,7 +33,7 @@ import ctxlib as cx
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
-study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV, PROSE)
+study = cx.study(weights, TEXTS, TOKEN)
 n, heads, circuit = study.n, study.heads, study.circuit
 half_A, half_B = cb.halves(study.texts)
 if sum(p.numel() for p in model.parameters()) > 50_000_000:
@@ -47,16 +44,15 @@ READ = min(READ, n)
 asked = torch.tensor([*range(3, READ - 1, 4), READ - 1])  # the positions that are judged
 the = torch.tensor([weights.token_id(TOKEN)])
 meant = [torch.cat([text.tokens[:n], the]) for text in half_A[:MEANS]]
-causal, resampled, special = (
-    json.loads(cb.evidence(f"{name}.json").read_text())  # all kept
+causal, resampled, special = (  # all kept, by model
+    json.loads(cb.evidence(f"{name}.json").read_text())
     for name in ("causal", "resample", "special")
 )
-put_in, special_smol = resampled["mini"]["put in"], special["smollm2"]["result"]
-resampled, resampled_smol, special = (
-    resampled["mini"]["result"],
-    resampled["smollm2"]["result"],
-    special["mini"],
-)
+known = {  # a document a row, and the loss with what is put in
+    name: pd.DataFrame(of["texts"], columns=["document", "domain", "kind"]).join(pd.DataFrame(of["given"]))
+    for name, of in causal.items()
+}  # fmt: skip
+beyond, found_mini = causal["mini"]["beyond"], resampled["mini"]["result"]
 
 
 def over(statistic, of=table, kind="English"):
@@ -122,11 +118,11 @@ by_silence = damage(silent[:READ].expand(len(read), -1, -1, -1))
 
 # %% [markdown]
 r"""
-In {{english}} English documents silence does a damage of {{silence_kl}} nats, and another text {{other_kl}}. {{?other_is_worse}} Even another document of *the same* domain costs {{same_kl}}, so the heads carry more than the domain.
+In English, silence does a damage of {{silence_kl}} nats, and another text {{other_kl}}. {{?other_is_worse}} Even another document of *the same* domain does {{same_kl}}, so the heads carry more than the domain.
 
 ## Four stand-ins
 
-We put four things in place of the heads, at every position of a text. The paper's circuit is made for one position. At any position $m$ it reads
+We put four things in place of the heads, at every position of a text. The first is **the paper's circuit**. It is made for one position; at any position $m$ it reads
 
 $$
 \begin{aligned}
@@ -135,7 +131,7 @@ w_{m,i}^h &= \frac{\text{pos}_{m,i}\;\text{content}_m^h(x_i)}{\text{denom}_m^h} 
 \end{aligned}
 $$ (eq-cau-z)
 
-with the query of *the* and the denominators that the calibration text has at $m$. The second is this circuit as [chapter 11](11_evaluation) repaired it: with the mean denominators of the {{= 88 =}} texts behind the silence, and with what positions add to values, which is the same for every text. The third is Equation 1 with the text's own queries and denominators, the self-normalised circuit. The last is the near-copy: the same, but the first token, BOS, keeps its true key and value ([appendix A](A_scale) says why).
+with the query of *the* and the denominators that the calibration text has at $m$. **The repaired circuit** has mean denominators of {{= 88 =}} other texts instead, and adds what positions add to values on average; [chapter 11](11_evaluation) found that these two mend most of its amounts. Both have constants that know nothing of the text. **The self-normalised circuit** has the text's own queries and denominators, so only Equation 1 is not exact. **The near-copy** is the same, but the first token, BOS, keeps its true key and value ([appendix A](A_scale) says why).
 """
 
 # %%
@@ -152,58 +148,32 @@ PAPER, REPAIRED, OWN, BOS = STAND_INS
 
 # %% [markdown]
 r"""
-A stand-in *repairs* the share $1 - \text{damage with it} / \text{damage without the heads}$. A perfect one has {{= 100% =}}, and one that is no better than the baseline {{= 0% =}}.
+A stand-in *undoes* the share $1 - \text{damage with it} / \text{damage of silence}$. A perfect one has {{= 100% =}}, one that is no better than silence {{= 0% =}}, and one that is worse has less. In the table, stand-ins are put in everywhere or at position {{n}} alone (English texts, {{= 95% =}} intervals).
 """
 
-# %% tags=["hide-input"]
-known = {  # of each model that is kept: a document a row, and the loss with what is put in
-    name: pd.DataFrame(of["texts"], columns=["document", "domain", "kind"]).join(pd.DataFrame(of["given"]))
-    for name, of in causal.items()
-}  # fmt: skip
-beyond, HOME = causal["mini"]["beyond"], f"silence, at position {n}"
+# %% tags=["hide-input", "nbval-check-output"]
+EVERY, HOME, ALONE = f"everywhere, to {READ - 1}", f"everywhere, at {n}", f"at {n} alone"
+alone_at = {PAPER: beyond[f"alone: {PAPER}"], REPAIRED: beyond[f"alone: {REPAIRED}"], BOS: beyond[f"alone: {BOS}, at n"]}  # fmt: skip
 
 
-def of_kept(name, key, whole="silence"):
-    """What a stand-in repairs of silence beyond the first tokens."""
-    return repaired(beyond[name][key], beyond[whole][key], known["mini"])
+def of_kept(name, key):
+    """What a stand-in undoes beyond the first tokens."""
+    return repaired(beyond[name][key], beyond["silence"][key], known["mini"])
 
 
-shares = {
-    name: {
-        "another text": cb.Estimate(*resampled[f"{name}, of another text, kl"]),
-        "another of its domain": cb.Estimate(*resampled[f"{name}, of same domain, kl"]),
-        "silence": repaired(kl[name], by_silence),
-        HOME: of_kept(name, "home"),
-    }
-    for name in STAND_INS
-}
-figure, ((axis,),) = cb.figures.panels(height=3.6, width=7.5)
-for k, baseline in enumerate(shares[PAPER]):
-    v, low, high = np.array([of[baseline][:3] for of in shares.values()]).T
-    y = np.arange(len(v)) + 0.2 * (k - 1.5)
-    axis.hlines(y, low, high, color=f"C{k}", lw=1.4)
-    axis.plot(v, y, "o^sD"[k], color=f"C{k}", ms=6)
-    x, side = (min(low[0], 0) - 0.08, "right") if high[0] > 0 else (high[0] + 0.06, "left")
-    axis.text(x, y[0] + 0.06, f"of {baseline}", color=f"C{k}", fontsize=9, ha=side)
-axis.axvline(0, color=cb.figures.INK, lw=1, ls=":")
-axis.axvline(1, color=cb.figures.INK, lw=1, ls="--")
-axis.set_yticks(range(len(shares)), [PAPER, REPAIRED, OWN, "near-copy"])
-axis.set_xticks(range(-3, 2), [f"{100 * v}%".replace("-", "−") for v in range(-3, 2)])
-axis.set(xlabel="share of the damage repaired, in English", xlim=(-3, 1.2))
-axis.invert_yaxis()
-axis.grid(visible=False, axis="y")
-cb.figures.picture(
-    figure,
-    "12.2",
-    f"What stands in for the heads repairs of the damage that another text, another document of the same domain, or silence does, with 95% intervals: at the first {READ} positions, and at position {n} with the circuit's token in it. Right of the dotted line it is better than the baseline; on the dashed line it is perfect.",
-    "Dots. " + " ".join(f"{name}: " + ", ".join(f"{v:.0%} of {b}" for b, v in of.items()) + "." for name, of in shares.items()),
-)  # fmt: skip
+shares = {name: {EVERY: repaired(kl[name], by_silence), HOME: of_kept(name, "home")} for name in STAND_INS}  # fmt: skip
+for name, of in alone_at.items():
+    shares[name][ALONE] = repaired(of[name], of["silence"], known["mini"])
+shown = pd.DataFrame(shares).T.map(lambda v: "–" if v != v else f"{v:.0%}")
+shown.rename({BOS: "near-copy"}).rename_axis("undone, put in")
 
 # %% [markdown]
 r"""
-At every position the paper's circuit is about as bad as another text, where we had expected worse, and its damage is more than twice that of silence (a repair of {{paper_silence}}). {{?paper_fails}} The repaired circuit makes good {{mended_other}} of what another text costs, and {{mended_silence}} of what silence does. At position {{n}}, with the circuit at all earlier positions, too, the repairs take it from {{home}} to {{mended_home}}. {{?repair_helps}} What is left needs the text itself: Equation 1 with its own queries and denominators repairs {{own_silence}}, and with BOS read exactly {{bos_silence}}. {{?bos_mends}}
+At every position, in the first column, the paper's circuit does more than twice the damage of silence, and the repaired one undoes more than half of it. {{?paper_fails}} {{?repair_helps}} What is left needs the text itself: the near-copy undoes {{bos_silence}}. {{?bos_mends}} In the second column only position {{n}} is judged, with *the* in it, for which the circuits are made. There the repaired one undoes {{mended_home}}.
 
-What if we put a stand-in in at position {{n}} alone, so that nothing is wrong but its own output? Silence there does {{silence_home}} nats of damage, the repaired circuit {{mended_alone}}, and the paper's circuit {{alone_times}} times as much as silence. A near-copy can fail such a test as well: at position {{last}} alone it does {{bos_alone}} nats, and silence {{silence_alone}}. But we have not put it in alone at position {{n}}, so the failure of the circuits there stands. Much of either error is the same in every text. When we subtract the mean error on other texts, the paper's circuit repairs {{alone_right}} at its one position, and {{paper_right}} at all of them. And the near-copy's mean error, added to what the heads gather, does as much harm at one position, and hardly any at all of them. {{?cancels}} So later layers cancel a constant that every position carries.
+At position {{n}} alone, with all else as it was, both circuits do more harm than silence. Is that their fault? We put the near-copy to the same test, having fixed in advance that it must undo at least half of the damage, or else the test has failed and not the circuit. It does more harm than silence as well. {{?alone_fails}} So this test says nothing about the circuits.
+
+What does it respond to? Much of each error is the same in every text. The near-copy's mean error, added to what the heads gather, does as much harm at one position, and hardly any at all of them; and with its mean error subtracted, the paper's circuit undoes most of the damage at its one position. {{?cancels}} So later layers cancel a constant that every position carries, and an error at one position stands out.
 
 ## Is a vector for each domain enough?
 
@@ -228,7 +198,7 @@ left = judged.effect(lambda rows: [silence, cx.lookups.add_direction(0, g[rows])
 gives_back = repaired(left, costs)
 
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %% tags=["hide-input"]
 def nats(name, put, less="none", kind="English"):
     """The loss in one case less that in another, of a kept model; "no change" has none."""
     of = known[name].assign(**{"no change": 0.0})
@@ -239,42 +209,51 @@ def nats(name, put, less="none", kind="English"):
 PUT = {
     "its domain's": "the vector of its domain",
     "its own text's": "the text's own vector",
-    "another domain's": "another domain's vector, as long",
+    "another domain's": "another domain's, as long",
     "random": "a random vector, as long",
     "log odds at the logits": "word frequencies, at the output",
     "constant part at the logits": "the vector's constant part, at the output",
 }
 back, whole = {put: nats("mini", put) for put in PUT}, nats("mini", "no change")
-pd.Series({PUT[put]: f"{v:+.2f}" for put, v in back.items()}).to_frame(
-    f"given back, of the {whole:.2f} nats that silence costs"
+figure, ((axis,),) = cb.figures.panels(height=2.4, width=6.4)
+for k, v in enumerate(back.values()):
+    axis.plot(v.ends, [k, k], color="C0")
+    axis.plot(v.value, k, "o", color="C0")
+axis.axvline(0, color=cb.figures.INK, lw=0.7)
+axis.axvline(whole.value, color=cb.figures.INK, lw=0.7, ls=":")
+axis.set_yticks(range(len(PUT)), PUT.values())
+axis.set(xlabel="loss given back (nats)", ylim=(len(PUT) - 0.5, -0.5))
+cb.figures.picture(
+    figure,
+    "12.2",
+    "What is given back of the loss that silence costs (dotted), by a vector that is added in place of the heads, and by two corrections of the predictions. English documents, 95% intervals.",
+    "Dots with intervals. " + "; ".join(f"{PUT[k]}: {v:+.2f}" for k, v in back.items()) + ".",
 )
 
 # %% [markdown]
 r"""
-The vector gives back {{vector}} of the loss that silence costs, and {{vector_other}} of what another text costs. {{?vector_works}} A random vector as long, or another domain's, does harm. A fixed correction of each domain's predictions gives back {{constant}} at most.
-
-How much could any single vector do? The text's own vector, $\text{out}(x)$ less its mean, looks ahead, but gives back {{text_back}} of the {{mini_cost}} nats that silence costs. {{?constant_will_do}} So most of what the model uses of its first layer here is one message for the whole text, mostly the domain.
+In `mini` one vector for each domain gives back {{vector}} of the loss that silence costs. {{?vector_works}} A random vector as long, or another domain's, does harm, and fixed corrections of each domain's predictions give back little. Even the text's own vector, which looks ahead, gives back only a little more. {{?constant_will_do}} So most of what this model uses of its first layer here is one message for the whole text, mostly the domain.
 
 ## Are the neurons that we found special?
 
-[Chapter 6](06_neurons) found neurons by their weights, and random mixtures of neurons sort texts just as well. Do the predictions depend on the neurons more? Of the hundred strongest we silence those of one label together ({{special_neurons}} neurons under {{special_labels}} labels). Then we silence as many random mixtures of other neurons in their place, matched in label, in how much they vary between texts and in the length of what they write.
+[Chapter 6](06_neurons) found neurons by their weights, and random mixtures of neurons sort texts just as well. Do the predictions depend on the found neurons more? Of the hundred strongest we silence those of one label together. Then we silence random mixtures of other neurons in their place, as many, matched in label, in how much they vary between texts and in the length of what they write.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 GROUPS = {"found": "found neurons", "neurons": "other neurons, matched", "mixtures": "mixtures, matched", "leaning mixtures": "mixtures that lean as far"}  # fmt: skip
 SIDES = {"on": "on texts of their label", "off": "on other texts"}
-damages = {GROUPS[g]: {SIDES[side]: cb.Estimate(*special["result"][g][f"kl {side}"]) for side in SIDES} for g in GROUPS}  # fmt: skip
+damages = {GROUPS[g]: {SIDES[side]: cb.Estimate(*special["mini"]["result"][g][f"kl {side}"]) for side in SIDES} for g in GROUPS}  # fmt: skip
 pd.DataFrame(damages).T.map("{:.3f}".format).rename_axis("damage of silence (nats)")
 
 # %% [markdown]
 r"""
-In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures ({{= 95% =}} interval: {{special_low}} to {{special_high}}), and on other texts they do less than the mixtures. {{?found_special}} Beside mixtures that lean as far towards the label, they still do {{leaning_ratio}} times the damage, but we thought of these after the result.
-
-In SmolLM2 they do not. There they do {{special_smol}} times the damage of the mixtures on texts of their label ({{special_smol_low}} to {{special_smol_high}}), and {{off_smol}} times on other texts. {{?smol_not_special}} The rule fixed in advance asked for more damage, and more selective damage, in both models. So the neurons that weights find are not special in general.
+In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures, and on other texts less than these. {{?found_special}} (The last row we thought of after the result.) In SmolLM2 they do not: there the ratio is {{special_smol}}, with a {{= 95% =}} interval from {{special_smol_low}} to {{special_smol_high}}, and on other texts the found neurons do more damage than the mixtures. {{?smol_not_special}} The rule fixed in advance asked for more damage, and more selective damage, in both models. So the neurons that weights find are not special in general.
 
 ## What can go wrong
 
-**What failed.** Six of the conditions did. The repaired circuit fails at one position alone, and the constants of the calibration text ([chapter 8](08_real_model)) make it worse rather than better. The paper's circuit is not worse than another text. The other three asked that the vector work in SmolLM2 as it does in `mini`, and there little is at stake: silencing all seven stable heads costs {{smol_cost}} nats in English. On {{smol_texts}} documents not even the text's own vector gives back anything that we could tell from nothing ({{smol_text}} nats, {{smol_text_low}} to {{smol_text_high}}). {{?mini_only}} And in SmolLM2, what the heads gathered in another document does {{other_smol}} nats of damage, and {{same_smol}} if that document is of the same domain; in `{{model}}` these are {{other_kl}} and {{same_kl}}. {{?no_domain_in_smol}} So in SmolLM2 the message is not mostly the domain.
+**SmolLM2 is another story.** Silencing its seven stable heads costs only {{smol_cost}} nats in English, and not even a text's own vector gives back anything that we could tell from nothing. {{?mini_only}} What the heads gathered in another document does as much damage if that document is of the same domain. {{?no_domain_in_smol}} So in SmolLM2 the message is not mostly the domain, and three of the failed conditions had asked for that.
+
+**A remedy does not carry over.** With the constants of the calibration text, which mend the circuit in SmolLM2 ([chapter 8](08_real_model)), the repaired circuit does more damage at the first positions than without. {{?centring_fails}}
 
 **Silence is a mean over mostly English texts,** and a wrong message elsewhere, which is why all numbers above are for English. And a domain is a source: its vector holds the source's habits, spelling and layout, too.
 
@@ -302,11 +281,9 @@ p, q = (run.log_probs_with(hooks, torch.tensor([0]))[0] for hooks in ([], [silen
 mine = ...  # one number per position
 
 # %% tags=["hide-input", "nbval-check-output"]
-if mine is ...:
-    print("not yet")
-else:
-    wanted = run.effect(lambda rows: [silence], torch.tensor([0])).kl[0]
-    print("right" if torch.allclose(mine, wanted, atol=1e-3) else "not this")
+wanted = run.effect(lambda rows: [silence], torch.tensor([0])).kl[0]
+right = mine is not ... and torch.allclose(mine, wanted, atol=1e-3)
+print("not yet" if mine is ... else "right" if right else "not this")
 
 # %% [markdown]
 r"""
@@ -322,20 +299,20 @@ r"""
 
 ## Evidence
 
-**Farther on, and other kinds of text.** The share of the damage of silence that each stand-in repairs. What lies beyond the first {{read}} positions is kept (`tools/evidence/causal.py`). The last two columns are of the first positions again, and have few documents.
+**Other baselines, farther on, other kinds of text.** The share of the damage that each stand-in undoes. The first two columns have another baseline than silence: what the heads gathered in another document, of another domain or of the same one (kept, `tools/evidence/resample.py`). The paper's circuit is about as bad as another text, where we had expected worse. {{?paper_fails}} What lies beyond the first positions is kept, too (`tools/evidence/causal.py`). The last two columns are of the first positions again, and have few documents.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What each stand-in repairs, by place and kind of text"}
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What each stand-in undoes, by baseline, place and kind of text"}
+OTHER, SAME = "of another text", "of same domain"
 stands = {
     name: {
-        f"first {READ}": of["silence"],
+        **{way: cb.Estimate(*found_mini[f"{name}, {way}, kl"]) for way in (OTHER, SAME)},
         f"{READ} to {n}": of_kept(name, "kl"),
-        f"at {n}": of[HOME],
         **{k: repaired(kl[name], by_silence, kind=k) for k in KINDS if k != "English"},
     }
-    for name, of in shares.items()
+    for name in STAND_INS
 }
-pd.DataFrame(stands).T.map("{:.0%}".format)
+pd.DataFrame(stands).T.rename({BOS: "near-copy"}).map("{:.0%}".format)
 
 # %% [markdown]
 r"""
@@ -343,22 +320,21 @@ r"""
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The damage at one position"}
-alone_at = {k: beyond[f"alone: {k}"] for k in (PAPER, REPAIRED, BOS)}
 error, alone = beyond["mean error alone"], {}
-for name, of in alone_at.items():
-    m = READ - 1 if name == BOS else n
-    alone |= {f"at {m}: {name}, {k}" if "mean" in k else f"at {m}: {k}": v for k, v in of.items()}
+for key, of in beyond.items():
+    if key.startswith("alone: "):
+        m = READ - 1 if key == f"alone: {BOS}" else n
+        name = key.removeprefix("alone: ").removesuffix(", at n")
+        alone |= {f"at {m}: {name}, {k}" if "mean" in k else f"at {m}: {k}": v for k, v in of.items()}  # fmt: skip
 alone |= {"mean error, at one position": error["one place"], "mean error, at every position": error["every place"]}  # fmt: skip
-alone = {
-    k: over(lambda d, v=v: np.mean([v[i] for i in d]), known["mini"]) for k, v in alone.items()
-}
+alone = {k: over(lambda d, v=v: np.array(v)[d].mean(), known["mini"]) for k, v in alone.items()}
 pd.Series({k: f"{v:.2f}" for k, v in alone.items()}).to_frame("damage")
 
 # %% [markdown]
 r"""
-**Through the neurons, or past them?** What the heads write reaches later layers through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Silence the heads but hold the neurons as they were, and the damage left is direct: {{past}}. Leave the heads but give the neurons what they have in silence, and the damage is indirect: {{through}}. {{?through_neurons}} (In English, one document a domain, kept.) Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
+**Through the neurons, or past them?** What the heads write reaches later layers through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Silence the heads but hold the neurons as they were, and the damage left is direct: {{past}} of the whole. Nearly all goes through the neurons. {{?through_neurons}} (In English, one document a domain, kept.) Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
 
-**What was fixed in advance.** The first five conditions are those for this page as first written, the next three those for the second baseline, and the last four those for the repaired circuit, which a reader had missed. A vector of SmolLM2 gives nothing back that could be shared out. SmolLM2 and Qwen were to be read with another text, too; Qwen has not been.
+**What was fixed in advance.** The first five conditions are those for this page as first written, the next three those for the second baseline, the next four those for the repaired circuit, which a reader had missed, and the last the control for one position alone. A vector of SmolLM2 gives nothing back that could be shared out. SmolLM2 and Qwen were to be read with another text, too; Qwen has not been.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The conditions, and what became of each"}
@@ -372,11 +348,11 @@ parts = sum(silenced[f"head {h}"][0] for h, of in smol["roster"].items() if of["
 gaps = together[0] - together[1] - one[0] + one[1], together[0] - parts
 negative, joint = (over(lambda d, v=v: v[d].mean(), known["smollm2"]) for v in gaps)
 by_key = repaired(causal["mini"]["BOS"]["key"], causal["mini"]["BOS"]["neither"], known["mini"], kind="any")  # fmt: skip
-vector_other = cb.Estimate(*resampled["its domain's vector, of another text"])
+vector_other = cb.Estimate(*found_mini["its domain's vector, of another text"])
 paper, mended, bos = shares[PAPER], shares[REPAIRED], shares[BOS]
 smol_cost, smol_own, smol_text = (nats("smollm2", put) for put in ("no change", "its domain's", "its own text's"))  # fmt: skip
-nearly = min(bos["another text"].low, bos["another of its domain"].low)
-alone_share = {k: repaired(of[k], of["silence"], known["mini"]) for k, of in alone_at.items()}
+nearly = min(stands[BOS][way].low for way in (OTHER, SAME))
+put_in, to_other = resampled["mini"]["put in"], stands[PAPER][OTHER]
 CENTRED = "centred, repaired circuit"
 of_centring = {  # how much less damage it does, at n and over the first positions
     "home": np.subtract(beyond[REPAIRED]["home"], beyond[CENTRED]["home"]),
@@ -391,11 +367,12 @@ conditions = {
     "BOS by its own key repairs a tenth of what Equation 1 leaves": (f"{by_key:.0%}", by_key.low > 0.1),
     "the near-copy repairs 95% of another text, and of one of the domain": (f"{nearly:.1%} or more", nearly > 0.95),
     "the vector gives back half of what another text costs": (f"{vector_other:.0%}", vector_other.low > 0.5),
-    "the paper's circuit stays worse than another text": (f"{paper['another text']:.0%}", paper["another text"].high < 0),
+    "the paper's circuit stays worse than another text": (f"{to_other:.0%}", to_other.high < 0),
     "the repaired circuit repairs half of the damage of silence at its position": (f"{mended[HOME]:.0%}", mended[HOME].low > 0.5),
-    "it does less damage than silence at every position": (f"{mended['silence']:.0%}", mended["silence"].low > 0),
-    "it does less damage than silence at its position alone": (f"{alone_share[REPAIRED]:.0%}", alone_share[REPAIRED].low > 0),
+    "it does less damage than silence at every position": (f"{mended[EVERY]:.0%}", mended[EVERY].low > 0),
+    "it does less damage than silence at its position alone": (f"{mended[ALONE]:.0%}", mended[ALONE].low > 0),
     "with the constants of the calibration text it does less, here and there": (f"{of_centring['home']:+.2f}, {of_centring['early']:+.2f}", min(v.low for v in of_centring.values()) > 0),
+    "the near-copy repairs half of the damage of silence at that position alone": (f"{bos[ALONE]:.0%}", bos[ALONE].low > 0.5),
 }  # fmt: skip
 met = [bool(came) for _, came in conditions.values()]
 pd.DataFrame(conditions, ["found", "met"]).T
@@ -418,85 +395,79 @@ way = early.log_probs - quiet  # text pos vocab
 centred = way - way.mean(-1, keepdim=True)
 length, gone = ((v * centred).sum((1, 2)).numpy() for v in (centred, part - quiet))
 half = over(lambda d: gone[d].sum() / length[d].sum(), firsts)
-times = alone_share[PAPER]
 several = known["mini"].groupby("kind")["domain"].transform("nunique") > 1  # domains of its kind
 own, other = (known["mini"][several][k].to_numpy() for k in ("its domain's", "another domain's"))
 told_apart = over(lambda d: (own - other)[d].mean(), known["mini"][several], kind="any")
 cb.ledger(
     model,
-    cb.Claim("good_substitute", f"paper's circuit at every destination: share of the KL of silence repaired, first {READ} tokens, English", *shares[PAPER]["silence"].for_claim),
-    cb.Claim("good_substitute", f"the same at home ({TOKEN!r} at {n}), the circuit at every earlier place, too; English", *shares[PAPER][HOME].for_claim),
-    cb.Claim("good_substitute", f"the same, the circuit at {n} alone, against silence there alone; English", *times.for_claim),
+    cb.Claim("good_substitute", f"paper's circuit at every destination: share of the KL of silence repaired, first {READ} tokens, English", *paper[EVERY].for_claim),
+    cb.Claim("good_substitute", f"the same at home ({TOKEN!r} at {n}), the circuit at every earlier place, too; English", *paper[HOME].for_claim),
+    cb.Claim("good_substitute", f"the same, the circuit at {n} alone, against silence there alone; English", *paper[ALONE].for_claim),
     cb.Claim("contexts_separate", "own domain's vector less another's (nats), where there is another of its kind", *told_apart.for_claim),
     cb.Claim("weak_linear", "share of the way that half of the message goes, English", *half.for_claim),
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-other_kl, same_kl = (cb.Estimate(*resampled[f"heads stable: {way}, kl"]) for way in ("another text", "same domain"))  # fmt: skip
 quiet_kl = over(lambda d: by_silence[d].mean())
+other_kl, same_kl, other_smol, same_smol = (
+    cb.Estimate(*resampled[m]["result"][f"heads stable: {way}, kl"])
+    for m in ("mini", "smollm2")
+    for way in ("another text", "same domain")
+)
 right = repaired(beyond[f"{PAPER}, mean put right"]["early"], by_silence)
 right_alone = repaired(alone_at[PAPER]["mean put right"], alone_at[PAPER]["silence"], known["mini"])  # fmt: skip
-*_, silence_alone, bos_alone, _, error_alone, error_all = alone.values()
-document = resampled["another document of its domain, of another text"][0]
+error_alone, error_all = alone["mean error, at one position"], alone["mean error, at every position"]  # fmt: skip
+document = found_mini["another document of its domain, of another text"][0]
 corrections = [back[put].value / whole.value for put in ("log odds at the logits", "constant part at the logits")]  # fmt: skip
 neurons = causal["mini"]["neurons"]
 in_english = np.array([kind == "English" for _, kind in neurons["domains"]])
 through, past, silenced_all = (np.array(neurons[k]["kl"])[in_english].mean() for k in ("through", "past", "silence"))  # fmt: skip
-ratio, off_ratio = (cb.Estimate(*special["result"]["found, of mixtures"][f"kl {side}, ratio"]) for side in SIDES)  # fmt: skip
-leaning = cb.Estimate(*special["result"]["found, of leaning mixtures"]["kl on, ratio"])
-of_smol = special_smol["found, of mixtures"]
-ratio_smol, off_smol = (cb.Estimate(*of_smol[f"kl {side}, ratio"]) for side in SIDES)
-other_smol, same_smol = (cb.Estimate(*resampled_smol[f"heads stable: {way}, kl"]) for way in ("another text", "same domain"))  # fmt: skip
-intervals = {"home": (paper[HOME], ".0%"), "mended_home": (mended[HOME], ".0%"), "smol_text": (smol_text, ".3f"), "special": (ratio, ".0f"), "special_smol": (ratio_smol, ".1f")}  # fmt: skip
+ratio, off_ratio, ratio_smol, off_smol = (
+    cb.Estimate(*special[m]["result"]["found, of mixtures"][f"kl {side}, ratio"])
+    for m in ("mini", "smollm2")
+    for side in SIDES
+)
+leaning = cb.Estimate(*special["mini"]["result"]["found, of leaning mixtures"]["kl on, ratio"])
 percents = {
-    "paper_silence": paper["silence"].value,
-    "mended_silence": mended["silence"].value,
-    "mended_other": mended["another text"].value,
-    "bos_silence": bos["silence"].value,
-    "own_silence": shares[OWN]["silence"].value,
-    "alone_right": right_alone.value,
-    "paper_right": right.value,
+    "mended_silence": mended[EVERY].value,
+    "mended_home": mended[HOME].value,
+    "bos_silence": bos[EVERY].value,
     "vector": gives_back.value,
-    "vector_other": vector_other.value,
-    "constant": max(corrections),
-    "through": through / silenced_all,
 }
-counts = {"n": n, "read": READ, "half": READ // 2, "last": READ - 1, "english": sum(table["kind"] == "English"), "smol_texts": sum(known["smollm2"]["kind"] == "English")}  # fmt: skip
-nats_of = {"mended_alone": alone[f"at {n}: {REPAIRED}"], "silence_home": alone[f"at {n}: silence"]}
-nats_of |= {"silence_kl": quiet_kl, "other_kl": other_kl, "same_kl": same_kl, "other_smol": other_smol, "same_smol": same_smol, "bos_alone": bos_alone, "silence_alone": silence_alone, "text_back": back["its own text's"], "mini_cost": whole, "smol_cost": smol_cost}  # fmt: skip
+in_nats = {"silence_kl": quiet_kl, "other_kl": other_kl, "same_kl": same_kl, "smol_cost": smol_cost}
 cb.facts(
     "causal",
-    **{name: cb.fact(v.value, form) for name, (v, form) in intervals.items()},
-    **{f"{name}_low": cb.fact(v.low, form) for name, (v, form) in intervals.items()},
-    **{f"{name}_high": cb.fact(v.high, form) for name, (v, form) in intervals.items()},
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
-    **{name: cb.fact(v.value) for name, v in nats_of.items()},
-    **counts,
+    **{name: cb.fact(v.value) for name, v in in_nats.items()},
+    past=cb.fact(past / silenced_all, ".1%"),
+    n=n,
+    read=READ,
+    half=READ // 2,
+    last=READ - 1,
     model=MODEL.rpartition("/")[2],
+    failed=cb.fact(len(met) - sum(met), "words", holds=[k for k, came in enumerate(met) if not came] == [0, 1, 2, 7, 10, 11, 12]),
     asked=cb.fact(len(met), "words"),
-    met=cb.fact(sum(met), "words"),
-    which_met=[k for k, came in enumerate(met) if not came] == [0, 1, 2, 7, 10, 11],
     subject_lost={pieces[k] for k in most} == {" solar", " formation", " are", " a"},
-    paper_fails=paper["another text"].value < cb.ABOUT and paper["silence"].high < 0,
-    repair_helps=mended["silence"].low > 0 and mended[HOME].low > max(cb.MOST, paper[HOME].high),
-    bos_mends=min(v.low for k, v in bos.items() if k != HOME) > 0.95 and bos[HOME].low > paper[HOME].high,
+    paper_fails=to_other.value < cb.ABOUT and paper[EVERY].high < 0,
+    repair_helps=mended[EVERY].low > 0 and mended[HOME].low > max(cb.MOST, paper[HOME].high),
+    bos_mends=min(nearly, bos[EVERY].low) > 0.95 and bos[HOME].low > paper[HOME].high,
     other_is_worse=other_kl.low > quiet_kl.high and same_kl.low > 0.1,
-    alone_times=cb.fact(round(1 - times.value), "words"),
-    cancels=max(times.high, alone_share[REPAIRED].high) < 0 < min(right_alone.low, right.low) and bos_alone.low > silence_alone.high and error_alone.low > 10 * error_all.high,
+    alone_fails=max(paper[ALONE].high, mended[ALONE].high, bos[ALONE].high) < 0,
+    cancels=right_alone.low > cb.MOST and right.low > 0 and error_alone.low > 10 * error_all.high,
+    centring_fails=of_centring["early"].high < 0,
     vector_works=min(gives_back.low, vector_other.low) > cb.MOST
     and max(back[put].high for put in ("another domain's", "random")) < 0
     and max(corrections) < gives_back.low / 2
     and document < vector_other.value,
     constant_will_do=back["its own text's"].value > 0.75 * whole.value,
-    special_neurons=sum(len(v["members"]) for v in special["labels"].values()),
-    special_labels=cb.fact(len(special["labels"]), "words"),
+    special=cb.fact(ratio.value, ".0f"),
+    special_smol=cb.fact(ratio_smol.value, ".1f"),
+    special_smol_low=cb.fact(ratio_smol.low, ".1f"),
+    special_smol_high=cb.fact(ratio_smol.high, ".1f"),
     found_special=ratio.low > 1 > off_ratio.high and leaning.low > 1,
-    off_smol=cb.fact(off_smol.value, ".1f"),
     smol_not_special=ratio_smol.low < 1 < off_smol.low,
     no_domain_in_smol=abs(same_smol.value / other_smol.value - 1) < cb.ABOUT and same_kl.high < other_kl.low,
-    leaning_ratio=cb.fact(leaning.value, ".1f"),
     mini_only=less_constant > 0.5 and over_odds["mini"].low > 0 > over_odds["smollm2"].low and smol_cost.high < whole.value / 2 and smol_text.low < 0 < smol_text.high,
-    past=cb.fact(past / silenced_all, ".1%"),
     through_neurons=past < 0.01 * silenced_all and through > cb.NEARLY_ALL * silenced_all,
 )  # fmt: skip
 

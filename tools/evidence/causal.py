@@ -26,6 +26,12 @@ to values, as in chapter 11), of English and by the lower end of each interval:
 - *Repaired, alone*: at n alone it does less damage than silence there.
 - *Centred*: with each head's constant of the calibration text (chapter 8) it repairs more, at n and
   over the early tokens.
+
+Fixed last, when all else had been seen and before the near-copy (the self-normalised circuit with
+BOS read exactly) was put in at n alone, again of English and by the lower end of its interval:
+
+- *Near-copy, alone*: at n alone it repairs half of the damage of silence there. If it does not, the
+  test at one position fails a near-copy, too, and says little about the circuits.
 """
 
 from __future__ import annotations
@@ -216,12 +222,14 @@ def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
             "early": kl_with(near, mended[near])[:, :-1].mean(1).tolist(),
             **beyond_of(kl_with(far, mended[far])),
         }
-    alone = ((n, STAND_INS[0], far), (n, STAND_INS[3], far), (READ - 1, STAND_INS[2], near))
-    for position, name, run in alone:
+    alone = {name: (n, name, far) for name in (STAND_INS[0], STAND_INS[3])}
+    alone |= {STAND_INS[2]: (READ - 1, STAND_INS[2], near)}
+    alone |= {f"{STAND_INS[2]}, at n": (n, STAND_INS[2], far)}
+    for key, (position, name, run) in alone.items():
         here, quiet = put(name, run.tokens)[:, position], silent[position]
         puts = {"silence": quiet.expand_as(here), name: here}
         puts["mean put right"] = here - off[name][position]
-        found[f"alone: {name}"] = {k: at_one_position(run, v, heads) for k, v in puts.items()}
+        found[f"alone: {key}"] = {k: at_one_position(run, v, heads) for k, v in puts.items()}
     moved = near.first_layer("attn.hook_z")[:, :, heads] + off[STAND_INS[2]][:READ]
     found["mean error alone"] = {
         "every place": kl_with(near, moved)[:, -1].tolist(),
