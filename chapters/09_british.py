@@ -33,6 +33,7 @@ NAMES = {"qwen": "Qwen", "smollm2": "SmolLM2", MODEL: MODEL}
 ASKED = cb.spelling.dialect()  # what was fixed in advance
 BAR = ASKED["conditions"]
 kept, facts, changed = (json.loads(cb.evidence(f"{of}.json").read_text()) for of in ("british", "british-facts", "changes"))  # fmt: skip
+asked_of_qwen = json.loads(cb.evidence("open_rows.json").read_text())
 
 
 def probe_of(name):
@@ -157,7 +158,7 @@ British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When 
 
 Is it spelling, then, or Britain? It is not spelling alone. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it misses with {{vocabulary}}: a weak effect, but hardly luck. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
-Nor is Britain special. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. None of these neurons stands out as far as {{neuron}}.
+Nor is Britain special. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. A list of words about war finds neuron {{war}} of Qwen, whose highest tokens are {{war_tokens}}. {{?war_found}} None of these neurons stands out as far as {{neuron}}.
 
 ## What does it write?
 
@@ -393,6 +394,19 @@ registers.round(2).round({"z, discovery": 1, "z, judging": 1}).astype({"neuron":
 
 # %% [markdown]
 r"""
+**Four subjects.** Has Qwen's first layer a neuron for war, for climate, for Pokémon, for conspiracy theories? For each we wrote a list of words, took the neuron to which every second word adds most compared with other words of the texts, and judged it by the words left over. The rule, fixed in advance, is that a list has its neuron if it does better than {{= 95% =}} of random lists. War passes without doubt: in {{war_auc}} of pairs a word of war adds more than another word. Climate and Pokémon pass too, but the highest tokens of their neurons have nothing to do with them, so to pass is not much. {{?lists_pass}} Conspiracy fails. {{?conspiracy_fails}}
+
+**Neurons of a language.** By the measure of {cite:t}`tang2024language`, {{of_languages}} neurons of this layer belong to English, French, German or Spanish, because they are active in one of them far more often than in the others. Of these, {{languages_found}} are among the hundred that single tokens can move farthest, where chance would give {{languages_chance}} (p = {{languages_p}}). {{?languages_among}} Both results are kept; `tools/evidence/open_rows.py` makes them again.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "War, climate, Pokémon, conspiracy"}
+lists_of = {k: of for k, of in asked_of_qwen["words"].items() if "AUC" in of}
+subjects = pd.DataFrame(lists_of).T[["neuron", "AUC", "p", "top words"]]
+subjects["top words"] = [" ".join(word.strip() for word in of[:6]) for of in subjects["top words"]]
+subjects.rename_axis("list")
+
+# %% [markdown]
+r"""
 **What other pages quote.**
 """
 
@@ -460,6 +474,7 @@ as_often = (one_way[in_so_many:].sum() - 1) / (one_way.sum() - 1)  # of the othe
 shift = odds["British"] - odds["American"]
 lists = {n: (registers.xs(n, level="model")["by luck"] <= BAR["again"]).sum() for n in ("Qwen", "SmolLM2")}  # fmt: skip
 respelled = of_qwen.rows["words"].mean()
+war, languages = lists_of["war"], asked_of_qwen["languages"]
 cb.facts(
     "british",
     neuron=str(NEURON),
@@ -499,6 +514,17 @@ cb.facts(
     others_do_not=facts["qwen"]["use"]["forty others"][1] < 0 < facts["qwen"]["use"]["forty others"][2],
     swapped=cb.fact(z_swapped, ".0f", holds=z_swapped < 1.5 * most),
     too_few=few,
+    war=str(war["neuron"]),
+    war_tokens=cb.fact(cb.listed([f"*{word.strip()}*" for word in war["top words"][:4]])),
+    war_found=war["there is one"],
+    war_auc=cb.fact(war["AUC"], ".0%"),
+    lists_pass=[k for k, of in lists_of.items() if of["there is one"]] == ["war", "climate", "Pokémon"],
+    conspiracy_fails=not lists_of["conspiracy"]["there is one"],
+    of_languages=languages["neurons"],
+    languages_found=cb.fact(len(languages["among the strongest"]), "words"),
+    languages_chance=cb.fact(languages["by chance"], ".0f"),
+    languages_p=cb.fact(languages["p"], ".3f"),
+    languages_among=languages["are among"],
     registers_smol=cb.fact(int(lists["SmolLM2"]), "words", holds=lists["Qwen"] == len(ASKED["registers"]) == 5 and registers["z, judging"].max() < first.z[NEURON] / 2),
     others=len(others),
     farthest_share=cb.fact(far.max() / by_spelling["moved"][0], ".0%"),
