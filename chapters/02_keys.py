@@ -56,7 +56,7 @@ $$
 \text{key}_i \;=\; \sqrt{d_\text{model}}\;\frac{(W_E[x_i] + W_\text{pos}[i])\,W_K}{\lvert W_E[x_i] + W_\text{pos}[i]\rvert}
 $$ (eq-key)
 
-Above the line, token and position are apart. Below it they are not. The bias $b_K$ is left out, because no attention row depends on it. Let us see by hand what the length does. Let *moon* be the vector $(4, 0)$, and put it at three positions, whose vectors are $(0, 0)$, $(0, 1)$ and $(0, 3)$:
+Above the line, token and position are apart. Below it they are not. The bias $b_K$ is left out, because no attention row depends on it. By hand: let *moon* be the vector $(4, 0)$, and put it at three positions, whose vectors are $(0, 0)$, $(0, 1)$ and $(0, 3)$:
 """
 
 # %% tags=["nbval-check-output"]
@@ -112,10 +112,13 @@ W_E[x_i] + W_\text{pos}[i] \;=\;\; & \underbrace{W_E[x_i] + W_\text{pos}[n]}_{\t
 \end{aligned}
 $$ (eq-zero)
 
-**Then it gives each part a length of its own.** Call the two parts $a$ and $b$, and the length of the sum $\ell$. LayerNorm divides both by $\ell$, which depends on token and position at once:
+**Then it gives each part a length of its own.** Call the two parts $a$ and $b$, and the length of their sum $\ell$. LayerNorm divides both by $\ell$, which depends on token and position at once, so we replace it by two lengths:
 
 $$
-\frac{a + b}{\ell} \;=\; \frac{a}{\ell} + \frac{b}{\ell} \;\approx\; \frac{a}{\lvert a \rvert} + \frac{b}{\sqrt{\lvert W_\text{pos}[i] \rvert^2 + C^2}} .
+\begin{aligned}
+\frac{a + b}{\ell} \;&=\; \frac{a}{\ell} + \frac{b}{\ell} \\
+&\approx\; \frac{a}{\lvert a \rvert} + \frac{b}{\sqrt{\lvert W_\text{pos}[i] \rvert^2 + C^2}} .
+\end{aligned}
 $$
 
 Under $a$ we put its own length, which does not mention $i$. The length under $b$ must not mention $x_i$. So we pretend that the token has a typical length $C$ and is at right angles to the position, and take the length of the sum from Pythagoras. By hand, with $C = 4$, these are $\lvert (4, 1) \rvert = 4.12$ and $\sqrt{3^2 + 4^2} = 5$. The split gives $(4, 1) / 4.12 + (0, 2) / 5 = (0.97, 0.64)$, where the truth is $(4, 3) / 5 = (0.80, 0.60)$. (The error is large because we made this position three quarters as long as the token.) With the weights written out, this is
@@ -207,7 +210,7 @@ Is that good? Compare it with simpler guesses, this time for one query, *the* at
 
 Both tables are needed. {{?needs_both}} For neuron {{neuron}}, which we follow through the book, the result is good enough: over these texts, what the heads add to it through rebuilt attention has a correlation of {{received_r}} with what they add in the model. {{?received_well}}
 
-Nor is `mini` a special case. In the first layer of MiniLM, an encoder that people use to compare sentences, Equation 1 puts {{minilm_split}} of the attention in the wrong place, and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. For these, [chapter 13](13_families) derives another split. In the heads that read a text as a whole, it puts {{tv_qwen}} of the attention in the wrong place in Qwen, and {{tv_smol}} in SmolLM2. {{?rotary}}
+Nor is `mini` a special case. In the first layer of MiniLM, a model that compares sentences, Equation 1 puts {{minilm_split}} of the attention in the wrong place, and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. For these, [chapter 13](13_families) derives another split. In the heads that read a text as a whole, it puts {{tv_qwen}} of the attention in the wrong place in Qwen, and {{tv_smol}} in SmolLM2. {{?rotary}}
 
 ## What can go wrong
 

@@ -516,14 +516,9 @@ if weights.n_heads == 12:  # the sources name heads of GPT-2 small
     lift = (keyword / stop)[SIX]
     along = runs.std(1)[:, SIX].quantile(0.5, dim=0)
     once = "here or in the source, not in both"
-    stable, keen, dull = (
-        float(len({*here} ^ {*there}))
-        for here, there in (
-            (heads[is_stable].tolist(), SIX),
-            ([SIX[int(lift.argmax())]], [6]),
-            ([SIX[int(lift.argmin())]], [8]),
-        )
-    )
+    apart = lambda here, there: float(len({*here} ^ {*there}))
+    stable = apart(heads[is_stable].tolist(), SIX)
+    keen, dull = apart([SIX[int(lift.argmax())]], [6]), apart([SIX[int(lift.argmin())]], [8])
     most = "coefficient of variation of denom at the middle position, largest of the six heads"
     gpt2 = [
         cb.Claim("stable_heads", f"heads that are stable {once}", stable, digits=0),

@@ -82,7 +82,7 @@ W_in, b_in = fold("ln_2", "mlp.c_fc")
 r"""
 ## Split the scores into position and content
 
-With the query fixed, a head's score {eq}`eq-qk` is a dot product of the source with one vector, in which the query and the key weights are already multiplied. The code calls it `direction`; it saves us the keys. Equation 1 of [chapter 2](02_keys), {eq}`eq-split`, splits the dot product into a part for the position and a part for the token. Exponentiated, as in [chapter 3](03_kernels), they are the kernel `pos` and the factor `content`, whose product is the attention that a token gets ({eq}`eq-kernel-pos` and {eq}`eq-kernel-content`).
+With the query fixed, a head's score {eq}`eq-qk` is a dot product of the source with one vector, in which the query and the key weights are already multiplied. The code calls it `direction`; it saves us the keys. Equation 1 of [chapter 2](02_keys), {eq}`eq-split`, splits the dot product into a part for the position and a part for the token. Exponentiated, as in [chapter 3](03_kernels), they become the kernel `pos` {eq}`eq-kernel-pos` and the `content` {eq}`eq-kernel-content`; a token's attention is their product, divided by a denominator.
 """
 
 # %%
