@@ -2,7 +2,7 @@
 r"""
 # What is left of the split in deeper layers?
 
-**It fades with depth: position and token explain {{many_first}} of the variance of the attention scores in the first layer of `{{model}}`, {{many_second}} in the second, {{many_third}} in the third and {{many_fourth}} in the fourth. What replaces them in the fourth layer is the context.** {{?fades}} {{?rest_is_context}} The tables are made from {{many_texts}} texts, and judged on {{fresh}} others, held out until then. There the first layer is ahead of the second by {{ahead}} points ({{= 95% =}} interval: {{ahead_low}} to {{ahead_high}}). {{?first_two}} But the main condition that we had fixed in advance asked for this order with tables from {{few_texts}} texts, and it failed: with those tables position and token explain {{first}} in the first layer and {{second}} in the second. {{?main_fails}} Nor does SmolLM2 fade in order: its first layer has {{smol_0}}, its second {{smol_1}} and its layer {{= 21 =}} {{smol_20}}. {{?smol_fades}} Of eight conditions {{holds}} holds. {{?came_out}}
+**It fades with depth: in our small model `{{model}}`, position and token explain {{many_first}} of the variance of the attention scores in the first layer and {{many_fourth}} in the fourth, where the context takes their place.** {{?fades}} {{?rest_is_context}} With tables from fewer texts the main condition that we had fixed in advance, this order of layers, failed; of all eight conditions one holds. {{?main_fails}} {{?came_out}} A larger model, SmolLM2, shows no such order of layers: its second explains more than its first. {{?smol_order}} So whoever uses the split behind the first layer has to measure it there.
 
 In the first layer the score of a source depends on its token and its position, and on nothing else. In the second layer the key is read from a *state*, into which the first layer has mixed the rest of the text. So the same word at the same position may get another score in another text. Here are all heads, and what explains their scores. Which layer is positional?
 """
@@ -92,7 +92,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The second layer is the positional one: its scores follow the position more than those of the first layer do, and the token less. {{?second_is_positional}} The grey rest is small in the first two layers, a quarter in the third, and the largest part in the fourth. {{?rest_grows}} The rest is not all context. In the first layer none of it can be: it comes from tokens that the tables know badly, and from sources where token and position do not simply add.
+The second layer is the positional one: its scores follow the position more than those of the first layer do, and the token less. {{?second_is_positional}} The grey rest is small in the first two layers, a quarter in the third, and the largest part in the fourth. {{?rest_grows}} But not all of the rest is context. In the first layer none of it can be: it comes from tokens that the tables hardly know, and from sources where token and position do not simply add.
 
 ## A table of two means
 
@@ -139,7 +139,7 @@ for layer, (pos, p, c) in enumerate(means):
 r"""
 ## Is the rest the context?
 
-A table knows little about a token that it has hardly seen, and whatever it does not know counts as rest. So we read more texts. And where two texts of different domains have the same token about equally far back, we ask how much of the rest they have in common (the mean product of their rests, over the mean square). What they have in common is a fact about the token and its position. Only the remainder can be context. (We fixed in advance that in the first layer, which has no context, at least {{= 80% =}} of the rest should be common, and in the fourth less than half.)
+The tables above are made from {{many_texts}} texts and judged on {{fresh}} others. A table knows little about a token that it has hardly seen, and whatever it does not know counts as rest. So we ask whether the rest comes again: where two texts of different domains have the same token about equally far back, how much of the rest do they have in common? What they have in common is a fact about the token and its position, and only the remainder can be context. The last row of the table has this share (the mean product of their rests, over the mean square). The rows above it have the variance that is explained, with tables from more and more texts.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -150,11 +150,11 @@ pd.DataFrame(table, LAYERS).T.map("{:.0%}".format)
 
 # %% [markdown]
 r"""
-In the first layer, {{common_first}} of the rest is common to texts that share nothing but the token and its position, so the comparison finds what it should. {{?comparison_works}} In the second layer it is {{common_second}}, and in the fourth {{common_fourth}}. So nearly all of the rest in the fourth layer can only be context, and so is about two fifths of the variance of its scores. {{?rest_is_context}}
+In the first layer, which has no context, {{common_first}} of the rest is common to texts that share nothing but the token and its position, so the comparison finds what it should. {{?comparison_works}} In the fourth layer it is {{common_fourth}}. So nearly all of the rest there can only be context, and that is about two fifths of the variance of its scores. {{?rest_is_context}} (We had asked for at least {{= 80% =}} in the first layer and less than half in the fourth.)
 
-More texts help most in the first layer, where scores depend on the token more than anywhere else. {{?first_needs_tokens}} With the tables of {{few_texts}} texts it comes out behind the second layer, which is why the main condition failed. {{?main_fails}} With those of {{many_texts}} texts it is ahead by {{ahead}} points ({{ahead_low}} to {{ahead_high}}), and each later layer is behind the one before. {{?first_two}} {{?fades}} We chose these larger tables after the failure, so we judged them again on texts held out until then, and had fixed for these that every interval should lie above zero.
+More texts help most in the first layer, where scores depend on the token more than anywhere else. {{?first_needs_tokens}} With tables from {{few_texts}} texts it comes out behind the second layer, which is why the main condition failed. {{?main_fails}} With tables from {{many_texts}} it is ahead by {{ahead}} points ({{= 95% =}} interval: {{ahead_low}} to {{ahead_high}}), and each later layer is behind the one before. {{?first_two}} {{?fades}} We chose the larger tables after the failure. So we judged them again on texts held out until then, with the condition that every interval lies above zero, and it does.
 
-(The table is kept: `tools/evidence/deeper_mini.py` reads the {{fresh}} texts. The cell above makes the same tables from {{few_texts}} texts again, and judges them on the {{few_texts}} texts of half B for which the conditions were set.)
+(The table is kept, from `tools/evidence/deeper_mini.py`. The cell above makes the same tables from {{few_texts}} texts again, and judges them on the texts for which the conditions were set.)
 
 Is the second layer "almost entirely positional", as the post reports of many of GPT-2 small's second-layer heads {cite}`gibson2025contextual`? By scores it is mostly positional, by attention it is not. A kernel without any token puts {{steadiest}} of the attention in the wrong place even in the head that it suits best, where a tenth is our reading of *almost entirely*. {{?not_positional}}
 
@@ -207,7 +207,7 @@ Averaging fails for a reason that [chapter 4](04_denominators) has met. A broad 
 
 ## What can go wrong
 
-Everything is asked with one query token in the middle of the context, and mostly of one small model. In SmolLM2, position and token explain {{smol_0}} of the variance of the scores in the first layer, {{smol_1}} in the second, and {{smol_5}}, {{smol_10}} and {{smol_20}} in layers {{= 6, 11 and 21 =}} of {{layers}}. {{?smol_fades}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}}
+Everything is asked with one query token in the middle of the context, and mostly of one small model. In SmolLM2, position and token explain {{smol_0}} of the variance of the scores in the first layer and {{smol_1}} in the second; deeper layers have less, and not in order, down to {{smol_20}} in layer {{= 21 =}} of {{layers}}. {{?smol_order}} {{?smol_fades}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}}
 
 ## What a user may trust
 
@@ -217,7 +217,7 @@ Chapters 11 to 14 come to this:
 - **Check the amounts.** They need more than one page: mean denominators, what positions add to values, or the denominators of each text, depending on the model ([chapter 11](11_evaluation)).
 - **Do not put the published circuit into the model.** In `mini` it does more harm at the first positions than the average of what the heads add. With mean denominators and what positions add to values, it repairs {{causal.mended_silence}} of the damage that silencing the heads does, and {{causal.mended_home}} at position {{= 256 =}}, if it stands in at all earlier positions, too ([chapter 12](12_causal)).
 - **With rotary positions the split is rough.** Expect errors of {{families.qwen}} to {{families.smollm2}} of the attention ([chapter 13](13_families)).
-- **Stay in the first layer,** or in `mini` the first two. Behind them the context takes over, and no table of tokens and positions has it.
+- **Stay in the first layer,** or measure the layer that you mean. In `mini` the second does as well; behind it the context takes over, and no table of tokens and positions has it.
 
 In short, the method is a map from tokens to neurons, read off the weights. It tells which texts a first-layer neuron responds to, and why, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.
 
@@ -253,7 +253,7 @@ r"""
 
 **The circuit through the second layer.** Can the circuit be continued? We take the {{chosen_count}} heads of the second layer that are broad and have stable denominators ({{chosen}}), and predict what they add to the {{= 100 =}} neurons that they move most, {{small}} of these neurons' standard deviation, from the two means, a mean denominator, and values at each source. The published recipe computes the values from a first layer with one page's constants, Equation 1 from one with each text's own denominators. There are two rivals: the mean of the text's domain, and kernel and content with each token's mean value in other texts.
 
-From a first layer rebuilt by Equation 1, the prediction is as good as from the true states, with a median correlation of {{r_equation}}. {{?as_good}} With mean values for each token, the better of the rivals, it is {{r_plain}}. The published recipe ranks texts well, too ({{r_recipe}}), but its squared error is {{fvu_recipe}} times the variance, so its amounts are worse than those of a constant.
+From a first layer rebuilt by Equation 1, the prediction is as good as from the true states. {{?as_good}} The published recipe ranks texts well, too ({{r_recipe}}), and better than mean values for each token, but its squared error is {{fvu_recipe}} times the variance, so its amounts are worse than those of a constant.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The circuit and its rivals (kept)"}
@@ -274,7 +274,7 @@ on.round(3)
 r"""
 **Order and repetition.** Could heads of the second layer average pairs of tokens that a narrow head below has marked, as the post remarks? `{{model}}` has no narrow head in its first layer, so this cannot be tested. {{?no_narrow}} Could they tell how repetitive a text is? Of two pieces U and V, the texts UU and VV hold together what UV and VU hold. Half A gives the direction from one kind to the other in the stream, and the AUC says how often, within a pair, a repeated text of half B lies further along it. It is {{auc_second}} after the second layer, but already {{auc_first}} after the first, so the second layer's heads are not shown to compute it. {{?already_told}}
 
-**The eight conditions.** They were set before anything was measured, for all tokens and tables from {{few_texts}} texts, judged on half B of these. Of eight {{fail}} failed, {{undecided}} are undecided and {{untestable}} cannot be tested. Two are about the token alone: of the variance that the position leaves, it was to explain more than {{= 80% =}} in the first layer, where it explains {{token_first}}, and less in the deeper layers, where it explains at most {{token_deeper}}. {{?token_fades}} The last two lines were asked later. Intervals redraw documents or domains, whichever makes them wider; the tables stay as they are.
+**The eight conditions.** They were set before anything was measured, for all tokens and tables from {{few_texts}} texts, judged on half B of these: there position and token explain {{first}} in the first layer and {{second}} in the second. Two failed, {{undecided}} are undecided and {{untestable}} cannot be tested. The second and the third are about the token alone, of the variance that the position leaves. {{?token_fades}} The last two lines were asked later. Intervals redraw documents or domains, whichever makes them wider; the tables stay as they are.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The conditions, and what became of each (kept)"}
@@ -323,12 +323,11 @@ position, token, rest = of_layer.T
 by_few, _, by_many = map(np.array, kept["explained"].values())
 of_each, less_next = ([cb.Estimate(*of) for of in kept[k]] for k in ("of each", "less the next"))
 common, broad = kept["in common"], kept["broad"]
-names = dict(zip(("first", "second", "third", "fourth"), range(len(LAYERS)), strict=False))
+names = {"first": 0, "fourth": -1}
 percents = {"first": explained[0], "second": explained[SECOND]}
 percents |= {f"many_{k}": by_many[layer] for k, layer in names.items()}
-percents |= {f"common_{k}": common[layer] for k, layer in names.items() if k != "third"} | {
-    "token_first": values[1].value,
-    "token_deeper": values[2].value,
+percents |= {f"common_{k}": common[layer] for k, layer in names.items()}
+percents |= {
     "steadiest": tv[SECOND].mean(0).min(),
     "passed": on["noise passed on"][broad].mean(),
     "passed_permuted": on["the same, permuted"][broad].mean(),
@@ -337,7 +336,7 @@ percents |= {f"common_{k}": common[layer] for k, layer in names.items() if k != 
 small = {"noise_first": part[0], "noise_last": part[-1], "deep_last": part_deep[-1]}
 deeper = json.loads(cb.evidence("deeper.json").read_text())["layers"]  # of SmolLM2
 smol = {int(k): of["position and token"][0] for k, of in deeper.items()}
-counts = {"holds": count["holds"], "fail": count["fails"], "undecided": count["undecided"], "untestable": count["untestable"], "chosen_count": len(kept["chosen"])}  # fmt: skip
+counts = {"undecided": count["undecided"], "untestable": count["untestable"], "chosen_count": len(kept["chosen"])}  # fmt: skip
 r, auc = ladder["r"], kept["AUC"]
 cb.facts(
     "depth",
@@ -361,7 +360,8 @@ cb.facts(
     token_fades=became[2] == "holds" and became[1] == "fails" and values[1].value > values[2].value,
     not_positional=percents["steadiest"] > 0.1,
     layers=len(part_deep),
-    **{f"smol_{k}": cb.fact(share, ".0%") for k, share in smol.items()},
+    **{f"smol_{k}": cb.fact(smol[k], ".0%") for k in (0, 1, 20)},
+    smol_order=smol[1] > smol[0] and smol[10] > smol[5],
     smol_fades=min(smol[0], smol[1]) > max(smol[5], smol[10]) > smol[20],
     deep_first=cb.fact(part_deep[0], ".1f"),
     outgrown=part[-1] < part[0] / 2 and part_deep[-1] < part_deep[0] / 2 and part_deep[2:].max() < 0.05,
@@ -374,8 +374,6 @@ cb.facts(
     rest_is_context=common[-1] < cb.ABOUT and abs((1 - common[-1]) * rest[-1] - 0.4) < cb.ABOUT,
     passed_on=percents["passed_permuted"] < 0.05 and percents["passed"] > 5 * percents["passed_permuted"],
     chosen=cb.listed(kept["chosen"]),
-    r_equation=cb.fact(r[equation_1]),
-    r_plain=cb.fact(r[plain].max()),
     r_recipe=cb.fact(r[recipe]),
     fvu_recipe=cb.fact(ladder["fvu"][recipe], ".1f"),
     as_good=r[equation_1] > max(cb.ALMOST_EXACTLY, r[true_states] - 0.01),

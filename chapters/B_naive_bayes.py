@@ -2,7 +2,7 @@
 r"""
 # Do neurons weigh words like Naive Bayes?
 
-**A little, and most of the likeness is in the heads that they read, not in the neurons.** {{?mostly_heads}} In our small model `{{model}}`, the numbers that a neuron gives to tokens correlate by {{r_all}} with the weights that Naive Bayes would give them, in the median of all {{all}} neurons. Random mixtures of neurons, which read the same heads along directions that training did not choose, reach {{r_all_mixed}}. {{?neurons_alike}} Only the {{judged}} neurons that single tokens can move farthest have something of their own, with {{r}} against {{r_mixed}}, and against {{r_matched}} for the mixtures that tokens move most nearly as far. {{?neurons_nearer}} Among English texts alone, without the domains that are code or another language, these have {{r_english}}, and ten draws of mixtures between {{r_english_low}} and {{r_english_high}}. {{?english_too}}
+**A little, and most of the likeness is in the heads that they read, not in the neurons.** {{?mostly_heads}} In our small model `{{model}}`, the numbers that a neuron gives to tokens correlate by {{r_all}} with the weights that Naive Bayes would give them, in the median neuron. Random mixtures of neurons, which read the same heads along directions that training did not choose, reach {{r_all_mixed}}. {{?neurons_alike}} Only the {{judged}} neurons that single tokens can move farthest have something of their own, and they keep it among English texts alone. {{?neurons_nearer}} {{?english_too}}
 
 Suppose you had to sort texts by subject, and could give each word one number to add up. Which number would you give to *galaxy*? Statistics has an old answer, **Naive Bayes**. A neuron also adds up one number a token ([chapter 5](05_circuit)), and the post that this book follows says that one can think of contextual neurons as Naive Bayes classifiers {cite}`gibson2025contextual`. Here are the numbers of two neurons beside those of Naive Bayes. On the left is the best match among the {{judged}} neurons, on the right the median one.
 """
@@ -188,7 +188,9 @@ table.iloc[:6].round(2)
 
 # %% [markdown]
 r"""
-Each row has the median correlation with the weights of the own domain, how often these fit best of all {{domains}} domains, and how well the summaries tell whether a text is of that domain (mean AUC). Weights counted on half A correlate with those of half B by {{ceiling}}, so there was room for more. The {{judged}} neurons reach {{r}}, as many mixtures {{r_mixed}}, and an untrained layer {{r_blank}}. {{?mostly_heads}} Training has brought the likeness, then, but mostly to what the heads write, where every direction finds it. Of {{draws}} sets of {{judged}} mixtures none reaches the neurons' median; they lie between {{low}} and {{high}} in {{= 95% =}} of the draws. {{?neurons_nearer}} Single tokens move these mixtures by {{top_mixed}} on average, though, and the neurons by {{top}}. The mixtures that are moved most nearly as far, by {{top_matched}}, reach no more than {{r_matched}}, so the neurons pass. (The match is not complete, because no mixture is moved as far as the farthest neurons.) So these neurons have something of their own, and neurons at large do not. {{?neurons_alike}} Is it a matter of languages, since other languages and code are easy to tell by their words? If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}}, and ten draws of mixtures between {{r_english_low}} and {{r_english_high}}. {{?english_too}}
+Each row has the median correlation with the weights of the own domain, how often these fit best of all {{domains}} domains, and how well the summaries tell whether a text is of that domain (mean AUC). The {{judged}} neurons reach {{r}}, as many mixtures {{r_mixed}}, and an untrained layer {{r_blank}}. {{?mostly_heads}} Training has brought the likeness, then, but mostly to what the heads write, where every direction finds it. (Weights counted on half A correlate with those of half B by {{ceiling}}, so there was room for more.)
+
+Have these neurons nothing of their own? Of {{draws}} sets of as many mixtures none reaches their median. {{?neurons_nearer}} Single tokens move such mixtures less far than the neurons, though. So we also took the mixtures that are moved most nearly as far, and they reach no more than {{r_matched}}. (The match is not complete, because no mixture is moved as far as the farthest neurons.) So these neurons have something of their own, and neurons at large do not. {{?neurons_alike}} Nor is it a matter of languages and code, which are easy to tell by their words. If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}}, and ten draws of mixtures {{r_english_high}} at most. {{?english_too}}
 
 The post's sentence passes the test that we fixed for it in advance, but that decides little. For {{first}} of the {{judged}} neurons their own domain's weights fit best, and so they do for {{first_mixed}} of the mixtures. {{?mixtures_pass}}
 
@@ -318,7 +320,6 @@ cb.facts(
     "naive_bayes",
     model=MODEL.rpartition("/")[2],
     judged=NEURONS,
-    all=weights.n_neurons,
     domains=len(names),
     r=cb.fact(r_of[few]),
     r_mixed=cb.fact(r_of[mixed]),
@@ -326,12 +327,8 @@ cb.facts(
     r_all=cb.fact(r_of["all neurons"]),
     r_all_mixed=cb.fact(r_of["all mixtures"]),
     r_english=cb.fact(r_of[f"{few}, English"]),
-    r_english_low=cb.fact(min(r_in_English)),
     r_english_high=cb.fact(max(r_in_English)),
     r_matched=cb.fact(r_of[matched]),
-    top=cb.fact(tops(W_in[:, neurons]).mean()),
-    top_mixed=cb.fact(tops(farthest[0]).mean()),
-    top_matched=cb.fact(tops(as_far).mean()),
     english=len(np.unique(kinds[english])),
     english_too=r_of[f"{few}, English"] > max(r_in_English),
     ceiling=cb.fact(ceiling),
@@ -339,8 +336,6 @@ cb.facts(
     and r_of[few] < cb.MOST * ceiling
     and r_of["untrained layer"] < cb.MOST * r_of[mixed],
     draws=kept["null"]["draws"],
-    low=cb.fact(low),
-    high=cb.fact(high),
     p=cb.fact(kept["p"]),
     neurons_nearer=kept["null"]["largest r"] < r_of[few] and kept["neurons are nearer"],
     neurons_alike=abs(r_of["all neurons"] - r_of["all mixtures"]) < cb.ABOUT * r_of["all neurons"],

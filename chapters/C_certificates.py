@@ -2,7 +2,7 @@
 r"""
 # A guarantee for denominators that real texts keep
 
-**If the tokens of a phrase may depend on one another, and tokens are counted in each domain apart, the weights and the counts guarantee how far a denominator can lie from its mean, and in every head of our small model `{{model}}` unseen texts keep the guarantee.** {{?kept}} Where {{= 95% =}} of texts should lie inside, at least {{least_inside}} do; when tokens are taken to be independent, only {{least_independent}} do in head {{broken}}. {{?independence_breaks}} It is a wide guarantee, up to {{loosest}} times as wide as what we measure, and it says nothing about head {{empty}}. {{?loose}}
+**Weights and counted tokens guarantee how far a denominator can lie from its mean, if the tokens of a phrase may depend on one another, and in every head of our small model `{{model}}` unseen texts keep the guarantee.** {{?kept}} Where {{= 95% =}} of texts should lie inside, at least {{least_inside}} do. When all tokens are taken to be independent, the guarantee breaks: in one head only {{least_independent}} do. {{?independence_breaks}} It is a wide guarantee, and for one head it is empty. {{?loose}}
 
 [Chapter 4](04_denominators) derived two bounds on the denominator and found that texts break one of them in head {{broken}}, because the tokens of a text are not independent. The summary of the publication that this book follows expects such trouble with code, poetry and dialogue. Which of the three would you suspect most?
 """
@@ -249,7 +249,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-With independent tokens, the guarantee fails in head {{broken}}. {{?independence_breaks}} With blocks, it holds in every head, and not only for {{= 95% =}} of the texts: at none of a hundred sizes of error are more texts off than it allows. {{?kept}} But the marks lie far to the right of the bars. In head {{empty}} a few tokens have so much content that Hoeffding and Bernstein must allow for texts full of them, and Chebyshev alone is not enough. {{?loose}} If we allow any dependence at all, a text may be one word over and over, and the guarantee is empty in every head. {{?any_is_empty}}
+With independent tokens, the guarantee fails in head {{broken}}. {{?independence_breaks}} With blocks, it holds in every head, and not only for {{= 95% =}} of the texts: at none of a hundred sizes of error are more texts off than it allows. {{?kept}} But the marks lie far to the right of the bars, up to {{loosest}} times as far as what we measure. In head {{empty}} a few tokens have so much content that Hoeffding and Bernstein must allow for texts full of them, and Chebyshev alone is not enough. {{?loose}} If we allow any dependence at all, a text may be one word over and over, and the guarantee is empty in every head. {{?any_is_empty}}
 
 ## What it is good for
 

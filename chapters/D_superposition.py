@@ -2,7 +2,7 @@
 r"""
 # Why do German and Python share a neuron?
 
-**Not because they are alike, but mainly because both lie far from all other texts: an axis that points a little towards each has both at its end.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of `{{model}}`, more than any other pair, and in {{in_mixtures}} of as many random mixtures of neurons. The directions in which the heads put them are at right angles, with a cosine of {{cosine}}.
+**Not because they are alike, but mainly because both lie far from all other texts: an axis that points a little towards each has both at its end.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `{{model}}`, more than any other pair. They are so in {{in_mixtures}} of as many random mixtures of neurons, so this says little about the neurons. Of what we had guessed in advance about superposition, five guesses were wrong.
 
 Here is the neuron in which the two stand out most. On the left is what the heads add to it, text by text. German is driven by words such as {{german_tokens}}, Python by signs such as {{python_tokens}}; nobody would put these together. A usual explanation is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Before you look at the right panel, make a guess: do German and Python share one?
 """
@@ -20,7 +20,6 @@ MAX_CV = 0.3  # stable: denominators spread by less than this times their mean (
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the query token
 PROSE = ("american", "british", "travel")  # the domains that count as plain prose
-AHEAD = 0.9  # a subject is ahead of the rest in a neuron if its AUC is larger than this
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, the model, and what the heads add to each text"}
 import json
@@ -103,7 +102,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-They do not. Texts of German lie far out in one direction, texts of Python in another at right angles to it, and everything else stays near the middle. The neuron reads a direction between the two, so both are at its end.
+They do not. Texts of German lie far out in one direction, texts of Python in another at right angles to it (with a cosine of {{cosine}}), and everything else stays near the middle. The neuron reads a direction between the two, so both are at its end.
 
 ## Two domains by hand
 
@@ -155,7 +154,7 @@ pd.Series({k: f"{v:.0f}" for k, v in bars.items()}).to_frame(f"how many of {weig
 
 # %% [markdown]
 r"""
-The table counts how often they are the two highest domains. German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain, and that alone accounts for {{by_lengths}} of the {{in_neurons}} neurons. The cosines alone account for {{by_cosines}}. {{?mostly_length}} Over all {{pair_count}} pairs likeness matters, too. How many neurons have a pair correlates by {{r_both}} with what lengths and cosines together say, and by {{r_lengths}} or {{r_cosines}} with either alone. {{?both_matter}} None of this needs a trained neuron, since random axes in the same space do the same.
+The table counts how often they are the two highest domains. German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain, and that alone accounts for {{by_lengths}} of the {{in_neurons}} neurons. {{?mostly_length}} The cosines alone account for {{by_cosines}}. None of this needs a trained neuron, since random axes in the same space do the same. Over all {{pair_count}} pairs of domains likeness matters as well: lengths and cosines together say better than either alone how many neurons have a pair at their end. {{?both_matter}}
 
 ## Is there too little room?
 
@@ -187,11 +186,11 @@ dims_random = effective(cosines(random @ random.T))
 
 # %% [markdown]
 r"""
-The {{domains}} domains could use up to {{possible}} dimensions. Their directions use {{dims}}. If each token added a vector of the same length in a random direction, they would use {{dims_random}}. {{?room}} So there is room for the domains to stay apart, and the heads do not use it. What brings domains together is that the heads treat different words alike. The scalar product $D_d \cdot D_e$ adds up over pairs of tokens, one from each domain; in the ten pairs of domains that are closest, {{different}} of it comes from pairs of different tokens. {{?different_alike}}
+The {{domains}} domains could use up to {{possible}} dimensions. Their directions use {{dims}}. If each token added a vector of the same length in a random direction, they would use {{dims_random}}. {{?room}} So there is room for the domains to stay apart, and the heads do not use it: they treat different words alike, and so bring domains together. In the ten pairs of domains that are closest, nearly all of the scalar product $D_d \cdot D_e$ comes from pairs of different tokens, one from each domain. {{?different_alike}}
 
 ## What a label is worth
 
-If an axis has whatever lies far out at its end, a label says little about the axis. In the median neuron, {{neuron_share}} of the highest texts are of its label, and in the median random mixture {{mixture_share}}. Along a domain's own direction it is {{own_share}}, and by chance {{luck}}. {{?label_is_no_mark}} What one neuron confuses, several neurons read together can tell apart:
+If an axis has whatever lies far out at its end, a label says little about the axis. In the median neuron, {{neuron_share}} of the highest texts are of its label, and in the median random mixture {{mixture_share}}. Along a domain's own direction it is {{own_share}}. {{?label_is_no_mark}} What one neuron confuses, several neurons read together can tell apart:
 """
 
 
@@ -275,7 +274,7 @@ r"""
 
 ## Evidence
 
-**A toy with a known answer.** Different words in one direction look like superposition, and so does a neuron with two subjects. Do they need a shortage? Twelve contexts have ten words each, and forty words are common to all. Three pairs of contexts share five of their words. A text is {{= 60 =}} tokens; its bag passes through $k$ numbers into {{= 200 =}} neurons, which learn to predict the next token. With $k = 16$ there is room for all contexts, with $k = 4$ there is not. (Kept, from `tools/evidence/toy.py`.) With room, {{toy_room}} of the neurons have two subjects ahead, without room {{toy_tight}}, and at least {{toy_words}} of what the planted pairs share comes from different words. {{?toy_needs_no_shortage}} So neither is a sign of a shortage. What does tell is whether a pair comes again in another training. With room, the planted pairs have cosines of {{planted_low}} or more, and others of {{others_room}} at most; without room, others reach {{others_tight}}, and which ones is chance (the two trainings correlate by {{toy_again}}). {{?toy_chance}} The map of `{{model}}`'s domains does come again under three seeds, as [appendix E](E_training) shows.
+**A toy with a known answer.** Different words in one direction look like superposition, and so does a neuron with two subjects. Do they need a shortage? Twelve contexts have ten words each, and forty words are common to all. Three pairs of contexts share five of their words. A text is {{= 60 =}} tokens; its bag passes through $k$ numbers into {{= 200 =}} neurons, which learn to predict the next token. With $k = 16$ there is room for all contexts, with $k = 4$ there is not. (Kept, from `tools/evidence/toy.py`.) With room as without it, nearly all neurons have two subjects ahead, and nearly all of what the planted pairs share comes from different words. {{?toy_needs_no_shortage}} So neither is a sign of a shortage. What does tell is whether a pair comes again in another training. With room, the planted pairs are nearer to each other than all others, in both trainings. Without room, other pairs come as near, and which ones is chance. {{?toy_chance}} The map of `{{model}}`'s domains does come again under three seeds, as [appendix E](E_training) shows.
 
 Five guesses that we had written down in advance were wrong. The widest directions sort more texts than we thought; a neuron's highest texts are of its label somewhat more often; planted pairs stay ahead in the toy without room, and only they recur with room; its neurons do not get more subjects without room; and two contexts that lie far out, with a chance of {{= .8 =}} for their own words, are not its most frequent pair.
 """
@@ -288,12 +287,11 @@ by_plan, room = np.array(toy["planted"].iloc[0]), (toy["k"] == 16).to_numpy()
 planted_low = pairs_of[room][:, by_plan].min()
 others = {k: pairs_of[toy["k"] == k][:, ~by_plan].max() for k in (16, 4)}
 toy_again = np.corrcoef(pairs_of[~room][:, ~by_plan])[0, 1]
-toy_twice = toy.groupby("k")["two subjects ahead"].mean()
 toy[["two subjects ahead", "from different words"]].astype(float).round(2)
 
 # %% [markdown]
 r"""
-**Are the features of a transcoder finer?** A *transcoder* learns to do the work of the MLP with features of its own, its *latents*, of which few are at work at any token {cite}`dunefsky2024transcoders,gao2024scaling`. We trained one on three million tokens, with {{= 2,048 =}} latents of which {{= 16 =}} are at work at a token. It leaves {{latent_fvu}} of the variance of the MLP's output, and in the MLP's place it gives back {{latent_loss}} of the loss that the MLP saves. We had asked for at most {{= 30% =}} and at least {{= 80% =}}. {{?transcoder_trained}} Then, with conditions that were fixed before, we treated the {{latents}} latents that are at work at one token in {{= 100,000 =}} or more like neurons. Their columns are harder to read: the {{= 20 =}} tokens at the upper end of a column sort texts by the label with a median AUC of {{auc_latents}}, those of neurons with {{auc_neurons}} and those of random mixtures with {{auc_mixtures}}. {{?harder_to_read}} And they are no finer. Of how often a latent's input is high, within a domain, two passages of one document share {{common_latents}} of the variance; for neurons it is {{common_neurons}}, and for mixtures {{common_mixtures}}. {{?not_finer}} A latent that is at work says more about the token (it is at work at {{latent_tokens}} effective tokens) than about the text. This is one transcoder of one small model, with one level of sparsity. (Kept, from `tools/evidence/transcoder.py`.)
+**Are the features of a transcoder finer?** A *transcoder* learns to do the work of the MLP with features of its own, its *latents*, of which few are at work at any token {cite}`dunefsky2024transcoders,gao2024scaling`. We trained one on three million tokens, with {{= 2,048 =}} latents of which {{= 16 =}} are at work at a token. It leaves {{latent_fvu}} of the variance of the MLP's output, and in the MLP's place it gives back {{latent_loss}} of the loss that the MLP saves. We had asked for at most {{= 30% =}} and at least {{= 80% =}}. {{?transcoder_trained}} Then, with conditions that were fixed before, we treated those latents that are at work at one token in {{= 100,000 =}} or more like neurons. Their columns are harder to read: the {{= 20 =}} tokens at the upper end of a column tell the label's texts from others less well than those of neurons or of random mixtures do. {{?harder_to_read}} And they are no finer: of how often a latent's input is high, within a domain, two passages of one document have less in common than for neurons, and not demonstrably more than for mixtures. {{?not_finer}} This is one transcoder of one small model, with one level of sparsity. (Kept, from `tools/evidence/transcoder.py`.)
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Latents beside neurons and mixtures"}
@@ -302,34 +300,8 @@ readable, common = transcoder["AUC, 20 tokens"], transcoder["in common"]
 measures = ("AUC, 20 tokens", "AUC, summary", "AUC, on", "in common")
 pd.DataFrame({m: {k: str(v) for k, v in transcoder[m].items()} for m in measures})
 
-# %% [markdown]
-r"""
-**Two subjects in `{{model}}`, and intervals.** In {{twice}} of the neurons both of the two highest domains are ahead of all the rest on half B, that is, their AUC is above {{= 0.9 =}}; in random mixtures {{twice_mixed}}. {{?twice_is_no_mark}} By document, the cosine of the pair lies between {{cosine_low}} and {{cosine_high}} ({{= 95% =}}).
-"""
-
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-def two_ahead(values):
-    """Whether the two highest domains of half A are both ahead of the rest on half B: `direction`."""
-    two = means(values[A], kinds[A]).topk(2, dim=0).indices.T.numpy()
-    ahead = []
-    for column, pair in zip(values[B].T.numpy(), two, strict=True):
-        own = kinds[B] == names[pair][:, None]  # subject text
-        kept = own | ~own.any(0)  # without the other subject
-        aucs = [cx.neurons.auc(column[k, None], o[k]) for o, k in zip(own, kept, strict=True)]
-        ahead.append(min(aucs).item() > AHEAD)
-    return np.mean(ahead)
-
-
-of_B, added_B = [text for text, inside in zip(study.texts, B, strict=True) if inside], added[B]
-
-
-def of_pair(drawn):
-    """The cosine of the pair, over the texts drawn."""
-    m = means(added_B[drawn], kinds[B][drawn])
-    return float(cosines(m @ m.T)[tuple(ends)])
-
-
 def of_label(values):
     """Of as many highest texts of half B as the label has, the share of the label, by the median."""
     top, of = means(values[A], kinds[A]).argmax(0).tolist(), []
@@ -346,12 +318,10 @@ real_r = np.corrcoef(cosines(real @ real.T)[upper], cosines(products["B"])[upper
 shares = [of_label(v) for v in (at_neurons, mixed, added @ (gap["A"] @ ext).T)]
 closest = cosine[upper].argsort(descending=True)[:10]
 different_words = float(1 - same_token[upper][closest].quantile(0.5))
-luck = np.median([(kinds[B] == names[d]).mean() for d in by_domain.argmax(0)])
 tally = torch.zeros(len(names), len(names))
 tally.index_put_((*pairs,), torch.ones(1), accumulate=True)
 r_of = {k: np.corrcoef(tally[upper], v)[0, 1] for k, v in expected.items()}
-twice, twice_mixed = (two_ahead(v) for v in (at_neurons, mixed))
-pair_low, pair_high = cb.by_document(of_pair, of_B, 199)
+of_B = [text for text, inside in zip(study.texts, B, strict=True) if inside]
 sorts = cb.by_document(lambda drawn: np.mean([v[drawn] for v in by_neurons[few]]), of_B, 199)
 drive = gap["A"] * (ext @ W_in[:, j])  # domain vocab
 tokens = [cx.texts.decode_tokens(weights, drive[d].topk(8).indices.tolist()) for d in ends]
@@ -360,25 +330,20 @@ between = float(cosines(products["B"])[ends[0], ends[1]])
 out = length / length.quantile(0.5)
 room_all = min(weights.d_model, len(study.heads) * weights.W_V.shape[-1])
 percents = dict(zip(("neuron_share", "mixture_share", "own_share"), shares, strict=True))
-percents |= {"luck": luck, "sorted_few": np.mean(by_neurons[few])}
 percents |= {
+    "sorted_few": np.mean(by_neurons[few]),
     "sorted_low": sorts[0],
     "sorted_high": sorts[1],
-    "toy_words": toy["from different words"].min(),
 }
-percents |= {"toy_room": toy_twice[16], "toy_tight": toy_twice[4], "twice": twice}
-percents |= {"twice_mixed": twice_mixed, "different": different_words}
-decimals = {"cosine": between, "real_r": real_r}
-decimals |= {f"r_{name}": r for name, r in r_of.items()}
-decimals |= {"planted_low": planted_low, "others_room": others[16], "others_tight": others[4]}
-decimals |= {"toy_again": toy_again, "cosine_low": pair_low, "cosine_high": pair_high}
-tenths = {"german_out": out[ends[0]], "python_out": out[ends[1]], "dims": dims}
-tenths |= {"dims_random": dims_random}
 cb.facts(
     "superposition",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
-    **{name: cb.fact(v, ".2f") for name, v in decimals.items()},
-    **{name: cb.fact(v, ".1f") for name, v in tenths.items()},
+    cosine=cb.fact(between),
+    real_r=cb.fact(real_r),
+    german_out=cb.fact(out[ends[0]], ".1f"),
+    python_out=cb.fact(out[ends[1]], ".1f"),
+    dims=cb.fact(dims, ".1f"),
+    dims_random=cb.fact(dims_random, ".1f"),
     model=MODEL.rpartition("/")[2],
     in_neurons=len(of_both),
     all=weights.n_neurons,
@@ -403,20 +368,15 @@ cb.facts(
     nothing_lost=sorts[0] < by_widest[counts[-1]] < sorts[1],
     circuit_is_no_cause=real_r > cb.ALMOST_EXACTLY,
     different_alike=different_words > cb.NEARLY_ALL,
-    toy_needs_no_shortage=abs(toy_twice[16] - toy_twice[4]) < cb.ABOUT
-    and toy["from different words"].min() > cb.MOST,
+    toy_needs_no_shortage=toy[["two subjects ahead", "from different words"]].min(axis=None)
+    > cb.NEARLY_ALL,
     toy_chance=planted_low > others[16] and others[4] > 1.5 * others[16] and abs(toy_again) < 0.3,
-    latents=cb.fact(transcoder["alive"], ","),
     latent_fvu=cb.fact(transcoder["quality"]["FVU"], ".0%"),
     latent_loss=cb.fact(transcoder["quality"]["given back"], ".0%"),
     transcoder_trained=transcoder["quality"]["FVU"] < 0.3
     and transcoder["quality"]["given back"] > 0.8,
-    **{f"auc_{k}": cb.fact(readable[k], ".2f") for k in ("latents", "neurons", "mixtures")},
     harder_to_read=max(readable[f"latents less {k}"][2] for k in ("neurons", "mixtures")) < 0,
-    **{f"common_{k}": cb.fact(common[k], ".0%") for k in ("latents", "neurons", "mixtures")},
     not_finer=common["latents less neurons"][2] < 0 and common["latents less mixtures"][1] < 0,
-    latent_tokens=cb.fact(transcoder["effective tokens, at work"], ".0f"),
-    twice_is_no_mark=0.25 < twice < 1.25 * twice_mixed,
 )
 
 # %% [markdown]

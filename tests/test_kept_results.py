@@ -210,6 +210,7 @@ def test_lines_of_local_heads_are_those_that_are_kept():
     kept, rows = (json.loads(cb.evidence(f"{n}.json").read_text()) for n in ("local", "rows"))
     found = {k: {m: v for m, v in row.items() if v} for k, row in local.lines_of(kept).T.items()}
     assert found == rows["lines"]["F_local"]
+    assert local.judged(kept) == kept["conditions"]
 
 
 # ---------------------------------------------------------------- open rows

@@ -167,12 +167,14 @@ def page(run: Run) -> str:
     }
     judged = [claim for claim in claims if not claim[0]["apart"]]
     missed = [max(map(miss, claim)) for claim in claims if kind(claim) == "does not hold"]
+    numbers = [kind(claim) for claim in judged if is_number(claim[0])]
     return files.filled_in(
         "reproduction.md",
         run=run, real=real, beside=beside, groups=groups, published=cb.published,
         figures=cb.published_figures().values(), plain=plain, came=came, short=short, miss=miss,
         near=sum(size <= NEAR for size in missed), far=sum(size > 1 for size in missed), limit=NEAR,
-        judged=len(judged), drawn=sum("[" in row["this run"] for of in judged for row in of),
+        judged=len(judged), numbers=len(numbers), numbers_held=numbers.count("holds"), kinds=kinds,
+        drawn=sum("[" in row["this run"] for of in judged for row in of),
         count=Counter(map(kind, claims)),
     )  # fmt: skip
 
@@ -194,6 +196,21 @@ def kind(claim: Claim) -> str:
     """What came out of a claim, where its rows agree; or why it is not counted with the others."""
     verdicts = {came(row["verdict"]) for row in claim}
     return claim[0]["apart"] or (verdicts.pop() if len(verdicts) == 1 else "depends")
+
+
+def is_number(row: dict[str, str]) -> bool:
+    """Whether what is published is a number that GPT-2 small has, and no statement in words."""
+    figure = cb.published(row["id"])
+    return figure.about_gpt2 and bool(figure.value)
+
+
+def kinds(rows: Claim) -> dict[str, Claim]:
+    """The rows of a group, those of statements in words apart from those of numbers."""
+    words = {
+        False: "Statements about how attention and neurons behave:",
+        True: "Numbers of GPT-2 small, where another model gives another number:",
+    }
+    return {said: [row for row in rows if is_number(row) == so] for so, said in words.items()}
 
 
 def miss(row: dict[str, str]) -> float:

@@ -45,6 +45,17 @@ KINDS = ("split word", "name", "other words", "common words", "number", "mark")
 DISTANCES = (1, 2, 4, 8, 16, 32, 64)
 PLACES = (64, 96, 128, 160, 192)  # query positions in MiniLM
 NAMES = {"qwen": "Qwen", "smollm2": "SmolLM2"}
+ASKED = (
+    "cases in which the best local head prefers the true first piece (75%)",
+    "the same, median local head less median other one (0.05)",
+    "heads and kinds of pairs: r from half to half (0.5, beyond chance)",
+    "nats by which a local head looks for copies, at most (2)",
+    "tokens whose own logit a head lowers when it looks at them (75%)",
+    "roughness of denominators, local heads over broad ones (2)",
+    "TV of MiniLM's local kernels from one query position to another, at most (0.1)",
+    "how far the median stable head strays over texts, at most (30%)",
+    "variance of log denom in a broad head that keywords explain (half, in both)",
+)
 
 # ---------------------------------------------------------------- queries and keys
 
@@ -308,6 +319,56 @@ def lines_of(kept: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(lines).T.fillna("")
 
 
+def judged(kept: dict[str, Any]) -> list[dict[str, str]]:
+    """Return what became of every condition, its bound in brackets."""
+
+    def residual(table: np.ndarray) -> np.ndarray:
+        return table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
+
+    of_models, lines = [kept[name] for name in NAMES], lines_of(kept)
+    kinds = {name: pd.DataFrame(kept[name]["kinds"]) for name in NAMES}  # head, kind and half
+    pieces = {name: of["split word, B"] for name, of in kinds.items()}
+    own = {name: kept[name]["local"] for name in NAMES}
+    best = max(pieces[m][of.loc[own[m], "split word, A"].idxmax()] for m, of in kinds.items())
+    apart = max(v[own[m]].median() - v.drop(own[m]).median() for m, v in pieces.items())
+    both = ("split word", "name", "other words", "common words")  # kinds with enough pairs
+    on_A, on_B = (
+        kinds["qwen"].loc[own["qwen"], [f"{kind}, {half}" for kind in both]].to_numpy()
+        for half in "AB"
+    )
+    dice = np.random.default_rng(0)
+    again, *null = (
+        np.corrcoef(residual(of).ravel(), residual(on_B).ravel())[0, 1]
+        for of in (on_A, *(dice.permuted(on_A, axis=1) for _ in range(1000)))
+    )
+    copies = max(max(of["copies"][h]) for of in of_models for h in of["local"])
+    itself = [{half: v["itself"] for half, v in of["suppression"].items()} for of in of_models]
+    lowered = min(1 - of["B"][int(np.argmin(of["A"]))] for of in itself)
+    strays = max(np.median(list(of["along"].values())) for of in of_models)
+    low, high = (min(of["keywords"]["ends"][end] for of in of_models) for end in (0, 1))
+    rough, keywords = (
+        ", ".join(f"{name} {value}" for name, value in lines.loc[line].items() if value)
+        for line in ("confetti", "keywords")
+    )
+    shift = lines.loc["shift", "MiniLM"]
+    found = (
+        (f"{best:.0%}", best >= 0.75),
+        (f"{apart:.2f}", apart >= 0.05),
+        (f"{again:.2f}", again > 0.5 and cb.nulls.p_value(again, null) < 0.05),
+        (f"{copies:.1f}", copies < 2),
+        (f"{lowered:.0%}", lowered >= 0.75),
+        (rough, lines.loc["confetti"].replace("", np.nan).astype(float).min() >= 2),
+        (shift, float(shift) <= 0.1),
+        (f"{strays:.0%}", strays <= 0.3),
+        (keywords, "undecided" if low < 0.5 < high else low >= 0.5),
+    )
+    said = {True: "yes", False: "no"}
+    return [
+        {"asked": asked, "measured": measured, "holds": said.get(met, met)}
+        for asked, (measured, met) in zip(ASKED, found, strict=True)
+    ]
+
+
 @command("local")
 @torch.no_grad()
 def main(argv: list[str] | None = None) -> None:
@@ -316,6 +377,7 @@ def main(argv: list[str] | None = None) -> None:
     file = parser.parse_args(argv).file
     kept = {name: rounded(look(name)) for name in tqdm(NAMES, "models")}
     kept["minilm"] = rounded(shifted())
+    kept["conditions"] = judged(kept)
     replace(file, json.dumps(kept) + "\n")
     cb.keep_rows("F_local", lines_of(kept))
 
