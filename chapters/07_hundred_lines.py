@@ -25,6 +25,9 @@ import ctxbook as cb
 import ctxlib as cx
 
 model = cx.load(MODEL, layers=1)  # for its tokenizer, and to compare with at the end
+if model.cfg.positional_embedding_type != "standard":  # the program reads GPT-2's kind of weights
+    print(f"The positions of {MODEL} are not added as GPT-2's are, so this page runs on mini.")
+    model = cx.load("mini", layers=1)
 study = cx.study(model, TEXTS, TOKEN, or_all=True)
 as_ids = study.fixed.prepare  # ids of texts up to position n, with the query token there
 pages, half_A, half_B = map(as_ids, (study.prose, *cb.halves(study.texts)))

@@ -13,9 +13,9 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
-# To match the neurons of GPT-2 with those of a model of its size, set MODEL = "gpt2" and OTHER, and run all cells again.
+# To match GPT-2 with another training of it, set OTHER = "stanford-crfm/alias-gpt2-small-x21", too, and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
-OTHER = "mini-base"  # the model that it is matched with, of the same vocabulary
+OTHER = "mini-base" if MODEL == "mini" else MODEL  # another training, of the same vocabulary
 TEXTS = 500  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the query token
 TURNS = 5  # random rotations that mix the other model's neurons
