@@ -91,7 +91,7 @@ Qwen's neuron {{neuron}} is the one that notices British spelling ([page 0](00_w
 
 **Qwen** is Qwen2.5-Coder-1.5B-Instruct, with {{= 1.5 =}} billion parameters, trained largely on code. Its MLP is *gated*: a neuron puts out the product of two numbers, and here we mean the first, the gate. **SmolLM2** is SmolLM2-135M-Instruct, gated as well. **MiniLM** is all-MiniLM-L6-v2, which was made to compare sentences. Like GPT-2 it adds position embeddings to tokens; in the other two, positions rotate queries and keys ([chapter 13](13_families)).
 
-The recipe was fixed after a first look. Of {{texts}} held-out texts, half A chooses the stable heads, those whose denominators hardly vary, and half B judges. The query is *the*, at position {{n}} (in MiniLM {{n_minilm}}). We judge the {{many}} neurons that single tokens can push farthest ([chapter 6](06_neurons)). The prediction needs weights, here of {{= 4 =}} bits in Qwen and SmolLM2, and one page of prose:
+We read Qwen and SmolLM2 from {{= 4-bit weights =}}. The recipe was fixed after a first look. Of {{texts}} held-out texts, half A chooses the stable heads, those whose denominators hardly vary, and half B judges. The query is *the*, at position {{n}} (in MiniLM {{n_minilm}}). We judge the {{many}} neurons that single tokens can push farthest ([chapter 6](06_neurons)). Besides the weights, the prediction needs one page of prose:
 """
 
 # %%
