@@ -2,9 +2,9 @@
 r"""
 # Which head drives this neuron?
 
-**Usually no single head does.** Some neurons near the end of a language model raise one token above all others, and it has been proposed that attention heads look up the context and drive them {cite}`neo2024interpreting`. In SmolLM2, a language model with {{= 135 =}} million parameters, we took the {{count}} neurons whose token is most likely to follow where they are most active. In the median one, the most influential head brings {{smol_median}} of the rise by its direct effect. {{?no_single}} In {{smol_tenth}} of them it brings a tenth or more, and so it does in {{smol_like}} of as many controls, a difference that chance can make. {{?no_mark}} Of five conditions that we fixed in advance, {{held}} holds.
+**Usually no single head does.** It has been proposed that attention heads look up the context and drive the neurons that raise one particular token {cite}`neo2024interpreting`. In SmolLM2, a small language model, the most influential head brings {{smol_median}} of the rise of the median such neuron, by its last step alone: what it does by way of other parts is not counted. {{?no_single}} We cannot tell such neurons from controls with the same tokens, and of five conditions that we had fixed in advance {{held}} holds. {{?no_mark}}
 
-Here is one of these neurons, neuron {{comma_neuron}} of layer {{comma_layer}}. (Layers, heads and neurons are counted from {{= 0 =}}.) It raises the comma. Where it is most active in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}, so this is one of the {{smol_tenth}}. The figure shows this number for all of them.
+Here is one of the {{count}} neurons that we chose, those whose token is most likely to follow where they are most active. (SmolLM2 has {{= 135 =}} million parameters; layers, heads and neurons are counted from {{= 0 =}}.) Neuron {{comma_neuron}} of layer {{comma_layer}} raises the comma. Where it is most active in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}. The figure shows this number for all of them.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -21,7 +21,6 @@ NEURONS = 24  # next-token neurons, and as many random ones
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Imports, the model, and what is kept of both models"}
 import json
-from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -93,7 +92,7 @@ pd.DataFrame(shown).rename_axis("mean P on half B (0.5 or more)")
 
 # %% [markdown]
 r"""
-The output counts the neurons of `{{model}}` whose $P$ on half B is one half or more; the table adds SmolLM2. We had fixed in advance that the publication's choice works if half of its neurons get there, and {{smol_congruent}} of {{count}} do in SmolLM2, {{mini_congruent}} in `mini`. By the same bar our choice fails, too, with {{smol_predict}} and {{mini_predict}}. {{?both_fail}} It does better, since $P$ is what it chooses by. {{?by_p_better}} The tokens of its neurons are punctuation, new lines, digits and small words, which are easy to predict.
+The output counts the neurons of `{{model}}` whose $P$ on half B is one half or more; the table adds SmolLM2. We had fixed in advance that a choice works if half of its neurons get there. The publication's does not, with {{smol_congruent}} of {{count}} in SmolLM2, and neither does ours, with {{smol_predict}}. {{?both_fail}} Ours does better, since $P$ is what it chooses by. {{?by_p_better}} The tokens of its neurons are punctuation, new lines, digits and small words, which are easy to predict.
 
 ## What brings an activation about?
 
@@ -135,11 +134,11 @@ share = brought / found.rise["all"].mean(0)
 
 # %% [markdown]
 r"""
-Run here on `{{model}}`, these lines give what Figure 15.1 shows of it. {{?same}} In the neurons chosen by $P$, MLPs bring {{smol_mlps}} of the rise in SmolLM2 and {{mini_mlps}} in `mini`, and all heads together {{smol_heads}} and {{mini_heads}}. {{?mlps_lead}} (MLPs in turn read what heads have written, so this is credit for the last step only.)
+Run here on `{{model}}`, these lines give what Figure 15.1 shows of it. {{?same}} In the neurons chosen by $P$, MLPs bring most of the rise: {{smol_mlps}} in SmolLM2, where all heads together bring {{smol_heads}}. {{?mlps_lead}} This is credit for the last step only. MLPs in turn read what heads have written, so a head may matter more than its share says.
 
-Where one head does bring a tenth, it looks like a real look-up: in all {{smol_tenth}} such neurons of SmolLM2 it is the same head in both halves. {{?recurs}} And one head tends to come back from peak to peak: the head that wins most often wins {{wins}} of a neuron's peaks, and {{wins_random}} in random neurons (p = {{p_wins}}). {{?comes_back}} But we had asked for more than half, so this condition fails, and it was not asked of the controls with the same tokens, which are the better ones.
+Where one head does bring a tenth, it looks like a real look-up: in all {{smol_tenth}} such neurons of SmolLM2 it is the same head in both halves. {{?recurs}} And one head tends to come back from peak to peak, more than in random neurons. {{?comes_back}} But we had asked for more than half of the peaks, so this condition fails.
 
-Beside those, the chosen neurons cannot be told apart. In SmolLM2 {{smol_tenth}} of them have a strong head and {{smol_like}} of the controls (p = {{smol_p}}); in `mini` it is the other way round, {{mini_tenth}} against {{mini_like}} (p = {{mini_p}}). {{?no_mark}} Of the publication's choice two neurons in SmolLM2 have one, and so do two of their controls.
+Nor can the chosen neurons be told from the better controls, those with the same tokens. In SmolLM2 {{smol_tenth}} of them have a strong head and {{smol_like}} of the controls; in `mini` it is the other way round, {{mini_tenth}} against {{mini_like}}. Chance can make either difference (see Evidence). {{?no_mark}}
 
 ## Would we have seen a look-up?
 
@@ -156,7 +155,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} But in `mini` {{escaped}} of {{middling}} that bring a tenth to a quarter escape us, and all of these are of one kind, a single head that writes a direction of its own. What several heads look up together we have not planted. Weak look-ups escape: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}} Nor does a small share mean that the neuron hardly reads the head. A fifth of the input weights, turned to a head, brings only {{smol_fifth}} of the rise in the median plant of SmolLM2.
+We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} Those that escape us in `mini` are of one kind, a single head that writes a direction of its own. Weak look-ups escape: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}} What several heads look up together we have not planted.
 
 ## Does the token need the head?
 
@@ -181,11 +180,11 @@ pd.DataFrame({m: {g: f"{D[m, g]:+.2f}" for g in GROUPS} for m in BOTH}).rename_a
 
 # %% [markdown]
 r"""
-For the neurons chosen by $P$, whether the token needs the head is undecided on both models: the {{= 95% =}} intervals include zero. {{?undecided}} In SmolLM2 the tokens of their controls need it more, if anything ({{smol_like_d}} nats; p = {{smol_like_p}} for the difference). {{?controls_more}} For those chosen by congruence, silence does cost the token something, {{smol_d}} nats in SmolLM2 and {{mini_d}} in `mini`. But it costs no more than in neurons with the same tokens (p = {{smol_d_p}} and {{mini_d_p}}). {{?cost_like_others}}
+For the neurons chosen by $P$, whether the token needs the head is undecided on both models: the {{= 95% =}} intervals include zero. {{?undecided}} For those chosen by congruence, silence does cost the token something, {{smol_d}} nats in SmolLM2 and {{mini_d}} in `mini`. But it costs no more than in neurons with the same tokens. {{?cost_like_others}} (The ledger below asks for the fall of $P$ itself, in which peaks with a likely token weigh most. In `mini` that is small and above zero.)
 
 ## Turn it
 
-The view has neurons of `{{model}}`, which runs here; the comma's neuron above is one of SmolLM2 and is not among them. Choose a neuron, one of its prompts and heads. The text shows from which tokens a head's part comes, the second line of {eq}`eq-look-terms`. Try a head of layer {{= 0 =}}, and then the strongest.
+Choose a neuron of `{{model}}`, one of its prompts and heads. (The comma's neuron above is one of SmolLM2.) The text shows from which tokens a head's part comes, the second line of {eq}`eq-look-terms`. Try a head of layer {{= 0 =}}, and then the strongest.
 """
 
 # %% tags=["hide-input"]
@@ -238,7 +237,7 @@ r"""
 
 Of the five conditions that we fixed in advance {{held}} holds, and that one is nearly forced; {{failed}} fails, {{open}} are undecided, and {{untestable}} cannot be tested.
 
-The neurons that we can test raise punctuation and small words, and neurons that predict rarer tokens may differ. Congruence looks one step ahead, and later layers can take back what a neuron writes. Silence is not neutral either: hardly any text has a head's mean. In particular, where $P$ is low, log P falls easily, so random neurons are a weak control for the cost of silence.
+The neurons that we can test raise punctuation and small words, and neurons that predict rarer tokens may differ. Congruence looks one step ahead, and later layers can take back what a neuron writes. Silence is not neutral either: hardly any text has a head's mean. And where $P$ is low, log P falls easily, so random neurons are a weak control for the cost of silence.
 
 ## Where this leaves us
 
@@ -291,7 +290,7 @@ r"""
 
 SmolLM2 reads as many texts as `mini`; its results and those of the groups are kept with the book (`tools/evidence/lookups.py` makes them again). What is about `{{model}}` alone is computed here.
 
-**Chosen neurons beside their controls.** The two groups of a choice are compared by permutation. That one head brings a tenth or more was to be commoner among the chosen neurons with p below {{= 0.05 =}}, as fixed in advance. (The tenth itself was set after a first look at SmolLM2.) The last column asks for a single path, from the head through the neuron to the token: the head's part of the neuron's input is put at its mean, and log P falls by so many nats.
+**Chosen neurons beside their controls.** The two groups of a choice are compared by permutation. That one head brings a tenth or more was to be commoner among the chosen neurons with p below {{= 0.05 =}}, as fixed in advance. (The tenth itself was set after a first look at SmolLM2.) The next p is that of the difference in the cost of silence; where it is small, in SmolLM2, the controls need their head more. {{?controls_more}} The last column asks for a single path, from the head through the neuron to the token: the head's part of the neuron's input is put at its mean, and log P falls by so many nats.
 """
 
 
@@ -317,6 +316,7 @@ for m in BOTH:
             "a tenth or more": f"{(own >= 0.1).sum()} of {len(own)}",
             "same tokens": f"{tenth_of[m, matched]} of {len(own)}",
             "p": f"{p_tenth[m, chosen]:.2f}",
+            "p of the cost": f"{p_cost[m, chosen]:.2f}",
             "path (nats)": f"{nats(m, chosen, 'path'):.2f}",
         }
 pd.DataFrame(rows).T
@@ -328,36 +328,15 @@ r"""
 
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What became of these conditions?"}
-def verdict(low, high, bound=0.0):
-    """Holds above the bound, fails below, undecided around it."""
-    return "holds" if low > bound else "fails" if high < bound else "undecided"
-
-
-wins = {}  # how often the head that wins most often wins
-for group in ("by P", "random"):
-    winners = np.array(BOTH["SmolLM2"]["groups"][group]["winners"])  # peak neuron
-    wins[group] = np.array([np.bincount(w).max() / len(w) for w in winners.T])
-by_P = BOTH["SmolLM2"]["groups"]["by P"]
-fall = {kind: np.array(v) for kind, v in by_P["fall"].items()}
-more = fall["all three"] - fall["strongest"] - fall["second"] - fall["third"]
-together = cb.peaks.over_peaks(more, by_P["documents"], by_P["token"])
-p_wins, half_or_more = p_apart(*wins.values()), [both for b, both in pairs["SmolLM2"] if b >= 0.5]
-silent, through = D["SmolLM2", "by P"], nats("SmolLM2", "by P", "through")
-lost = verdict(*silent.ends)
-conditions = {
-    "one head wins most peaks": (f"{wins['by P'].mean():.0%}, random {wins['random'].mean():.0%} (p = {p_wins:.3f})", "holds" if wins["by P"].mean() > 0.5 and p_wins < 0.05 else "fails"),
-    "silence costs the token": (f"{silent:+.2f} nats", lost),
-    "three cost more together": (f"{together:+.2f} nats", verdict(*together.ends)),
-    "through the neuron": (f"{through:+.2f} nats", "untestable" if lost != "holds" else verdict(*through.ends, silent.value / 2)),
-    "plants are found": (f"{sum(half_or_more)} of {len(half_or_more)}", "holds" if np.mean(half_or_more) >= 0.8 else "fails"),
-}  # fmt: skip
-pd.DataFrame(conditions, index=["SmolLM2", "verdict"]).T
+judged = BOTH["SmolLM2"]["judged"]
+conditions = pd.DataFrame(judged["conditions"], index=["SmolLM2", "verdict"]).T
+conditions
 
 # %% [markdown]
 r"""
 The last one is nearly forced, because a head that brings half of the rise can hardly fail to be the strongest. And what goes through the neuron, though it is above zero, is a share of a cost that may be none.
 
-**The publication's sentences.** They are in words, and *half* is this book's reading where a share is meant. The lines are about `{{model}}`. The rise of log P is helped by the choice, for these neurons were taken for $P$. The cost of silence is in P here, where peaks with a likely token weigh most, and in P it is above zero. In log P, as above, it is undecided, so its share that goes through the neuron is untestable.
+**The publication's sentences.** They are in words, and *half* is this book's reading where a share is meant. The lines are about `{{model}}`. The rise of log P is helped by the choice, for these neurons were taken for $P$. The cost of silence is judged in P, in which it is above zero, and in log P it is undecided, so its share that goes through the neuron is untestable.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger: published claims, judged"}
@@ -384,35 +363,33 @@ def over(part, whole=None, mask=is_next):
     return cb.peaks.over_peaks(part, found.documents[:, mask], tokens[mask].tolist(), whole)
 
 
+clear = "undecided" if over(cost).low < 0 < over(cost).high else "clear"
 way = over(by_way, cost) if over(cost).low > 0 else cb.Estimate(np.nan)  # no share of nothing
 cb.ledger(
     model,
     cb.Claim("next_token_neurons", "rise of log P at the peaks, less that of random neurons (nats)", *over(rise_of_log_P - rise_of_log_P[:, ~is_next].mean()).for_claim, digits=1),
     cb.Claim("heads_know_contexts", f"share of the heads' rise that comes from earlier tokens (in random neurons {over(from_earlier, all_heads, ~is_next)[0]:.2f})", *over(from_earlier, all_heads).for_claim),
     cb.Claim("several_heads", f"share of the neurons with more than one winning head (of random ones {over(several, mask=~is_next)[0]:.2f})", *over(several).for_claim),
-    cb.Claim("loss_is_there", f"fall of P when the strongest head is silenced (of log P, in nats: {over(cost):.2f})", *over(in_P).for_claim),
+    cb.Claim("loss_is_there", f"fall of P when the strongest head is silenced (that of log P, in nats, is {clear}: {over(cost):.2f})", *over(in_P).for_claim),
     cb.Claim("heads_wake_neurons", "share of the head's effect on the token that goes through the neuron", *way.for_claim),
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+by_P = BOTH["SmolLM2"]["groups"]["by P"]
 first = by_P["places"].index([27, 734, -1])  # the comma
 layer, neuron, _ = by_P["places"][first]
 alike = np.array([a == b for a, b in zip(*by_P["strongest"], strict=True)])
-fifth = np.median(BOTH["SmolLM2"]["plants"]["0.2"]["brings"])
 median = {m: np.median(share_of[m, "by P"]) for m in BOTH}
 mine = np.array(BOTH["mini"]["groups"]["by P"]["share"])
-verdicts, weakly = Counter(v for _, v in conditions.values()), hits["mini"]["10% to 25%"]
+verdicts, wins = conditions["verdict"].value_counts(), judged["wins"]
 both = {band: np.concatenate([hit[band] for hit in hits.values()]) for band in BANDS}  # models
-of_each, mlps = {}, []
+of_each, parts = {}, {}
 for short, (m, of) in zip(("smol", "mini"), BOTH.items(), strict=True):
     rise = {k: np.mean(v, 0) for k, v in of["groups"]["by P"]["rise"].items()}
-    part = {k: (rise[k] / rise["all"]).mean() for k in ("MLPs", "heads")}
-    mlps.append(part["MLPs"])
-    words = {"tenth": tenth_of[m, "by P"], "like": tenth_of[m, "like those by P"], "congruent": reach[m, "by congruence"], "predict": reach[m, "by P"]}  # fmt: skip
-    of_each |= {f"{short}_{k}": cb.fact(v, "words") if v else "none" for k, v in words.items()}
-    of_each |= {f"{short}_{k.lower()}": cb.fact(v, ".0%") for k, v in part.items()}
-    ps = {"p": p_tenth[m, "by P"], "d": D[m, "by congruence"].value, "d_p": p_cost[m, "by congruence"]}  # fmt: skip
-    of_each |= {f"{short}_{k}": cb.fact(v) for k, v in ps.items()}
+    parts[m] = {k: (rise[k] / rise["all"]).mean() for k in ("MLPs", "heads")}
+    for name, of_group in {"tenth": "by P", "like": "like those by P"}.items():
+        of_each[f"{short}_{name}"] = cb.fact(tenth_of[m, of_group], "words")
+    of_each[f"{short}_d"] = D[m, "by congruence"].value
 cb.facts(
     "lookups",
     **of_each,
@@ -420,12 +397,10 @@ cb.facts(
     count=NEURONS,
     peaks=cb.peaks.PEAKS,
     silenced=cb.fact(cb.peaks.SILENCED, "words"),
-    held=cb.fact(verdicts["holds"], "words", holds=conditions["plants are found"][1] == "holds" and len(conditions) == 5),
+    held=cb.fact(verdicts["holds"], "words", holds=conditions["verdict"].iloc[-1] == "holds" and len(conditions) == 5),
     failed=cb.fact(verdicts["fails"], "words"),
     open=cb.fact(verdicts["undecided"], "words"),
     untestable=cb.fact(verdicts["untestable"], "words"),
-    escaped=cb.fact(len(weakly) - sum(weakly), "words"),
-    middling=len(weakly),
     smol_median=cb.fact(median["SmolLM2"], ".0%"),
     no_single=max(median.values()) < 0.1
     and all(tenth_of[m, "by P"] < cb.MOST * NEURONS for m in BOTH),
@@ -441,17 +416,15 @@ cb.facts(
     comma_share=cb.fact(by_P["share"][first], ".0%"),
     comma=by_P["token"][first] == "," and by_P["P"]["B"][first] > cb.MOST and by_P["share"][first] >= 0.1,
     same=MODEL != "mini" or np.abs(share[:NEURONS].numpy() - mine).max() < 1e-3,
-    mlps_lead=min(mlps) > cb.MOST,
+    smol_mlps=cb.fact(parts["SmolLM2"]["MLPs"], ".0%"),
+    smol_heads=cb.fact(parts["SmolLM2"]["heads"], ".0%"),
+    mlps_lead=min(part["MLPs"] for part in parts.values()) > cb.MOST,
+    smol_congruent=cb.fact(reach["SmolLM2", "by congruence"], "words") if reach["SmolLM2", "by congruence"] else "none",
+    smol_predict=cb.fact(reach["SmolLM2", "by P"], "words"),
     recurs=alike[share_of["SmolLM2", "by P"] >= 0.1].all(),
-    wins=cb.fact(wins["by P"].mean(), ".0%"),
-    wins_random=cb.fact(wins["random"].mean(), ".0%"),
-    p_wins=cb.fact(p_wins, ".3f"),
-    comes_back=p_wins < 0.05 and wins["random"].mean() < wins["by P"].mean() < cb.MOST,
+    comes_back=wins[2] < 0.05 and wins[1] < wins[0] < cb.MOST,
     power=np.mean(both["25% or more"]) > cb.NEARLY_ALL and np.mean(both["10% to 25%"]) > cb.MOST,
-    weak=np.mean(both["below 5%"]) < 1 - cb.NEARLY_ALL and max(median["SmolLM2"], fifth) < 0.05,
-    smol_fifth=cb.fact(fifth, ".0%"),
-    smol_like_d=cb.fact(D["SmolLM2", "like those by P"].value),
-    smol_like_p=cb.fact(p_cost["SmolLM2", "by P"]),
+    weak=np.mean(both["below 5%"]) < 1 - cb.NEARLY_ALL and median["SmolLM2"] < 0.05,
     controls_more=D["SmolLM2", "like those by P"].low > 0 > D["SmolLM2", "by P"].value,
     undecided=all(D[m, "by P"].low < 0 < D[m, "by P"].high for m in BOTH),
     cost_like_others=all(

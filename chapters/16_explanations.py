@@ -2,7 +2,7 @@
 r"""
 # Can a sentence predict a head?
 
-**A sentence predicts a head only a little better than a coin does, and perhaps no better than the length of the text does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, a program wrote sentences that say when the head is active, and tested each on documents that it was not written from. They score {{score}} on average, where a coin scores {{= 0.50 =}} and sentences for shuffled labels {{shuffled}}. {{?better}} But the length of a text alone scores {{length}}, and the test that we had fixed in advance does not tell the sentences apart from it (p = {{p_whole_over}}). {{?not_apart}} With every text cut to {{= 16 =}} tokens, where length says nothing, sentences still score {{ends}}. {{?ends_pass}}
+**A sentence predicts a head only a little better than a coin does, and perhaps no better than the length of the text does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, a program wrote sentences that say when the head is active, and tested them on new documents. They score {{score}} on average, where a coin scores {{= 0.50 =}}. {{?better}} The length of a text alone does about as well, and the test that we had fixed in advance does not tell the sentences apart from it. {{?not_apart}}
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """
@@ -181,13 +181,13 @@ pd.concat([both, curve[SCORES].set_axis(words)]).rename_axis("mean score").round
 r"""
 On the prompts shown, sentences for meaningless labels score {{shown_shuffled}}, nearly as much as real ones ({{shown}}). {{?fits_anything}} So a good fit to the examples is hardly evidence: a theme will be found in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`.
 
-What is left on new documents is no accident. With each neuron counted once, real labels score {{over}} more than shuffled ones (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} The planted rules say how small. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels; both were asked in advance. {{?planted_found}} Our {{score}} lies between rules that are wrong about one prompt in five, {{planted_fifth}}, and rules that are wrong about three in ten, {{planted_three}}. {{?between}} With so much noise a single planted rule can no longer be told from none, so a faint rule in one of our cases would escape us, too. {{?faint}}
+On new documents real labels do score more than shuffled ones, by {{over}} with each neuron counted once (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} The planted rules say how little this is. A rule without noise scores {{planted}}, so the test can find one; and with one label in ten turned round all planted rules stay clear of their shuffled labels. {{?planted_found}} (Both were asked in advance.) Our {{score}} lies between rules that are wrong about one prompt in five and rules that are wrong about three in ten. {{?between}} With so much noise a single planted rule can no longer be told from none, so a faint rule in one of our cases would escape us, too. {{?faint}}
 
 ## Would a better reader do better?
 
-A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. No sentence stands between the prompts and the verdict, so what a sentence about meaning could score should lie about here. As a positive control, we *plant* a subject: texts on cooking, texts of law or French texts are called active. The classifier finds these without an error. On our cases it scores {{meaning}}, about as much as the rules ({{score}}; the difference is {{meaning_over_rules}}, p = {{p_meaning}}). {{?ceiling}}
+A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. No sentence stands between the prompts and the verdict, so what a sentence about meaning could score should lie about here. As a positive control we *plant* a subject: texts on cooking, texts of law or French texts are called active. The classifier finds these without an error. But on our cases it scores {{meaning}}, about as much as the rules. {{?ceiling}}
 
-Asked to write and to apply sentences, Qwen2.5-Coder with {{= 1.5 =}} billion parameters fails the positive control: it scores {{lm_planted}} on the planted subjects, where rules score {{rules_planted}}, because it calls {{lm_inactive}} of all prompts inactive. {{?lm_fails}} Judged by the odds of its two answers, a habit of saying *no* would not matter. That has not been tried, so what a language model would add is open.
+A language model might write better sentences. Qwen2.5-Coder, with {{= 1.5 =}} billion parameters, fails the positive control: on the planted subjects it scores {{lm_planted}}, where rules score {{rules_planted}}, because it calls nearly all prompts inactive. {{?lm_fails}} Judged by the odds of its two answers, a habit of saying *no* would not matter. That has not been tried, so what a language model would add is open.
 
 ## A trap: the length of the prompt
 
@@ -252,9 +252,9 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Heads of the first layer look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, {{named}} of the sentences about the first layer name the length. Held-out texts do not reveal this trap, because they are short and long alike. Of what is left, the domain alone says about as much as a rule that may choose among all tokens ({{by_domain}}). {{?trap}}
+Heads of the first layer look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, most of the sentences about the first layer name the length. Held-out texts do not reveal this trap, because they are short and long alike. Of what is left, the domain alone says about as much as a rule that may choose among all tokens. {{?trap}}
 
-Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. It was fixed in advance that the cases pass if sentences beat shuffled labels (p below {{= 0.05 =}}) where every prompt is cut to its last {{= 16 =}} tokens. Prompts that have fewer are left out. And for the other side, we let the rules see nothing but the length, with every token of a prompt replaced by *the*. Sentences say more than the length if they score more than it on the same cases (p below {{= 0.05 =}} by sign flips, each neuron counted once), which was fixed before the test was made.
+Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. We made two tests, with conditions fixed before each. In the first, every prompt is cut to its last {{= 16 =}} tokens, and prompts that have fewer are left out; the cases pass if sentences still beat shuffled labels. In the second, the rules see nothing but the length, with every token of a prompt replaced by *the*; sentences say more than the length if they score more than it on the same cases. (In both, p is to be below {{= 0.05 =}} by sign flips, each neuron counted once.)
 """
 
 
@@ -281,7 +281,7 @@ pd.DataFrame({name: {"cases": len(of), **of.mean()} for name, of in alike.items(
 
 # %% [markdown]
 r"""
-On the {{ends_cases}} cases that are left, sentences score {{ends}} and {{ends_shuffled}} for shuffled labels (p = {{p_ends}}), so the cases pass. {{?ends_pass}} But the length alone scores {{length}} on whole prompts, against {{length_shuffled}} for shuffled labels (p = {{p_length}}). On the same cases, the sentences' score less that of the length is {{whole_over}} on whole prompts (p = {{p_whole_over}}, and {{p_whole_over_cases}} if each case counts once) and {{ends_over}} on prompts of {{= 16 =}} tokens (p = {{p_ends_over}}, and {{p_ends_over_cases}}). {{?not_apart}} So our sentences know something besides the length, but a rule about the length alone would have served about as well.
+The cases pass the first test. {{?ends_pass}} They do not pass the second: the length alone scores {{length}} on whole prompts, and on the same cases the sentences are ahead of it by {{whole_over}}, which chance can make (p = {{p_whole_over}}). {{?not_apart}} So our sentences know something besides the length, but a rule about the length alone would have served about as well.
 
 ## What can go wrong
 
@@ -331,7 +331,7 @@ r"""
 
 ## Evidence
 
-**Does it come again?** We write each case's sentence once more, from half B, and judge it on half A. Cases that score high one way do so the other way: the scores correlate by {{again}} (drawn by neuron, {{again_low}} to {{again_high}}), and for shuffled labels by {{again_shuffled}}. {{?comes_again}} On SmolLM2, with as many texts, {{smol_cases}} cases score {{smol_over}} above shuffled labels (p = {{smol_p}}). {{?smol_too}} Whether the heads of neurons that predict a token are easier to explain than those of random neurons is undecided. {{?next_undecided}}
+**Does it come again?** We write each case's sentence once more, from half B, and judge it on half A. Cases that score high one way do so the other way: the scores correlate by {{again}}, far more than for shuffled labels. {{?comes_again}} On SmolLM2, with as many texts, {{smol_cases}} cases score {{smol_over}} above shuffled labels (p = {{smol_p}}). {{?smol_too}} Whether the heads of neurons that predict a token are easier to explain than those of random neurons is undecided. {{?next_undecided}}
 """
 
 
@@ -359,6 +359,28 @@ for name, of in ((MODEL, table), ("SmolLM2", smol)):
     found[name] = {"cases": len(of), "neurons": len(neurons), "true": of["true"].mean(), "shuffled": of["shuffled"].mean(), "over, by neuron": over, "p": p, "r of the halves": again, "r, shuffled": by_luck}  # fmt: skip
 found = pd.DataFrame(found)
 found.round(3)
+
+# %% [markdown]
+r"""
+**Sentences, their ends, and the length.** What each scores more than its rival, on the cases that both have, and how often chance makes as much, by sign flips of neurons and of cases.
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Sentences against shuffled labels and against the length"}
+shorter, length = alike.values()
+paired = shorter.assign(length=length["true"])  # on the cases that both have
+scores_of = {
+    "16 tokens, over shuffled labels": paired[["true", "shuffled"]],
+    "length alone, over shuffled labels": length[["true", "shuffled"]],
+    "16 tokens, over the length": paired[["true", "length"]],
+    "whole prompts, over the length": length[["whole prompts", "true"]],
+}
+tests = {}
+for name, of in scores_of.items():
+    by_neuron = of.groupby([str(cases[c].neuron) for c in of.index]).mean()
+    (over, p_cases), (_, p) = (apart(*v.to_numpy().T, "samples") for v in (of, by_neuron))
+    tests[name] = {"cases": len(of), "ahead by": over, "p, neurons": p, "p, cases": p_cases}
+tests = pd.DataFrame(tests).T.astype({"cases": int})
+tests.round(3)
 
 # %% [markdown]
 r"""
@@ -411,10 +433,7 @@ def score_of_next(drawn):
 own_scores = table["true"][is_next].to_numpy()
 two = (
     cb.by_document(score_of_next, of_B),
-    cb.by_document(
-        lambda d: own_scores[d].mean(),
-        [of for of in by_drawn if of.next],
-    ),
+    cb.by_document(lambda d: own_scores[d].mean(), [of for of in by_drawn if of.next]),
 )
 half = max(2, min(24, (read.ids.shape[1] - 1) // 2))
 drawn = torch.from_numpy(np.random.default_rng(0).integers(model.cfg.d_vocab, size=(8, half)))
@@ -446,52 +465,29 @@ easy, hard, by_domain = of_layer.values()
 named = trap["rules, any length"].query("layer == 0")["sentence"].str.contains(" tokens").mean()
 by_neuron = table.groupby(["next", "neuron"])["true"].mean()
 _, p_next = apart(by_neuron[True].to_numpy(), by_neuron[False].to_numpy())
-shorter, length = alike.values()
-paired = shorter.assign(length=length["true"])  # on the cases that both have
-scores_of = {
-    "ends": paired[["true", "shuffled"]],
-    "length": length[["true", "shuffled"]],
-    "ends_over": paired[["true", "length"]],
-    "whole_over": length[["whole prompts", "true"]],
-}
-by_cases = {k: apart(*of.to_numpy().T, "samples") for k, of in scores_of.items()}
-by_neurons = {
-    k: apart(*of.groupby([str(cases[c].neuron) for c in of.index]).mean().to_numpy().T, "samples")
-    for k, of in scores_of.items()
-}
+over_length = tests[tests.index.str.endswith("over the length")]
+whole = over_length.iloc[-1]
 at_noise = dict([*plants.groupby("noise")])  # noise: a planted rule a row
 fifth, three = (curve["held out"][noise] for noise in (0.2, 0.3))
 differs, subjects = result["meaning over rules"], kinds["planted subjects"]
 numbers = {
     "score": here["true"],
-    "ends": paired["true"].mean(),
-    "ends_shuffled": paired["shuffled"].mean(),
     "length": length["true"].mean(),
-    "length_shuffled": length["shuffled"].mean(),
-    "shuffled": here["shuffled"],
     "meaning": result["true, mean"],
     "shown": true["shown"].mean(),
     "shown_shuffled": mixed["shown"].mean(),
     "planted": curve["held out"][0.0],
-    "planted_fifth": fifth,
-    "planted_three": three,
     "over": here["over, by neuron"],
-    "p_meaning": differs["p"],
     "lm_planted": subjects["zero-shot"],
     "rules_planted": subjects["rules"],
     "easy": easy,
     "hard": hard,
-    "by_domain": by_domain,
     "again": here["r of the halves"],
-    "again_low": again_ends[0],
-    "again_high": again_ends[1],
-    "again_shuffled": here["r, shuffled"],
     "smol_over": there["over, by neuron"],
 }
 cb.facts(
     "explanations",
     **{name: cb.fact(v) for name, v in numbers.items()},
-    meaning_over_rules=cb.fact(differs["by"], "+.3f"),
     model=MODEL.rpartition("/")[2],
     cases=len(cases),
     own_token=own_token,
@@ -501,14 +497,10 @@ cb.facts(
     lm_cases=int((~is_planted).sum()),
     smol_cases=int(there["cases"]),
     smol_p=cb.fact(there["p"], ".3f"),
-    lm_inactive=cb.fact(inactive, ".0%"),
-    named=cb.fact(named, ".0%"),
-    ends_cases=len(paired),
-    **{f"p_{k}": cb.fact(p, ".3f" if p < 0.1 else ".2f") for k, (_, p) in by_neurons.items()},
-    **{f"p_{k}_cases": cb.fact(p, ".2f") for k, (_, p) in by_cases.items() if "over" in k},
-    **{k: cb.fact(v, "+.3f") for k, (v, _) in by_cases.items() if "over" in k},
-    not_apart=min(of[k][1] for of in (by_neurons, by_cases) for k in of if "over" in k) > 0.05,
-    ends_pass=by_neurons["ends"][0] > 0 and by_neurons["ends"][1] < 0.05,
+    whole_over=cb.fact(whole["ahead by"]),
+    p_whole_over=cb.fact(whole["p, neurons"]),
+    not_apart=over_length[["p, neurons", "p, cases"]].min(axis=None) > 0.05,
+    ends_pass=tests["ahead by"].iloc[0] > 0 and tests["p, neurons"].iloc[0] < 0.05,
     better=here["over, by neuron"] > 0 and here["p"] < 0.001 and here["true"] < 0.65,
     between=three < here["true"] < fifth,
     ceiling=differs["p"] > 0.05

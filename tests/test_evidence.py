@@ -207,6 +207,7 @@ def test_a_path_is_patched_where_the_terms_are_the_models_own(monkeypatch):
         assert np.isfinite(path).all() and (abs(path) > 0).all(), name
         assert {len(group[key]) for key in ("places", "token", "share", "of")} == {len(group["of"])}
     assert len(facts["groups"]["by P"]["winners"]) == 20
+    assert len(facts["judged"]["conditions"]) == 5
     assert {len(of["brings"]) for of in facts["plants"].values()} == {2}
 
 
@@ -226,6 +227,12 @@ def test_a_plant_is_there_while_it_is_planted_and_gone_afterwards(model):
     with lookups.planted(model, of, [(1, 2)], plan, 0.8):
         assert (along() > 2 * was.abs()).all()
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+
+
+def test_what_became_of_the_conditions_is_what_is_kept():
+    kept = json.loads((ROOT / "data" / "evidence" / "lookups.json").read_text())["smollm2"]
+    found = lookups.judged(kept["groups"], kept["plants"])
+    assert evidence.rounded(found) == kept["judged"]
 
 
 def test_a_classifier_of_meanings_finds_what_the_embeddings_hold():

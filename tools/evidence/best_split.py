@@ -1,6 +1,6 @@
 """Would another sum of two parts come nearer to the attention than kernel and content do?
 
-    python tools/evidence/best_split.py          # what is missing; names of models choose
+    python tools/evidence/best_split.py          # names of models choose
 
 A head's scores are a table of sources i and tokens t. Kernel and content are the a_i + b_t nearest
 to it by least squares, with sources weighted by the kernel and tokens by their frequency. Here an
@@ -39,10 +39,8 @@ def fitted(scores: Table, weight: Table, start: Split) -> Split:
     by_source, by_token = weight.sum(1), weight.sum(2)
     a, b = start
     for _ in range(ROUNDS):
-        left = (weight * (scores - b[..., None])).sum(1) / by_source
-        a = torch.where(by_source > 0, left, a)
-        left = (weight * (scores - a[:, None])).sum(2) / by_token
-        b = torch.where(by_token > 0, left, b)
+        a = torch.where(by_source > 0, (weight * (scores - b[..., None])).sum(1) / by_source, a)
+        b = torch.where(by_token > 0, (weight * (scores - a[:, None])).sum(2) / by_token, b)
     off = (by_token * (b - start[1])).sum(1, keepdim=True) / by_token.sum(1, keepdim=True)
     return a + off, torch.where(by_token > 0, b - off, b)  # on average b is where it started
 
@@ -51,7 +49,8 @@ def measured_of(name: str) -> dict[str, object]:
     """Return the error of each split on half B, and the better fit's over that of our split."""
     layer = first_layer(name)
     fixed, heads, (A, B) = layer.study.fixed, layer.heads, layer.halves
-    exact, split, n = fixed.require_exact(), fixed.decomposition, fixed.n
+    exact, n, split = fixed.require_exact(), fixed.n, fixed.decomposition
+    assert isinstance(split, cx.additive.AdditiveDecomposition)
     present, x = layer.x.unique(return_inverse=True)
     repeated = present[:, None].repeat(1, n + 1)
     repeated[:, n] = fixed.token
@@ -78,10 +77,10 @@ def measured_of(name: str) -> dict[str, object]:
         far[kind] = cx.total_variation(true[B], rows) @ share / share.sum()
     better = min(("realised", "expected"), key=lambda kind: far[kind].mean())
     one, other, on_B = far[better], far["kernel and content"], [layer.texts[i] for i in B]
-    kept = cb.with_interval(lambda d: one[d].mean() / other[d].mean(), on_B, DRAWS, cb.WIDER)
+    kept = cb.with_interval(lambda d: float(one[d].mean() / other[d].mean()), on_B, DRAWS, cb.WIDER)
     verdict = "near" if kept.low >= 0.8 else "not near" if kept.high < 0.8 else "undecided"
-    TV = {kind: float(tv.mean()) for kind, tv in far.items()}
-    return {"TV": TV, "better": better, "kept": kept, "ours is": verdict}
+    errors = {kind: float(tv.mean()) for kind, tv in far.items()}
+    return {"TV": errors, "better": better, "kept": kept, "ours is": verdict}
 
 
 main = keeping("best_split", __doc__, cb.evidence("best_split.json"), NAMES, measured_of)

@@ -41,6 +41,7 @@ import numpy as np
 import torch
 from command import ROOT
 from evidence import keeping
+from scipy import stats
 from torch import Tensor
 from tqdm import tqdm
 
@@ -199,6 +200,42 @@ def facts_of(model: Any, found: LookedUp, group: str) -> dict[str, Any]:
     return facts
 
 
+def judged(groups: dict[str, dict[str, Any]], plants: dict[str, dict]) -> dict[str, Any]:
+    """Return how often the head that wins most often wins, and what became of the conditions."""
+
+    def verdict(found: cb.Estimate, bound: float = 0.0) -> str:
+        return "holds" if found.low > bound else "fails" if found.high < bound else "undecided"
+
+    winners = [np.array(groups[group]["winners"]) for group in WHOLE]  # peak neuron
+    wins = [np.array([np.bincount(w).max() / len(w) for w in of.T]) for of in winners]
+    gap = lambda a, b, axis: a.mean(axis) - b.mean(axis)  # noqa: E731
+    p = float(stats.permutation_test(wins, gap, n_resamples=1999, rng=0).pvalue)
+    mean, of_random = (float(of.mean()) for of in wins)
+    fall, by_P = {k: np.array(v) for k, v in groups["by P"]["fall"].items()}, groups["by P"]
+    fall["together"] = fall["all three"] - fall["strongest"] - fall["second"] - fall["third"]
+    silent, together, through = (
+        cb.peaks.over_peaks(fall[kind], by_P["documents"], by_P["token"])
+        for kind in ("strongest", "together", "through")
+    )
+    rows = (zip(of["brings"], of["found"], strict=True) for of in plants.values())
+    hits = [both for row in rows for brings, (_, both) in row if brings >= 0.5]
+    lost, way = verdict(silent), verdict(through, silent.value / 2)
+    found = {
+        "one head wins most peaks": (
+            f"{mean:.0%}, random {of_random:.0%} (p = {p:.3f})",
+            "holds" if mean > 0.5 and p < 0.05 else "fails",
+        ),
+        "silence costs the token": (f"{silent:+.2f} nats", lost),
+        "three cost more together": (f"{together:+.2f} nats", verdict(together)),
+        "through the neuron": (f"{through:+.2f} nats", way if lost == "holds" else "untestable"),
+        "plants are found": (
+            f"{sum(hits)} of {len(hits)}",
+            "holds" if hits and np.mean(hits) >= 0.8 else "fails",
+        ),
+    }
+    return {"wins": [mean, of_random, p], "conditions": found}
+
+
 def measure(name: str) -> dict[str, Any]:
     """Return what is kept of a model: its groups, and its plants in the place of random neurons."""
     model = cx.load(name)
@@ -215,12 +252,9 @@ def measure(name: str) -> dict[str, Any]:
             "of": [x for x, p in enumerate(members) if p],  # of those that they are like
         }
     random = found.neurons  # the last group
-    return {
-        "sides": sides.tokens.numel(),
-        "predict": predict,
-        "groups": groups,
-        "plants": plants(model, halves, random, DRAWS.get(name, 1)),
-    }
+    planted = plants(model, halves, random, DRAWS.get(name, 1))
+    facts = {"sides": sides.tokens.numel(), "predict": predict, "groups": groups}
+    return facts | {"plants": planted, "judged": judged(groups, planted)}
 
 
 main = keeping("lookups", __doc__, OUT, ("mini", "smollm2"), measure)
