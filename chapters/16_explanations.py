@@ -36,7 +36,8 @@ pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 torch.set_grad_enabled(False)
 model = cx.load(MODEL)
 n_layers, n_heads = model.cfg.n_layers, model.cfg.n_heads
-semantic = json.loads(cb.evidence("semantic.json").read_text())["embeddings"]
+others = json.loads(cb.evidence("semantic.json").read_text())
+semantic, odds = others["embeddings"], others["odds"]["result"]
 meaning = pd.DataFrame(semantic["rows"])  # of mini's cases
 
 # %% tags=["hide-input"]
@@ -187,7 +188,7 @@ On new documents real labels do score more than shuffled ones, by {{over}} with 
 
 A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. No sentence stands between the prompts and the verdict, so what a sentence about meaning could score should lie about here. As a positive control we *plant* a subject: texts on cooking, texts of law or French texts are called active. The classifier finds these without an error. But on our cases it scores {{meaning}}, about as much as the rules. {{?ceiling}}
 
-A language model might write better sentences. Qwen2.5-Coder, with {{= 1.5 =}} billion parameters, fails the positive control: on the planted subjects it scores {{lm_planted}}, where rules score {{rules_planted}}, because it calls nearly all prompts inactive. {{?lm_fails}} Judged by the odds of its two answers, a habit of saying *no* would not matter. That has not been tried, so what a language model would add is open.
+A language model might write better sentences. Qwen2.5-Coder, with {{= 1.5 =}} billion parameters, fails the positive control: on the planted subjects it scores {{lm_planted}}, where rules score {{rules_planted}}, because it calls nearly all prompts inactive. {{?lm_fails}} Is that just a habit of saying *no*? We also asked how much likelier it finds the answer *true* than the answer *false*, which no such habit can hide. By these odds it tells the planted subjects from other texts with an AUC of {{lm_odds}}, where we had asked for {{= 0.9 =}} in advance and {{= 0.5 =}} is chance. {{?lm_odds_fail}} Its sentences show why: shown French texts and others, it lists some phrases that occur in the French ones and never says that they are French. {{?lm_lists}} What a larger model would add is open.
 
 ## A trap: the length of the prompt
 
@@ -384,7 +385,7 @@ tests.round(3)
 
 # %% [markdown]
 r"""
-**How the language model was asked.** `cx.lookups.chat.ChatExplainer` has the same two methods as the rules, behind any endpoint that speaks OpenAI's chat completions, a server of your own included. Here it was a server of `llama.cpp` with {{= 4 =}}-bit weights, on {{lm_cases}} cases drawn and the planted subjects: eight prompts of either kind shown and at most eight held out, the last {{= 100 =}} characters of each, temperature zero. *Zero-shot*, as in the publication, the classifier sees the sentence alone; *few-shot*, it also sees four prompts of either kind. It was fixed in advance that the model explains if its sentences score more for true labels than for shuffled ones, and that few-shot adds if it scores more than zero-shot, with intervals above zero. Neither was met. {{?lm_fails}} The answers are kept with the book, and `tools/evidence/semantic.py --chat` asks again.
+**How the language model was asked.** `cx.lookups.chat.ChatExplainer` has the same two methods as the rules, behind any endpoint that speaks OpenAI's chat completions, a server of your own included. Here it was a server of `llama.cpp` with {{= 4 =}}-bit weights, on {{lm_cases}} cases drawn and the planted subjects: eight prompts of either kind shown and at most eight held out, the last {{= 100 =}} characters of each, temperature zero. *Zero-shot*, as in the publication, the classifier sees the sentence alone; *few-shot*, it also sees four prompts of either kind. It was fixed in advance that the model explains if its sentences score more for true labels than for shuffled ones, and that few-shot adds if it scores more than zero-shot, with intervals above zero. Neither was met. {{?lm_fails}} By its odds, the AUC over the cases is {{lm_odds_heads}}, and {{lm_odds_shuffled}} with shuffled labels, a difference that chance can make (p = {{lm_odds_p}}). {{?lm_odds_p}} The answers are kept with the book. `tools/evidence/semantic.py --chat` asks again, and `--odds` judges again.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The language model's scores"}
@@ -479,12 +480,16 @@ numbers = {
     "planted": curve["held out"][0.0],
     "over": here["over, by neuron"],
     "lm_planted": subjects["zero-shot"],
+    "lm_odds": odds["planted, mean AUC"],
+    "lm_odds_heads": odds["heads, mean AUC"],
+    "lm_odds_shuffled": odds["heads, shuffled, mean AUC"],
     "rules_planted": subjects["rules"],
     "easy": easy,
     "hard": hard,
     "again": here["r of the halves"],
     "smol_over": there["over, by neuron"],
 }
+in_french = answers["planted: french"]["zero-shot"]["sentence"]
 cb.facts(
     "explanations",
     **{name: cb.fact(v) for name, v in numbers.items()},
@@ -511,6 +516,9 @@ cb.facts(
     planted_found=curve["held out"][0.0] >= 0.9
     and at_noise[0.1]["held out"].min() > at_noise[0.1]["shuffled"].max(),
     faint=at_noise[0.3]["held out"].min() < at_noise[0.3]["shuffled"].max(),
+    lm_odds_fail=odds["planted, mean AUC"] < 0.9,
+    lm_odds_p=cb.fact(odds["heads over shuffled, p"], holds=odds["heads over shuffled, p"] > 0.05),
+    lm_lists="phrases like" in in_french and "French" not in in_french,
     lm_fails=subjects["zero-shot"] < 0.55
     and subjects["rules"] > 0.7
     and inactive > cb.NEARLY_ALL
