@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 from shown import cells, check, each, explained, fragment, named, number
 from test_pages import contrast
-from viewing import added, header, opened, settled
+from viewing import PHONE, added, header, opened, settled
 
 import ctxlib as cx
 
@@ -112,7 +112,7 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
 ):
     page = visit("#neuron=463&passage=2", "neurons")
     terms = added(circuit, read[2], 463)
-    most = int(terms.abs().argmax())
+    most = 1 + int(terms[1:].abs().argmax())  # of the words
     reader = page.locator(".ctx-token-reader input")
     text = reader.get_attribute("aria-valuetext")
     word = named(mini_weights.tokenizer.decode([read[2, most]]))
@@ -185,10 +185,19 @@ def test_of_a_word_of_several_tokens_the_longest_is_read(visit, mini_weights):
     expect(page.get_by_text(f"The longest of {len(parts)} pieces is {longest}.")).to_be_visible()
 
 
-def test_where_no_neuron_passes_one_sentence_explains_it(visit):
-    page = visit("#theta=1000000", "neurons")
+@pytest.mark.parametrize("heads", [[], [0, 1, 2, 3, 4, 5, 6]], ids=["all", "one off"])
+def test_where_no_neuron_passes_one_sentence_explains_it(visit, circuit_of, packed_mini, heads):
+    page = visit(fragment(heads=heads, threshold=1000000), "neurons")
     assert theta(page)[1] == 0
     assert page.get_by_text("No neuron passes").count() == 1
+    stable = header(packed_mini)["stable"]
+    ranked = cx.find_neurons(circuit_of(heads or stable), threshold=0)
+    off = [head for head in stable if heads and head not in heads]
+    how = f"without head {off[0]}" if off else f"with heads {', '.join(map(str, stable))}"
+    words = f"the line is at 1000000.0, and {how} the farthest, neuron {ranked.index[0]}, reaches "
+    reason = page.locator(".ctx-neurons-dots [role=status]").filter(has_text=words)
+    far = reason.inner_text().partition("reaches ")[2].partition(". ")[0]
+    check([far], ranked["top"].iloc[:1], WIDEST * ranked["top"].max())
     # the neuron that is shown nonetheless is the loudest, and stands alone below
     assert page.locator(ROWS).count() == 1
 
@@ -315,11 +324,85 @@ def test_curves_on_heads_are_explained_and_the_words_of_a_neuron_stand_beside_th
     page.set_viewport_size(SCREEN)
     settled(page)
     heads = page.get_by_role("group", name="Heads").inner_text()
-    assert "where each looks" in heads
+    assert "where each looks: across, tokens back from the query (0 at the right, 256" in heads
+    assert heads.split("); ")[1].startswith("up, weight")
     dots = page.locator(CANVAS).bounding_box()
     words = page.get_by_role("table", name="Tokens that push up").bounding_box()
     assert words["x"] >= dots["x"] + dots["width"]
     assert words["y"] < dots["y"] + dots["height"]
+
+
+MEANT = "(e) => getComputedStyle(e, '::after').content"
+
+
+@pytest.mark.parametrize(
+    ("word", "meaning"),
+    [
+        ("Heads", "They mix what the tokens of a text carry"),
+        ("query", "The token from which heads look at the others"),
+        ("top", "How far tokens push a neuron"),
+        ("z", "How many standard deviations"),
+        ("pre-activation", "The number that goes into a neuron"),
+        ("usual place (z = 2)", "Two standard deviations above the typical neuron"),
+    ],
+)
+def test_a_word_that_a_newcomer_may_not_know_says_what_it_means(visit, word, meaning):
+    page = visit("", "neurons", fresh=True)
+    term = page.locator(".ctx-term").filter(has_text=re.compile(f"^{re.escape(word)}$")).first
+    assert term.evaluate(MEANT) == "none"
+    term.hover()
+    assert meaning in term.evaluate(MEANT)
+    page.mouse.move(0, 0)
+    page.locator("h1").first.evaluate("(e) => { e.tabIndex = -1; e.focus(); }")
+    for _ in range(40):  # and by keys
+        page.keyboard.press("Tab")
+        if term.evaluate("(e) => e.contains(document.activeElement)"):
+            break
+    assert meaning in term.evaluate(MEANT)
+
+
+def test_every_scale_has_its_unit(visit):
+    page = visit("#neuron=463", "neurons")
+    unit = "in units of the pre-activation"
+    assert unit in page.locator(".ctx-neurons-dots").inner_text()  # of a top
+    assert unit in page.locator(".ctx-neurons-one").inner_text()  # of a contribution
+    assert unit in page.locator(".ctx-domains tfoot").text_content()  # of a summary
+
+
+def test_a_passage_opens_at_its_first_word_and_is_read_at_one(visit, circuit, read):
+    for passage, tokens in enumerate(read):  # noqa: B007
+        terms = circuit.kernel[:, None] * circuit.contribution[tokens[: circuit.fixed.length]]
+        front = [j for j, most in enumerate(terms.abs().argmax(0).tolist()) if most == 0]
+        if front:  # of a neuron that the token in front of every text drives most
+            break
+    page = visit(f"#neuron={front[0]}&passage={passage}", "neurons")
+    most = 1 + int(terms[1:, front[0]].abs().argmax())
+    reader = page.locator(".ctx-token-reader input")
+    expect(reader).to_have_value(str(most))
+    text = page.locator(".ctx-neurons .ctx-tokens").inner_text()
+    assert text.startswith("▸") and "endoftext" not in text
+    assert (
+        "▸ is the token <|endoftext|> in front of every text" in page.locator("main").inner_text()
+    )
+    assert "endoftext" in page.locator("[data-place='0']").get_attribute("title")
+
+
+def test_on_a_phone_the_answer_to_a_press_comes_into_sight(visit):
+    page = visit("", "neurons", fresh=True)
+    page.set_viewport_size(PHONE)
+    settled(page)
+    page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
+    title = page.locator(".ctx-neurons-one .ctx-heading").first
+    tokens = page.get_by_role("table", name="Tokens that push up").get_by_role("button")
+    expect(tokens.nth(2)).not_to_be_in_viewport()
+    dot = dict(zip("xy", spot(page, *farthest(page)), strict=True))
+    page.locator(CANVAS).click(position=dot)
+    expect(title).to_be_in_viewport(ratio=1)
+    expect(tokens.nth(2)).to_be_in_viewport(ratio=1)
+    row = page.locator(ROWS).nth(5)
+    row.locator("label").click()
+    expect(title).to_be_in_viewport(ratio=1)
+    expect(title).to_have_text(f"Neuron {row.locator('input').get_attribute('value')}")
 
 
 def test_the_chosen_neuron_stays_when_a_head_is_turned(visit):

@@ -267,6 +267,15 @@ def test_a_long_text_travels_and_one_too_long_does_not(visit):
     page.wait_for_url(lambda url: "other" not in url)
 
 
+def test_the_box_is_as_tall_as_its_text(visit):
+    page = visit(name="reader", fresh=True)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    tall = box(page, "First").bounding_box()["height"]
+    assert tall < 120, "the opening text takes two or three lines"
+    box(page, "First").fill("A line.\n" * 9)
+    assert box(page, "First").bounding_box()["height"] > 1.5 * tall
+
+
 def test_a_text_that_an_older_address_holds_packed_is_read(visit):
     long = "".join(f"{i} grey skies & harbours, {i * i}: \u00e9\U0001f30a " for i in range(120))
     packed = base64.urlsafe_b64encode(zlib.compress(long.encode(), wbits=-15)).decode().rstrip("=")

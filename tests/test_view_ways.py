@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import expect
 from shown import cells
-from viewing import settled, view_page
+from viewing import PHONE, settled, view_page
 
 import ctxlib as cx
 
@@ -18,6 +18,7 @@ LABELS = """neuron,label,difference,auc,null,top,z,far_end,by_drive
 7,astronomy,1.5,0.991,0.98,12.0,3.1,comet,"moon , star"
 12,bible-kjv,0.5,0.7,0.95,3.0,1.0,drum,"""
 LABELS += '"a ""quoted"" one"\n648,astronomy,2.5,0.96,0.98,20.5,5.0,orbit,planets\n'
+LABELS += "496,astronomy,2.0,0.958,0.972,33.1,7.2,volcan,Sun\n"
 
 
 @pytest.fixture(scope="module")
@@ -163,9 +164,9 @@ def test_a_box_finds_a_neuron_by_number_label_or_word(visit):
     for wrong, said in (("99999", "Neurons are 0 to "), ("qqzzxxyy", "No neuron, label or single")):
         found(wrong)
         page.get_by_text(said).wait_for()
-    box.press("End")
-    page.keyboard.type("y")
+    box.fill("moon")  # and nothing pressed
     expect(page.get_by_text("No neuron, label or single")).to_have_count(0)
+    page.get_by_text("␣moon pushes this neuron up most").wait_for()
 
 
 def test_a_card_opens_its_neuron_and_is_marked(visit):
@@ -177,3 +178,69 @@ def test_a_card_opens_its_neuron_and_is_marked(visit):
     for neuron, name in ((7, "astronomy, AUC 0.991"), (12, "scripture, AUC 0.700, no more than")):
         page = visit(f"#neuron={neuron}", "explorer")
         expect(page.locator(".ctx-neurons-name")).to_contain_text(name)
+
+
+WRITTEN = """() => {
+    window.written = [];
+    const write = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+        written.push(text);
+        write.call(this, text, ...at);
+    };
+}"""
+
+
+def test_a_neuron_that_chapters_follow_has_one_name(visit):
+    page = visit(name="explorer", fresh=True)
+    page.evaluate(WRITTEN)
+    page.get_by_role("button", name="planets").click()
+    page.wait_for_url("**neuron=496")
+    expect(page.locator(".ctx-neurons-name")).to_have_text("planets, chapters 1 to 6")
+    row = page.locator(".ctx-neurons-list tr.ctx-chosen")
+    expect(row.locator("td").nth(4)).to_have_text("planets")
+    assert "496 planets" in settled(page).evaluate("written")
+    box = page.get_by_label("Neuron, label or word")
+    box.fill("planets")
+    page.get_by_text("1 neuron with this label").wait_for()
+
+
+def test_on_a_phone_rows_have_names_and_the_chosen_card_is_whole(visit):
+    page = visit("#neuron=12", "explorer", fresh=True)
+    page.evaluate(WRITTEN)
+    page.set_viewport_size(PHONE)
+    settled(page)
+    page.wait_for_function("written.includes('astronomy') && written.includes('scripture')")
+    cards = page.locator(".ctx-neurons-cards")
+    cards.locator("button").first.evaluate(  # as many as real labels have
+        """(card) => {
+            const other = Object.assign(card.cloneNode(true), { value: "1" });
+            for (let i = 0; i < 8; i++) card.before(other.cloneNode(true));
+        }"""
+    )
+    page = visit("#neuron=496", "explorer")
+    row, card = (e.bounding_box() for e in (cards, cards.locator("[aria-pressed=true]")))
+    assert row["x"] <= card["x"] <= card["x"] + card["width"] <= row["x"] + row["width"]
+
+
+def test_what_is_typed_is_found_without_enter_and_the_way_back_takes_it_back(visit):
+    page = visit("#neuron=7", "explorer", fresh=True)
+    box, said = page.get_by_label("Neuron, label or word"), page.locator(".ctx-neurons-find")
+    offers = page.get_by_role("group", name="Tokens like this").get_by_role("button")
+    page.wait_for_timeout(1100)  # what is typed is a step of its own
+    box.press_sequentially("recipe")
+    expect(said).to_contain_text("The nearest token is ␣reci, which pushes this neuron up most.")
+    expect(offers.first).to_have_text("␣reci")
+    page.wait_for_url("**search=recipe*")
+    driven = cells(page.locator(".ctx-neurons-barred", has_text="Neurons driven up"))
+    expect(page.locator(".ctx-neurons-list input:checked")).to_have_value(driven[0][0])
+    page.go_back()
+    expect(box).to_have_value("")
+    expect(said).not_to_contain_text("nearest")
+    expect(offers).to_have_count(0)
+    page.go_forward()
+    expect(box).to_have_value("recipe")
+    box.fill("astronome")  # no token, and one begins so
+    expect(offers.first).to_have_text("␣astronomers")
+    offers.first.click()
+    page.wait_for_url("**search=%20astronomers*")
+    expect(said).to_contain_text("␣astronomers pushes this neuron up most.")

@@ -3,14 +3,8 @@
  *  `cx.fix_query(weights, n=len(text) - 1)`. */
 
 import { Layer } from "./layer.js";
-import {
-  addScaled,
-  columnMajor,
-  dotProduct,
-  equalParts,
-  rowProducts,
-  softmaxInPlace,
-} from "./linalg.js";
+import { addScaled, columnMajor, dotProduct } from "./linalg.js";
+import { equalParts, rowProducts, softmaxInPlace } from "./linalg.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
 /** A layer's weights, folded and centred. A page that has a folder of parts opens with what kernels and a
@@ -22,8 +16,7 @@ export class LearnedLayer extends Layer {
   #left; // tokens that are not here yet
   /** @type {Map<string, Float64Array>} by head and block */ #readouts = new Map();
 
-  /** @param {LayerHeader} header @param {Record<string, any>} tensors
-   *  @param {FetchPart} [fetch] */
+  /** @param {LayerHeader} header @param {Record<string, any>} tensors @param {FetchPart} [fetch] */
   constructor(header, tensors, fetch) {
     super(header, tensors, fetch);
     this.finer = header.finer;
@@ -88,8 +81,7 @@ export class LearnedLayer extends Layer {
     else this.#takeNeurons(tensors);
   }
 
-  /** A part that is requested comes, whoever stops waiting: every text will need it.
-   *  @param {string[]} parts
+  /** A part that is requested comes, whoever stops waiting: every text will need it. @param {string[]} parts
    *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
   async bring(parts, { onProgress = () => {}, signal } = {}) {
     const ended = new Promise((_, fail) =>
@@ -163,10 +155,8 @@ export class LearnedLayer extends Layer {
     return this.rows(this.stream(this.text(ids, n), n, "exact"));
   }
 
-  /** The rows that Equation 1 gives in their place.
-   *  @param {Numbers} ids @param {number} [n] the last token
-   *  @param {number} [C] the norm that a token embedding is taken to have
-   *  @returns {Float64Array[]} */
+  /** The rows that Equation 1 gives in their place. @param {Numbers} ids @param {number} [n] the last token
+   *  @param {number} [C] the norm that a token embedding is taken to have @returns {Float64Array[]} */
   rebuiltRows(ids, n = Math.min(ids.length, this.positions) - 1, C = this.C) {
     if (!(C > 0)) throw new RangeError(`C = ${C}: the norm of an embedding is a positive number`);
     const scales = C === this.C ? this.sharedScale : this.#scales(C);
@@ -217,8 +207,7 @@ export class LearnedLayer extends Layer {
     return out;
   }
 
-  /** Every head's attention row over a stream whose last source is the destination.
-   *  @param {Float64Array} x */
+  /** Every head's attention row over a stream whose last source is the destination. @param {Float64Array} x */
   rows(x) {
     const { d, nHeads } = this;
     const qkDirection = this.qkDirection(x.subarray(x.length - d));

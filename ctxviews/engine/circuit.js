@@ -1,13 +1,7 @@
 /** The contextual circuit at one destination (Gibson 2025; chapters 4 to 11). */
 
-import {
-  addScaled,
-  columnMajor,
-  equalParts,
-  rowProducts,
-  sharedKernel,
-  wholeBelow,
-} from "./linalg.js";
+import { addScaled, columnMajor, equalParts } from "./linalg.js";
+import { rowProducts, sharedKernel, wholeBelow } from "./linalg.js";
 import { Kept } from "./cache.js";
 import { Prefix } from "./prefix.js";
 import { NEURONS_AT_ONCE } from "./ranking.js";
@@ -122,8 +116,7 @@ export class Circuit {
   }
 
   /** What is read of a text, with the destination token at the destination: what a passage is
-   *  compared by is what stands around it.
-   *  @param {Numbers} ids @returns {Int32Array} */
+   *  compared by is what stands around it. @param {Numbers} ids @returns {Int32Array} */
   placed(ids) {
     const { n, reach } = this.for(ids);
     const read = Int32Array.from(ids).slice(0, reach);
@@ -178,8 +171,7 @@ export class Circuit {
   }
 
   /** Does beforehand what makes `top` slow, a few milliseconds at a time: for a head and n once, and
-   *  a little for a token. What is done stays done when a signal ends it.
-   *  @param {number[]} heads
+   *  a little for a token. What is done stays done when a signal ends it. @param {number[]} heads
    *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
   async prepare(heads, { onProgress = () => {}, signal } = {}) {
     const chosen = this.layer.heads(heads);
@@ -203,8 +195,7 @@ export class Circuit {
   }
 
   /** Ranks all neurons while the page stays alive, even if the file has their ranking: a head more or less is quick
-   *  from then on.
-   *  @param {number[]} heads @param {AbortSignal} [signal] @returns {Promise<Ranked>} */
+   *  from then on. @param {number[]} heads @param {AbortSignal} [signal] @returns {Promise<Ranked>} */
   async rank(heads, signal) {
     await doneInSlices(this.weigh(), signal);
     const ranking = this.layer.ranking(this.n);

@@ -9,8 +9,7 @@ import { Layer } from "./layer.js";
 import { addScaled, dotProduct, equalParts } from "./linalg.js";
 import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
 
-/** A matrix in int8 levels, as ctxlib.store keeps it: a step a row, and of every column its mean and
- *  spread. */
+/** A matrix in int8 levels, as ctxlib.store keeps it: a step a row, and of every column its mean and spread. */
 class Table {
   /** @param {Record<string, any>} tensors @param {string} name */
   constructor(tensors, name) {
@@ -72,8 +71,7 @@ export class FixedQueryLayer extends Layer {
   /** @type {(Table | undefined)[]} W_O W_in of a head, neuron after neuron */ #readouts;
   /** @type {Numbers} of each head, which of the values it reads */ #valueOf;
 
-  /** @param {FixedQueryHeader} header @param {Record<string, any>} tensors
-   *  @param {FetchPart} [fetch] */
+  /** @param {FixedQueryHeader} header @param {Record<string, any>} tensors @param {FetchPart} [fetch] */
   constructor(header, tensors, fetch) {
     super(
       header,
@@ -304,8 +302,7 @@ function summingToOne(row) {
   return row.map((value) => value / (sum || 1));
 }
 
-/** W_O W_in of a head, if these tensors hold it. @param {Record<string, any>} tensors
- *  @param {number} head */
+/** W_O W_in of a head, if these tensors hold it. @param {Record<string, any>} tensors @param {number} head */
 function readoutTable(tensors, head) {
   const name = `readout_${head}`;
   return tensors[name] ? new Table(tensors, name) : undefined;

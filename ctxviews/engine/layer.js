@@ -184,8 +184,7 @@ export class Layer {
     return out;
   }
 
-  /** The tokens 0 ... n, if they are there and in the vocabulary.
-   *  @param {Numbers} ids @param {number} n */
+  /** The tokens 0 ... n, if they are there and in the vocabulary. @param {Numbers} ids @param {number} n */
   text(ids, n) {
     if (!ids.length) throw new RangeError("no tokens: a text has at least one");
     wholeBelow(n, Math.min(ids.length, this.positions), "destination");

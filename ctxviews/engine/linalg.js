@@ -1,8 +1,7 @@
 /** Arithmetic on rows of numbers, and which of them are largest. */
 
 /** a[i:i+size] . b[j:j+size]
- *  @param {Float64Array} a @param {number} i @param {Float64Array} b @param {number} j
- *  @param {number} size */
+ *  @param {Float64Array} a @param {number} i @param {Float64Array} b @param {number} j @param {number} size */
 export function dotProduct(a, i, b, j, size) {
   let sum = 0;
   for (const end = i + size; i < end;) sum += a[i++] * b[j++];
@@ -70,8 +69,7 @@ function fourByTwo(A, r, B, c, depth, out, columns) {
   out[at + 1] = x;
 }
 
-/** A matrix with this many columns, column after column.
- *  @param {Float64Array} W @param {number} columns */
+/** A matrix with this many columns, column after column. @param {Float64Array} W @param {number} columns */
 export function columnMajor(W, columns) {
   const rows = W.length / columns;
   const out = new Float64Array(W.length);
@@ -95,15 +93,13 @@ export function softmaxInPlace(row) {
   return row;
 }
 
-/** Of an even number of values the mean of the two middle ones.
- *  @param {Float64Array} values sorted in place */
+/** Of an even number of values the mean of the two middle ones. @param {Float64Array} values sorted in place */
 export function medianOf(values) {
   values.sort();
   return (values[(values.length - 1) >> 1] + values[values.length >> 1]) / 2;
 }
 
-/** One kernel for several heads: the median at each source, renormalised.
- *  @param {Float64Array[]} kernels */
+/** One kernel for several heads: the median at each source, renormalised. @param {Float64Array[]} kernels */
 export function sharedKernel(kernels) {
   const here = new Float64Array(kernels.length);
   const middle = kernels[0].map((_, i) => medianOf(here.map((_, h) => kernels[h][i])));

@@ -122,8 +122,7 @@ export class Ranking {
   }
 
   /** The ranking, some neurons at a time; where another one was made meanwhile, from the beginning.
-   *  @param {Circuit} circuit weighed @param {number[]} heads in order
-   *  @returns {Generator<void, Ranked>} */
+   *  @param {Circuit} circuit weighed @param {number[]} heads in order @returns {Generator<void, Ranked>} */
   *making(circuit, heads) {
     const same = this.#circuit === circuit && String(heads) === String(this.#heads);
     if (same && this.#result) return this.#result;
@@ -191,8 +190,7 @@ export class Ranking {
 
 /** sums[j, t] += weights[t] step[j] levels[j, t] for all t, and picks the largest of what comes out: a
  *  number is compared before it is stored, since to fetch it once more would take twice as long as all
- *  the rest.
- *  @param {Float32Array} sums @param {HeadPart} part @param {number} j @param {Largest} highest */
+ *  the rest. @param {Float32Array} sums @param {HeadPart} part @param {number} j @param {Largest} highest */
 function addAndPick(sums, { table, weights, sign }, j, highest) {
   const { levels } = table;
   const factor = sign * table.steps[j];
@@ -245,8 +243,7 @@ class Largest {
 
   /** Starts with a row: none can be picked that is smaller than all of the last pick.
    *  @param {number} row @param {Float32Array} sums @param {Int8Array} levels to be added to them
-   *  @param {Float64Array} weights @param {number} factor
-   *  @returns {number} the least that `offer` takes */
+   *  @param {Float64Array} weights @param {number} factor @returns {number} the least that `offer` takes */
   begin(row, sums, levels, weights, factor) {
     const { exact, places, size } = this;
     this.#first = row * size;
@@ -262,8 +259,7 @@ class Largest {
     return this.#least;
   }
 
-  /** @param {number} value @param {number} place
-   *  @returns {number} the least that it takes from now on */
+  /** @param {number} value @param {number} place @returns {number} the least that it takes from now on */
   offer(value, place) {
     const { places, size } = this;
     const values = this.#values;

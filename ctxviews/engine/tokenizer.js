@@ -59,8 +59,7 @@ export class Tokenizer {
   }
 
   /** Tokens merge: the pair of lowest rank, leftmost first, until none is left. A tree of minima finds
-   *  it: to search them each time would take long words quadratic time.
-   *  @param {number[]} ids */
+   *  it: to search them each time would take long words quadratic time. @param {number[]} ids */
   #merge(ids) {
     const [n, next, previous] = [ids.length, ids.map((_, i) => i + 1), ids.map((_, i) => i - 1)];
     const tree = Array(2 * n).fill(Infinity); // leaves: rank * n + place; tree[1] is the least
@@ -167,8 +166,7 @@ export class Tokenizer {
 
   /** The stretches of a text that tokens make, which join to it: a character of several tokens goes to
    *  the one that completes it.
-   *  @param {Iterable<number>} ids @param {boolean} [first] whether none is before them
-   *  @returns {string[]} */
+   *  @param {Iterable<number>} ids @param {boolean} [first] whether none is before them @returns {string[]} */
   stretches(ids, first = true) {
     const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
     const spelt = Array.from(ids, (id, i) => this.#spelt(id, first && i === 0));

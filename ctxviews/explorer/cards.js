@@ -20,6 +20,12 @@ export const FOLLOWED = {
   qwen: [{ neuron: 6419, title: "British spelling", words: "chapter 9" }],
 };
 
+/** What a neuron is called. @param {string} model @param {number} neuron @param {Map<number, Label>} labels */
+export function nameOf(model, neuron, labels) {
+  const followed = FOLLOWED[model]?.find((card) => card.neuron === neuron);
+  return followed?.title ?? labels.get(neuron)?.label ?? "";
+}
+
 /** @param {Map<number, Label>} labels @param {string} model @returns {Card[]} */
 export function namedNeurons(labels, model) {
   const rule = defaultThreshold(Float64Array.from(labels.values(), ({ top }) => top));
@@ -40,23 +46,27 @@ export function namedNeurons(labels, model) {
 
 /** A row of cards, where labels are known. @param {Tools} tools @param {boolean} comes whether labels are on
  *  their way: the row keeps its place for them */
-export function cardsSection({ layer, go }, comes) {
+export function cardsSection(tools, comes) {
+  const { layer, go } = tools;
   const ways = { class: "ctx-neurons-cards", role: "group", "aria-label": "Named neurons" };
   const root = element("div", { ...ways, hidden: !comes });
   const paint = inStep((/** @type {Scene} */ { labels, neuron }, changed) => {
     if (changed("labels") && labels.size) {
       const made = namedNeurons(labels, layer.model).map(({ neuron, title, words }) => {
         const auc = labels.get(neuron)?.auc ?? NaN;
-        const hint = `Neuron ${neuron}: AUC ${figure(auc)} on held-out texts of its label`;
+        const hint = `Neuron ${neuron}: AUC ${figure(auc)} on held-out texts of its label, where 0.5 is chance`;
         const parts = [element("b", {}, title), element("span", {}, `${neuron} · ${words}`)];
-        const press = { type: "button", value: neuron, onclick: () => go({ neuron }) };
-        return element("button", { ...press, title: hint }, parts);
+        const onclick = () => (go({ neuron }), tools.show("neuron"));
+        return element("button", { type: "button", value: neuron, title: hint, onclick }, parts);
       });
       root.replaceChildren(...made);
       roving(root);
     }
-    for (const card of root.querySelectorAll("button"))
+    for (const card of root.querySelectorAll("button")) {
       card.setAttribute("aria-pressed", String(Number(card.value) === neuron));
+      if (Number(card.value) !== neuron || !changed("labels", "neuron")) continue;
+      root.scrollLeft = card.offsetLeft - (root.clientWidth - card.offsetWidth) / 2; // all of it in sight
+    }
   });
   return { root, paint };
 }

@@ -1,6 +1,6 @@
 /** The explorer's heads. */
 
-import { headChooser } from "../ui/controls.js";
+import { headChooser, term } from "../ui/controls.js";
 import { drawn, element } from "../ui/dom.js";
 import { headStyle } from "../ui/marks.js";
 
@@ -11,13 +11,18 @@ const BINS = 14; // of a kernel, from the text's beginning to the query
 /** @param {Tools} tools @param {HTMLElement} find */
 export function controlsSection(tools, find) {
   const { layer, go } = tools;
+  const side = layer.bothSides ? "in the middle" : `at the right, ${layer.n} at the left`;
   const curves = layer.kernels().map((kernel, head) => curve(kernel, headStyle(head)));
   const heads = headChooser(
     layer,
     // the neuron that is looked at stays
     (chosen) => go({ heads: chosen, neuron: tools.scene()?.neuron ?? -1 }),
     curves,
-    ", and where each looks (query at the right)",
+    [
+      ", and where each looks: across, tokens back from the ",
+      term("query"),
+      ` (0 ${side}); up, weight`,
+    ],
   );
   return {
     root: element("div", { class: "ctx-controls" }, heads, find),
@@ -33,5 +38,7 @@ function curve(kernel, style) {
   const most = Math.max(...sums);
   const points = Array.from(sums, (sum, i) => `${1 + i * 2},${11 - (10 * sum) / most}`).join(" ");
   const line = drawn("polyline", { points, fill: "none", "stroke-width": 1.6, ...style });
-  return drawn("svg", { class: "ctx-curve", viewBox: "0 0 28 12", "aria-hidden": "true" }, line);
+  const zero = drawn("path", { d: "M0 11.75H28", stroke: "currentColor", "stroke-width": 0.5 });
+  const ways = { class: "ctx-curve", viewBox: "0 0 28 12", "aria-hidden": "true" };
+  return drawn("svg", ways, zero, line);
 }

@@ -1,16 +1,18 @@
 /** Every neuron of the layer as a dot, and the threshold as a line that one drags across them. */
 
-import { checkbox, chip, slider } from "../ui/controls.js";
+import { checkbox, chip, slider, term, USUAL } from "../ui/controls.js";
 import { element } from "../ui/dom.js";
 import { digitsOfStep, linearTicks, tickFormat } from "../ui/plot.js";
-import { figure, grouped, UNIT } from "../ui/words.js";
+import { figure, grouped } from "../ui/words.js";
+import { nameOf } from "./cards.js";
+import { headsName } from "./scene.js";
 
 /** @import { Scene, Tools } from "./scene.js" */
 
 const LANE = 12; // pixels, of a label
 const ALL = 110; // of all neurons, where no label is known
-const NAMES = 132; // beside the lanes
-const NARROW = 400; // where there is no room for them
+const [NAMES, SHORTER] = [132, 106]; // beside the lanes
+const [NARROW, NARROWEST] = [400, 300]; // where they are shorter, and where there is no room for them
 const THUMB = 8; // half of a slider's: its middle stands where the line does
 const ABOVE = 18; // the lanes, for the line's handle and the rule
 const BELOW = 17; // them, for the numbers of the axis
@@ -18,18 +20,20 @@ const NEAR = 9; // as far as a pointer may miss a dot or the line
 const GHOSTS = 1500; // milliseconds for which dots show where they came from
 
 /** Dots, slider and rule. @param {Tools} tools @param {HTMLElement | null} copy */
-export function dotsSection({ layer, go }, copy) {
+export function dotsSection(tools, copy) {
+  const { layer, go } = tools;
   const canvas = element("canvas", { role: "img" });
   /** @type {Scene | null} */ let last = null;
   /** @type {string[]} */ let lanes = []; // the labels, that of the farthest neuron first
   let laneOf = new Int32Array(layer.nNeurons); // the last for those without a label
   let reach = 0; // of the axis; it grows, so that a head that is turned off moves dots and not the axis
-  let [before, since] = [/** @type {Float64Array | null} */ (null), 0];
+  /** @type {[Float64Array, number]} where dots were, and since when they are not */
+  let [before, since] = [new Float64Array(), -Infinity];
   /** @type {number | null} */ let under = null; // the neuron that is pointed at
   let dragged = false;
 
   const threshold = slider({
-    label: `Threshold θ, ${UNIT}`,
+    label: "Threshold θ",
     max: 1,
     step: 0.1,
     format: (theta) => (last ? thetaLabel(last, theta) : "–"),
@@ -46,17 +50,17 @@ export function dotsSection({ layer, go }, copy) {
   const ruled = checkbox(null, () =>
     go({ threshold: ruled.checked ? 0 : rounded(last?.ranking.rule ?? 1) }),
   );
-  const byRule = chip(ruled, "by the rule");
-  byRule.title = "The threshold that chapter 6’s rule sets for these heads";
-  const axis = element(
-    "p",
-    { class: "ctx-label" },
-    "top: how far single tokens can push a neuron →",
-  );
-  const turns = element("div", { class: "ctx-neurons-threshold" }, threshold, axis, byRule, copy);
+  const byRule = term(USUAL, chip(ruled, USUAL));
+  const along = "top: how far single tokens can push a neuron, in units of the ";
+  const axis = element("p", { class: "ctx-label" }, along, term("pre-activation"), " →");
+  const why = element("p", { class: "ctx-quiet", role: "status" });
+  const parts = [threshold, axis, why, byRule, copy];
+  const turns = element("div", { class: "ctx-neurons-threshold" }, parts);
   const root = element("div", { class: "ctx-neurons-dots" }, canvas, turns);
 
-  const left = () => (lanes.length && canvas.clientWidth >= NARROW ? NAMES : 0);
+  const narrow = () => canvas.clientWidth < NARROW;
+  const named = () => lanes.length > 0 && canvas.clientWidth >= NARROWEST;
+  const left = () => (named() ? (narrow() ? SHORTER : NAMES) : 0);
   const across = () => canvas.clientWidth - left() - 2 * THUMB;
   const placed = (/** @type {number} */ top) =>
     left() + THUMB + (across() * Math.min(Math.max(top, 0), reach)) / reach;
@@ -100,7 +104,7 @@ export function dotsSection({ layer, go }, copy) {
     },
     pointerup(event) {
       const neuron = at(event);
-      if (!dragged && neuron !== null) go({ neuron });
+      if (!dragged && neuron !== null) (go({ neuron }), tools.show("neuron"));
       dragged = false;
     },
     pointercancel: () => (dragged = false),
@@ -127,10 +131,8 @@ export function dotsSection({ layer, go }, copy) {
     canvas.height = tall * devicePixelRatio;
     pen.scale(devicePixelRatio, devicePixelRatio);
     const style = getComputedStyle(canvas);
-    const [ink, up, down] = [
-      style.color,
-      ...["--ctx-up", "--ctx-down"].map((name) => style.getPropertyValue(name)),
-    ];
+    const [up, down] = ["--ctx-up", "--ctx-down"].map((name) => style.getPropertyValue(name));
+    const ink = style.color;
     /** @param {number} x @param {number} y @param {number} radius @param {"fill" | "stroke"} [how] */
     const dot = (x, y, radius, how = "fill") => {
       pen.beginPath();
@@ -143,30 +145,25 @@ export function dotsSection({ layer, go }, copy) {
       pen.fillText(text, x, y);
     };
     pen.fillStyle = ink;
-    pen.font = `11px ${style.fontFamily}`;
+    pen.font = `${narrow() ? 10 : 11}px ${style.fontFamily}`;
     pen.textBaseline = "middle";
     pen.globalAlpha = 0.75;
     if (left())
       ["responds most to", ...lanes].forEach((label, i) =>
-        words(label, NAMES - 8, i ? ABOVE + LANE * (i - 0.5) : 7, "right"),
+        words(label, left() - 8, i ? ABOVE + LANE * (i - 0.5) : 7, "right"),
       );
     const ticks = linearTicks([0, reach], across() / 60);
     for (const tick of ticks) {
       pen.fillRect(placed(tick) - 0.5, foot, 1, 4);
       words(tickFormat(ticks)(tick), placed(tick), foot + 11, "center");
     }
-    const gone = Math.max(0, 1 - (performance.now() - since) / GHOSTS);
-    if (before && gone) {
-      pen.strokeStyle = up;
-      pen.globalAlpha = 0.35 * gone;
-      for (const j of ranking.order.subarray(0, found)) {
-        pen.beginPath();
-        pen.moveTo(placed(before[j]), height(j));
-        pen.lineTo(placed(ranking.top[j]), height(j));
-        pen.stroke();
-      }
-      requestAnimationFrame(draw);
+    [pen.strokeStyle, pen.globalAlpha] = [up, 0.3];
+    pen.beginPath();
+    for (const j of performance.now() - since < GHOSTS ? ranking.order.subarray(0, found) : []) {
+      pen.moveTo(placed(before[j]), height(j));
+      pen.lineTo(placed(ranking.top[j]), height(j));
     }
+    pen.stroke();
     const small = ranking.top.length > 3000 ? 1.3 : 2;
     pen.globalAlpha = 0.28;
     for (const j of ranking.order.subarray(found)) dot(placed(ranking.top[j]), height(j), small);
@@ -198,17 +195,16 @@ export function dotsSection({ layer, go }, copy) {
       [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [down, ink, 1.5];
       dot(px, py, small + (chosen ? 3 : 4), chosen ? "fill" : "stroke");
       pen.fillStyle = ink;
-      beside([j, labels.get(j)?.label ?? ""].join(" ").trim(), px, py);
+      beside(`${j} ${nameOf(layer.model, j, labels)}`.trim(), px, py);
     }
   };
 
   const paint = (/** @type {Scene} */ scene) => {
     const { most, step, top, order: by } = scene.ranking;
-    if (last && last.ranking !== scene.ranking)
-      [before, since] = [
-        last.ranking.top,
-        matchMedia("(prefers-reduced-motion)").matches ? 0 : performance.now(),
-      ];
+    if (last && last.ranking !== scene.ranking) {
+      [before, since] = [last.ranking.top, performance.now()];
+      setTimeout(draw, GHOSTS);
+    }
     if (last?.labels !== scene.labels) order(scene);
     last = scene;
     reach = Math.max(reach, most, Math.min(scene.theta, 1.5 * most));
@@ -217,6 +213,7 @@ export function dotsSection({ layer, go }, copy) {
     root.style.setProperty("--left", `${left()}px`);
     threshold.update(scene.theta, { max: reach, step });
     ruled.checked = scene.threshold === 0;
+    why.textContent = scene.found ? "" : whyNone(scene);
     const far = `${scene.found} of ${top.length} neurons pass the threshold; neuron ${by[0]} lies farthest to the right.`;
     canvas.setAttribute("aria-label", `Every neuron as a dot, from 0 to ${reach}. ${far}`);
     draw();
@@ -225,11 +222,18 @@ export function dotsSection({ layer, go }, copy) {
   return { root, paint };
 }
 
-/** @param {Scene} scene @param {number} theta */
-function thetaLabel({ ranking, found, theta: shown }, theta) {
-  // while a hand moves the slider, the count is that of the place it has reached
-  const pass =
-    theta === shown ? found : ranking.top.reduce((n, value) => n + Number(value > theta), 0);
+/** @param {Scene} scene @param {number} theta that of the place which a hand has reached */
+function thetaLabel({ ranking }, theta) {
+  const pass = ranking.top.reduce((n, value) => n + Number(value > theta), 0);
   const digits = Math.max(1, digitsOfStep(ranking.step));
   return `${figure(theta, digits)}: ${grouped(pass)} of ${grouped(ranking.top.length)} pass`;
+}
+
+/** Why no neuron passes. @param {Scene} scene */
+function whyNone({ ranking: { circuit, most, order, step }, heads, theta }) {
+  const [line, far] = [theta, most].map((at) => figure(at, Math.max(1, digitsOfStep(step))));
+  const off = circuit.layer.usual.filter((head) => !heads.includes(head));
+  const how = off.length ? `without ${headsName(off)}` : `with ${headsName(heads)}`;
+  const reached = `${how} the farthest, neuron ${order[0]}, reaches ${far}`;
+  return `No neuron passes: the line is at ${line}, and ${reached}. Drag the line to the left.`;
 }

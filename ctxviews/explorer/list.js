@@ -1,11 +1,12 @@
 /** The neurons that are found, those with the largest `top` first. */
 
 import { firstTokens } from "../engine/ranking.js";
-import { button } from "../ui/controls.js";
+import { button, term } from "../ui/controls.js";
 import { saveCsv } from "../ui/csv.js";
 import { element, fresh, numberCell, quiet, table } from "../ui/dom.js";
 import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
+import { nameOf } from "./cards.js";
 import { headsName } from "./scene.js";
 
 /** @import { Ranking, Scene, Tools } from "./scene.js" */
@@ -13,13 +14,12 @@ import { headsName } from "./scene.js";
 const FIRST_ROWS = 12; // of the list, and as many more at a time
 const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (layerfile.NAMED)
 
-/** The found neurons, the largest first; the arrow keys move from one to the next.
- *  @param {Tools} tools */
+/** The found neurons, the largest first; the arrow keys move from one to the next. @param {Tools} tools */
 export function listSection(tools) {
   const { layer, name, go, heading } = tools;
   const group = fresh("found");
   const note = quiet();
-  const columns = [["rank"], ["neuron"], ["top"], ["z"], "label", "first tokens"];
+  const columns = [["rank"], ["neuron"], [term("top")], [term("z")], "name", "first tokens"];
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
   const words = (/** @type {number} */ j, between = " ") =>
@@ -40,12 +40,12 @@ export function listSection(tools) {
   const fill = keyed(
     list.tBodies[0],
     (/** @type {number} */ j) => j,
-    (j) => listRow(j, group, () => go({ neuron: j })),
+    (j) => listRow(j, group, () => go({ neuron: j }), tools),
     (row, j) => {
       const { ranking, labels, neuron, found } = tools.scene();
       const place = ranking.places[j];
       const [rank, number, top, z, label, first] = row.cells;
-      label.textContent = labels.get(j)?.label ?? "";
+      label.textContent = nameOf(layer.model, j, labels);
       rank.textContent = String(place + 1);
       top.textContent = figure(ranking.top[j], 1);
       z.textContent = figure(ranking.z[j], 1);
@@ -69,28 +69,30 @@ export function listSection(tools) {
   return { root: element("section", {}, heading("Found neurons"), parts), paint };
 }
 
-/** @param {number} j @param {string} group @param {() => void} onPick */
-function listRow(j, group, onPick) {
+/** @param {number} j @param {string} group @param {() => void} onPick @param {Tools} tools */
+function listRow(j, group, onPick, tools) {
   const ways = { "aria-label": `Neuron ${j}`, onchange: onPick };
   const input = element("input", { type: "radio", name: group, value: j, ...ways });
-  const within = (/** @type {Event} */ event) => event.stopPropagation();
+  const within = (/** @type {UIEvent} */ event) => {
+    event.stopPropagation();
+    if (event.detail) tools.show("neuron"); // a pointer, and no arrow key
+  };
   const number = element("label", { onclick: within }, input, String(j));
   const cells = ["", number, "", ""].map(numberCell);
   // the whole row is a target for pointers; what keys reach is the input in it
-  return element("tr", { onclick: () => input.click() }, cells, element("td"), element("td"));
+  const onclick = () => (input.click(), tools.show("neuron"));
+  return element("tr", { onclick }, cells, element("td"), element("td"));
 }
 
 /** @param {Scene} scene @param {Layer} layer @returns {string[]} */
-function foundNote({ found, ranking, theta }, layer) {
-  const largest = ranking.order[0];
-  const some = found
-    ? `${grouped(found)} of ${several(ranking.top.length, "neuron")} ${found === 1 ? "has" : "have"} a top above θ: the mean of the ${layer.largest} largest contributions, less the mean of all. Choose one, and see what moves it; ␣ is a space, ↵ a new line.`
-    : `No neuron passes: the largest top is ${figure(ranking.most, 1)} (neuron ${largest}), and θ is ${figure(theta, 1)}. Move θ to the left.`;
+function foundNote({ found, ranking }, layer) {
+  const has = `neurons ${found === 1 ? "has" : "have"} a top above θ`;
+  const some = `${grouped(found)} of ${grouped(ranking.top.length)} ${has}. Choose one, and see what moves it; ␣ is a space, ↵ a new line.`;
   const packed = layer.packedRanking(ranking.circuit, ranking.heads);
   const few = !packed && layer.ranked.length < layer.counted.length;
   const looked = ` Looked at are the ${several(layer.ranked.length, "token")} of ${grouped(layer.counted.length)} that can contribute most.`;
   const left =
     ` This page has data for ${grouped(layer.counted.length)} of the vocabulary’s ` +
     `${several(layer.trained, "token")}: those of its passages, usual ones, and those that weigh most.`;
-  return [some, few ? looked : "", layer.counted.length < layer.trained ? left : ""];
+  return [found ? some : "", few ? looked : "", layer.counted.length < layer.trained ? left : ""];
 }

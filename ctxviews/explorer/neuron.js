@@ -1,10 +1,11 @@
 /** One neuron, and the tokens that move it most. */
 
 import { largest, outermost } from "../engine/linalg.js";
+import { term } from "../ui/controls.js";
 import { element, quiet } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
-import { digitsFor, figure, grouped, tokenMark } from "../ui/words.js";
-import { FOLLOWED } from "./cards.js";
+import { digitsFor, figure, grouped, tokenMark, UNIT } from "../ui/words.js";
+import { FOLLOWED, nameOf } from "./cards.js";
 import { columnOf, headsName } from "./scene.js";
 import { endTables, sameAgain } from "./search.js";
 
@@ -13,8 +14,10 @@ import { endTables, sameAgain } from "./search.js";
 
 const OUTERMOST = 12; // tokens shown of each end of a neuron
 
-/** Name, outermost tokens, place. @param {Tools} tools @param {() => void} onToken shows what it drives */
-export function neuronSection(tools, onToken) {
+const ADDS = `What a token adds for each unit of a head’s weight at its place, in ${UNIT}:`;
+
+/** Name, outermost tokens, place. @param {Tools} tools */
+export function neuronSection(tools) {
   const { layer, name, text, go, heading } = tools;
   const title = heading();
   const named = element("p", { class: "ctx-neurons-name" });
@@ -29,8 +32,9 @@ export function neuronSection(tools, onToken) {
     if (found) {
       const chapter = FOLLOWED[layer.model]?.find((card) => card.neuron === neuron);
       const worth = found.auc > (found.chance || 0) ? "" : ", no more than random mixtures reach";
-      const more = chapter?.words ?? `AUC ${figure(found.auc, 3)}${worth}`;
-      named.replaceChildren(element("b", {}, chapter?.title ?? found.label), `, ${more}`);
+      const more = chapter?.words ?? [term("AUC"), ` ${figure(found.auc, 3)}${worth}`];
+      const called = element("b", {}, nameOf(layer.model, neuron, scene.labels));
+      named.replaceChildren(called, ", ", ...[more].flat());
       label.textContent = labelNote(found);
     }
     const column = columnOf(ranking, neuron);
@@ -49,11 +53,11 @@ export function neuronSection(tools, onToken) {
       label: name(id),
       ariaLabel: `Token ${name(id)}: which neurons does it drive?`,
       value: column[id],
-      onPick: sameAgain(id, tools) ? () => (go({ search: text(id) }), onToken()) : null,
+      onPick: sameAgain(id, tools) ? () => (go({ search: text(id) }), tools.show("search")) : null,
     }));
     held.replaceChildren(...tables);
   });
-  const parts = [title, named, held, label, place];
+  const parts = [title, named, element("p", { class: "ctx-label" }, ADDS), held, label, place];
   return { root: element("section", { class: "ctx-neurons-one" }, parts), paint };
 }
 

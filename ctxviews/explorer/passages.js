@@ -7,12 +7,15 @@ import { byDomain, domainTable, overall } from "../ui/domains.js";
 import { inStep } from "../ui/state.js";
 import { shadeKey, tokenReader } from "../ui/tokens.js";
 import { whyHere } from "../ui/why.js";
-import { digitsFor, several, signed, UNIT } from "../ui/words.js";
+import { digitsFor, several, signed } from "../ui/words.js";
 
 /** @import { Scene, Tools } from "./scene.js" */
 
+const START = "▸";
+
 /** Summaries of the labelled passages, domain after domain. @param {Tools} tools */
-export function domainsSection({ layer, go, heading }) {
+export function domainsSection(tools) {
+  const { layer, go, heading } = tools;
   const title = heading();
   const note = quiet();
   const held = element("div");
@@ -23,11 +26,11 @@ export function domainsSection({ layer, go, heading }) {
     const { usual, count } = overall(answers);
     title.textContent = `What neuron ${neuron} responds to`;
     note.textContent =
-      `Summary of each of ${several(count, "passage")}, in ${UNIT}: a dot each; the bar ` +
+      `Summary (what its tokens add up to) of each of ${several(count, "passage")}: a dot each; the bar ` +
       `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
       "passage that is read. At n each has the query token, as in chapter 6.";
     const width = held.clientWidth || 360;
-    const onPick = (/** @type {number} */ passage) => go({ passage });
+    const onPick = (/** @type {number} */ passage) => (go({ passage }), tools.show("passage"));
     const options = { passages: layer.passages, chosen: read, width, onPick };
     held.replaceChildren(domainTable(answers, options));
   });
@@ -74,17 +77,19 @@ export function passageRead({ ranking, neuron }, passage, { inText }, why) {
   const caption =
     `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}${own}: summary ${signed(summary)}, ` +
     "the sum of what its tokens add. Press one: “Why here” takes its share apart, head by head. " +
+    `${START} is the token ${names[0]} in front of every text. ` +
     "Numbers are rounded: they hold to about a hundredth of their range. ";
   const digits = digitsFor(largest(terms));
+  const first = order.find((i) => i) ?? 0; // a word, and not what stands in front of every text
   const explain = (/** @type {number} */ i) =>
     why.show({ name: names[i], away: awayFrom(n, i), neuron }, () => text.parts(heads, neuron, i));
-  explain(order[0]);
+  explain(first);
   const reader = tokenReader({
     label: "Read a token: what it adds",
-    tokens,
+    tokens: [`${START} `, ...tokens.slice(1)],
     names,
     values: terms,
-    at: order[0],
+    at: first,
     digits,
     onMove: explain,
     read: (i) => `“${names[i]}”, ${awayFrom(n, i)}: ${signed(terms[i], digits)}`,

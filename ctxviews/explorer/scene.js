@@ -28,15 +28,19 @@ export function toolsOf(model, layer, el) {
     const id = forms.map((word) => layer.vocab.indexOf(word)).find((id) => id >= 0);
     return id === undefined ? ids : [id];
   };
+  /** @type {[number, string][] | undefined} */ let spelt;
   return {
     layer,
     text,
+    /** The tokens that rankings count, in small letters. */
+    letters: () => (spelt ??= Array.from(layer.counted, (id) => [id, text(id).toLowerCase()])),
     name,
     inText,
     heading: headingsIn(el),
     read,
     go: (/** @type {Record<string, any>} */ values) => turn(model, values),
-    again: () => {}, // before there is anything, as is what is shown
+    again: () => {}, // before there is anything, as are what brings a section into sight, and what is shown
+    show: (/** @type {string} */ _section) => {},
     scene: () => /** @type {Scene} */ ({}),
   };
 }
@@ -64,9 +68,7 @@ export function sceneOf(now, ranking, responses, labels) {
   const neuron = neuronOf(now, ranking);
   /** A neuron's summaries, passage after passage. @param {number} neuron */
   const summariesOf = (neuron) =>
-    layer.passages.map(
-      (_, i) => /** @type {Float64Array} */ (responses)[i * layer.nNeurons + neuron],
-    );
+    layer.passages.map((_, i) => responses?.[i * layer.nNeurons + neuron] ?? NaN);
   const summaries = now.passage === -1 && responses ? summariesOf(neuron) : null;
   const read = summaries?.indexOf(Math.max(...summaries)) ?? now.passage; // the largest, unless one is chosen
   return { ...now, neuron, ranking, responses, labels, summariesOf, theta, found, read };
@@ -86,8 +88,7 @@ export function rankingOf(circuit, heads) {
   return { ...found, circuit, heads, z, order, places, rule, most, step, columns };
 }
 
-/** Where else this neuron can be looked at. @param {Scene} scene @param {Tools} tools
- *  @returns {Way[]} */
+/** Where else this neuron can be looked at. @param {Scene} scene @param {Tools} tools @returns {Way[]} */
 export function waysFrom({ heads, threshold, neuron, read, ...now }, { layer, inText }) {
   const { passage, search } = now;
   const turned = { threshold, passage, search };

@@ -10,10 +10,11 @@ import { needed, waitingLine } from "../ui/waiting.js";
 import { digitsFor, signed, tokenMark, UNIT } from "../ui/words.js";
 
 /** @import { Ranking, Scene, Section, Tools } from "./scene.js"
- *  @typedef {{id: number, parts: number}} Typed what a reader typed: `id` is the token that is looked up (-1
- *    for none), of so many `parts` */
+ *  @typedef {{id: number, how: string}} Typed what a reader typed: `id` is the token that is looked up (-1
+ *    for none), `how` it comes to be that one; empty if it is what was typed */
 
 const DRIVEN = 8; // neurons shown of each end of a token
+export const NEAREST = "The nearest token is ";
 
 /** Whether a token's text is read as that token again; pieces of a character are not.
  *  @param {number} id @param {Tools} tools */
@@ -33,15 +34,14 @@ export function searchSection(tools) {
   const counted = new Set(layer.counted);
   const update = inStep(
     (/** @type {Typed & {ranking: Ranking, there: boolean}} */ now, changed) => {
-      const { id, parts, there, ranking } = now;
-      if (!changed("ranking", "id", "parts", "there")) return;
+      const { id, how, there, ranking } = now;
+      if (!changed("ranking", "id", "how", "there")) return;
       result.replaceChildren(...(there ? drivenBy(id, ranking, tools) : []));
       const named = tokenMark(name(Math.max(id, 0)));
-      const piece = parts > 1 ? `The longest of ${parts} pieces is ` : "";
       const why = layer.untrained.has(id) ? "was never trained" : "is rare";
       const left = counted.has(id) ? "" : ` It ${why}, so no ranking counts it.`;
       const words = there
-        ? [piece || "What ", named, `${piece && ". What it"} contributes, in ${UNIT}:${left}`]
+        ? [how || "What ", named, `${how && ". What it"} contributes, in ${UNIT}:${left}`]
         : ["This page has no data for the token ", named, "."];
       const said = id < 0 ? ["The vocabulary has no such token."] : words;
       note.replaceChildren(element("span", {}, said));
@@ -49,7 +49,7 @@ export function searchSection(tools) {
   );
   const paint = (/** @type {Scene} */ { ranking, neuron, search }) => {
     const [first] = firstTokens(ranking, neuron, 1);
-    const found = search ? tokensOf(search, tools) : { id: first, parts: 1 };
+    const found = search ? tokensOf(search, tools) : { id: first, how: "" };
     const there = found.id >= 0 && layer.hasToken(found.id);
     if (found.id >= 0 && !there) here([], [found.id], `the token ${name(found.id)}`);
     update({ ...found, there, ranking });
@@ -64,17 +64,31 @@ export function tokensOf(typed, tools) {
   const word = typed.trim();
   // in a text a word has a space before it, and mostly that is a token of its own
   const [exact, inText] = [read(typed), word ? read(` ${word}`) : []];
-  const single = [exact, inText].find((ids) => ids.length === 1);
-  if (single) return { id: single[0], parts: 1 };
+  const single = [exact, inText].flatMap((ids) => (ids.length === 1 ? [ids[0]] : []));
+  const here = single.find((id) => tools.layer.hasToken(id)) ?? single[0]; // of a word's two, that of the page
+  if (here !== undefined) return { id: here, how: "" };
+  const [near] = word.length > 2 ? tokensLike(word, tools) : [];
+  if (near !== undefined) return { id: near, how: NEAREST };
   const parts = typed.startsWith(" ") || !word ? exact : inText;
   // what a long word is about mostly stands in its longest piece
   const size = (/** @type {number} */ part) => tools.text(part).trim().length;
   const whole = parts.filter((part) => sameAgain(part, tools)).sort((a, b) => size(b) - size(a));
-  return { id: whole[0] ?? -1, parts: parts.length };
+  const most = (whole.length ? tools.text(whole[0]) : "").trim();
+  const stem = word.startsWith(most) && 2 * most.length >= word.length;
+  return { id: whole[0] ?? -1, how: stem ? NEAREST : `The longest of ${parts.length} pieces is ` };
+}
+
+/** Tokens that begin so, then those that contain it, the shortest first. @param {string} typed @param {Tools} tools */
+export function tokensLike(typed, { letters }) {
+  const word = typed.trim().toLowerCase();
+  const like = letters().filter(([, token]) => token.includes(word));
+  const far = (/** @type {[number, string]} */ [, token]) =>
+    token.length + (token.trim().startsWith(word) ? 0 : 1000);
+  return like.sort((a, b) => far(a) - far(b)).map(([id]) => id);
 }
 
 /** @param {number} token @param {Ranking} ranking @param {Tools} tools */
-function drivenBy(token, { circuit, heads }, { layer, text, go }) {
+function drivenBy(token, { circuit, heads }, { layer, text, go, show }) {
   const all = circuit.driven(token, heads);
   const ends = outermost(all, layer.everyNeuron, DRIVEN);
   const most = largest(all) || 1;
@@ -83,7 +97,7 @@ function drivenBy(token, { circuit, heads }, { layer, text, go }) {
     ariaLabel: `Neuron ${j}`,
     value: all[j],
     // the token stays, even if it was only the last neuron's first
-    onPick: () => go({ search: text(token), neuron: j }),
+    onPick: () => (go({ search: text(token), neuron: j }), show("neuron")),
   }));
 }
 

@@ -8,8 +8,7 @@ import { tokenName } from "../ui/words.js";
 
 /** @import { Scene } from "./scene.js" */
 
-/** Heads and neuron.
- *  @param {HTMLElement} el @param {{layer: Layer, go: (values: Record<string, any>) => void,
+/** Heads and neuron. @param {HTMLElement} el @param {{layer: Layer, go: (values: Record<string, any>) => void,
  *    choose: (neuron: number) => void, forget: () => void, again: () => void}} tools */
 export function controlsSection(el, tools) {
   const { layer, go, choose } = tools;
@@ -39,8 +38,7 @@ export function controlsSection(el, tools) {
   };
 }
 
-/** What is shown, in words: what shades mean, how lists and lines are made.
- *  @param {LayerReader} reader */
+/** What is shown, in words: what shades mean, how lists and lines are made. @param {LayerReader} reader */
 export function captionSection({ layer, tokenizer }) {
   const { destinations, fixed, n } = layer;
   const queryToken = tokenName(tokenizer.decode([destinations[0].id]));

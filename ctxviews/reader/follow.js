@@ -10,8 +10,7 @@ const NAMED = 4; // tokens that a list names
 const REPAINT = 200; // milliseconds between two drawings of a line that grows
 
 /** Measures the passages, chooses a neuron, makes the lists and completes the lines, until the next
- *  keystroke cuts it short.
- *  @param {Scene} scene @param {Found} found
+ *  keystroke cuts it short. @param {Scene} scene @param {Found} found
  *  @param {(more: Partial<Found>) => void} learn @param {LayerReader} reader @param {AbortSignal} signal */
 export async function follow(scene, found, learn, reader, signal) {
   const { heads, texts } = scene;

@@ -58,8 +58,7 @@ export function sceneOf(now, taken, sides, found) {
   return { ...now, neuron, shade, texts };
 }
 
-/** How far the drawings of both texts reach, in words. @param {Taken[]} taken
- *  @param {number | null} neuron */
+/** How far the drawings of both texts reach, in words. @param {Taken[]} taken @param {number | null} neuron */
 function axesOf(taken, neuron) {
   if (neuron === null) return "";
   const reach = taken.map(({ reading }) => (reading.hasContext ? reading.n : 0));

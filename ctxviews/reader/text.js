@@ -1,6 +1,6 @@
 /** One text: its box, its tokens, its lines, its neurons. */
 
-import { pick } from "../ui/controls.js";
+import { pick, term } from "../ui/controls.js";
 import { element, numberCell, quiet, scrolling, table } from "../ui/dom.js";
 import { keyed } from "../ui/keyed.js";
 import { inStep } from "../ui/state.js";
@@ -13,8 +13,7 @@ import { pictureSection } from "./lines.js";
 /** @import { Kept, Listed, Text } from "./scene.js"
  *  @typedef {ReturnType<typeof textSection>} Side */
 
-/** @param {string} label
- *  @param {{reader: LayerReader, again: () => void, choose: (neuron: number) => void,
+/** @param {string} label @param {{reader: LayerReader, again: () => void, choose: (neuron: number) => void,
  *    typed: () => void}} tools */
 export function textSection(label, tools) {
   const { reader } = tools;
@@ -28,7 +27,7 @@ export function textSection(label, tools) {
   const silent = quiet();
   const picture = pictureSection(label, hand);
   const why = whyHere();
-  const figures = ["z", "summary"];
+  const figures = [term("z"), term("summary")];
   const list = neuronTable(
     "Neurons that this text excites most",
     label,
@@ -38,8 +37,7 @@ export function textSection(label, tools) {
   );
 
   const end = () => side.taken?.reading.n ?? 0;
-  /** What a hand points at is there at once; the rest with the next picture.
-   *  @param {number} place */
+  /** What a hand points at is there at once; the rest with the next picture. @param {number} place */
   function read(place) {
     side.at = place === end() ? null : place;
     tokens.mark(place);
@@ -159,7 +157,7 @@ function tokensSection(hand, start, kept) {
   };
 }
 
-/** A list of neurons. @param {string} caption @param {string} whose @param {string[]} figures titles
+/** A list of neurons. @param {string} caption @param {string} whose @param {(string | Node)[]} figures titles
  *  @param {string} words title of the tokens @param {(neuron: number) => void} onChoose */
 export function neuronTable(caption, whose, figures, words, onChoose) {
   const columns = ["neuron", ...figures.map((title) => [title]), words];
@@ -170,7 +168,8 @@ export function neuronTable(caption, whose, figures, words, onChoose) {
     (/** @type {Listed} */ { neuron }) => neuron,
     ({ neuron }) => {
       const choose = pick(String(neuron), () => onChoose(neuron), `Read neuron ${neuron}`);
-      return element("tr", {}, element("td", {}, choose), figures.map(numberCell), element("td"));
+      const cells = figures.map(() => numberCell(""));
+      return element("tr", {}, element("td", {}, choose), cells, element("td"));
     },
     (row, { neuron, figures, tokens }) => {
       const [choose, ...cells] = [...row.children];

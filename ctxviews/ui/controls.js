@@ -88,8 +88,7 @@ export function destinationSlider(max, onInput) {
 }
 
 /** A few ways side by side, one of them taken; each may bear a note. One that has no value has its place
- *  as such.
- *  @param {{label: string, options: {value?: any, label: string, note?: HTMLElement}[],
+ *  as such. @param {{label: string, options: {value?: any, label: string, note?: HTMLElement}[],
  *    onChange: (value: any) => void}} options */
 export function either({ label, options, onChange }) {
   const name = fresh("either");
@@ -114,11 +113,34 @@ export function headChoice({ count, onChange, label = "Head", notes }) {
   return either({ label, options, onChange });
 }
 
+export const USUAL = "usual place (z = 2)"; // of the threshold
+
+/** What words mean that a newcomer may not know. @type {Record<string, string>} */
+const MEANINGS = {
+  Heads:
+    "They mix what the tokens of a text carry, and neurons read it. Press one to leave it out.",
+  query: "The token from which heads look at the others.",
+  top: "How far tokens push a neuron: the mean of its largest contributions, less the mean of all.",
+  z: "How many standard deviations the neuron lies above what is usual.",
+  AUC: "Of a text with this label and one without, how often the first has more: 0.5 is chance.",
+  "pre-activation": "The number that goes into a neuron, before its nonlinearity.",
+  summary: "What the tokens of a text add to a neuron, in units of the pre-activation.",
+  [USUAL]: "Two standard deviations above the typical neuron: chapter 6’s rule for these heads.",
+};
+
+/** Such a word: its meaning appears under it where a pointer or the focus is.
+ *  @param {string} word @param {HTMLElement} [place] that has it already */
+export function term(word, place = element("span", { tabindex: 0 }, word)) {
+  place.classList.add("ctx-term");
+  for (const name of ["data-means", "aria-description"]) place.setAttribute(name, MEANINGS[word]);
+  return place;
+}
+
 /** A layer's heads to turn on and off, each with the mark of its line or a drawing; one at least stays
  *  on, and a double press leaves one alone.
  *  @param {Layer} layer @param {(heads: number[]) => void} onChange @param {SVGSVGElement[]} [notes]
- *  @param {string} [about] what the drawings show */
-export function headChooser({ families }, onChange, notes, about = "") {
+ *  @param {(string | Node)[]} [about] what the drawings show */
+export function headChooser({ families }, onChange, notes, about = []) {
   const boxes = families.map((_, head) => checkbox(head, () => turned(head)));
   const turned = (/** @type {number} */ head) => {
     const now = boxes.flatMap((box, h) => (box.checked ? [h] : []));
@@ -133,7 +155,7 @@ export function headChooser({ families }, onChange, notes, about = "") {
     made.addEventListener("dblclick", () => onChange([head]));
     return made;
   });
-  const legend = element("span", {}, status, element("span", {}, `Heads${about} `));
+  const legend = element("span", {}, status, element("span", {}, term("Heads"), about));
   const made = chipRow(legend, chips);
   made.ariaLabel = "Heads"; // the rest of the legend is about them
   return Object.assign(made, {

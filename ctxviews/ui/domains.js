@@ -3,7 +3,7 @@
 import { drawn, element, row, table } from "./dom.js";
 import { DOWN, UP } from "./marks.js";
 import { linearTicks, tickFormat } from "./plot.js";
-import { figure, several, signed } from "./words.js";
+import { figure, several, signed, UNIT } from "./words.js";
 
 /** @typedef {{low: number, high: number, across: number, X: (value: number) => number}} Scale */
 
@@ -38,8 +38,7 @@ export function spots(spots, radii, onPick) {
 }
 
 /** A neuron's summaries of the passages, one domain's after another's: a line each with its mean.
- *  @param {DomainResponse[]} answers
- *  @param {{passages: {name: string}[], chosen: number, width: number,
+ *  @param {DomainResponse[]} answers @param {{passages: {name: string}[], chosen: number, width: number,
  *    onPick: (passage: number) => void}} options */
 export function domainTable(answers, { passages, chosen, width, onPick }) {
   const { usual, low, high } = overall(answers);
@@ -94,11 +93,12 @@ function scaleUnder({ low, high, across, X }) {
   const format = tickFormat(ticks);
   return drawn(
     "svg",
-    sizedChart(across, 22),
+    sizedChart(across, 36),
     drawn("line", { class: "ctx-axis", x1: 0, x2: across, y1: 0.5, y2: 0.5 }),
     ticks.map((tick) => [
       drawn("line", { class: "ctx-axis", x1: X(tick), x2: X(tick), y1: 0, y2: 4 }),
       drawn("text", { x: X(tick), y: 17, "text-anchor": "middle" }, format(tick)),
     ]),
+    drawn("text", { x: across, y: 33, "text-anchor": "end" }, `summary, in ${UNIT}`),
   );
 }

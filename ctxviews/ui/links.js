@@ -18,17 +18,13 @@ export function stateButtons(model) {
     }
     setTimeout(() => status.replaceChildren(), 2500);
   };
-  const parts = [
-    button("Copy this state's address", copy),
-    button("Reset", () => model.reset?.()),
-    status,
-  ];
-  return element("span", { class: "ctx-copy" }, parts);
+  const reset = button("Reset", () => model.reset?.());
+  const keep = button("Copy this state's address", copy);
+  return element("span", { class: "ctx-copy" }, keep, reset, status);
 }
 
 /** A line of links to other views' pages, each in a state, where a page has them. `update` gets the ways
- *  each time, since a link is to be right before it is pressed.
- *  @param {Model} model */
+ *  each time, since a link is to be right before it is pressed. @param {Model} model */
 export function waysOn(model) {
   const root = element("p", { class: "ctx-quiet ctx-ways" });
   const update = (/** @type {Way[]} */ ways) => {

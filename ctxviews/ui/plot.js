@@ -40,8 +40,7 @@ function logTicks([low, high], count) {
   return powers.length > 1 ? powers : linearTicks([low, high], count);
 }
 
-/** Digits behind the point that distinguish numbers which lie so far from each other.
- *  @param {number} step */
+/** Digits behind the point that distinguish numbers which lie so far from each other. @param {number} step */
 export function digitsOfStep(step) {
   return Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
 }
@@ -174,11 +173,8 @@ export function namedLines(on, lines) {
     on.add(drawn("circle", { ...dot, fill: style.stroke, opacity: style.opacity ?? 1 }));
   }
   for (const { label, style, x, y } of ends) {
-    const name = drawn(
-      "text",
-      { class: "ctx-named", x: x + 6, y: y + 4 },
-      cutShort(label, LETTERS),
-    );
+    const at = { class: "ctx-named", x: x + 6, y: y + 4 };
+    const name = drawn("text", at, cutShort(label, LETTERS));
     name.style.setProperty("--ctx-line", style.stroke);
     on.add(name);
   }
@@ -210,8 +206,7 @@ export function rule(on, { x, y }, style = {}) {
 /** Lets a reader read a chart's values at one place, with a hand or the arrow keys. `read` puts
  *  them into words, for the line under the chart. `onMove` gets the place that is read, `onHold` the one
  *  that is held, null where it is let go; `held` is what is held where a text beside it is read too.
- *  @param {Chart} on
- *  @param {{label: string, max: number, value: number, read: (place: number) => string,
+ *  @param {Chart} on @param {{label: string, max: number, value: number, read: (place: number) => string,
  *    onMove?: (place: number) => void, onHold?: (place: number | null) => void,
  *    held?: () => number}} options places are 0 to max
  *  @returns {HTMLElement & {update: (place: number) => void}} chart and line */

@@ -79,8 +79,7 @@ function begun(href, signal) {
 
 /** The layer behind a view. While it loads, `place` shows how far; if it cannot be had, one line
  *  explains why, and the result is null. It is null as well for a view that was removed meanwhile.
- *  @param {Model} model @param {HTMLElement} place
- *  @returns {Promise<Layer | null>} */
+ *  @param {Model} model @param {HTMLElement} place @returns {Promise<Layer | null>} */
 export async function layerOf(model, place) {
   const bar = element("progress", { max: 1, value: 0, "aria-label": "Loading the layer" });
   const waiting = element("p", { class: "ctx-waiting" }, "Loading the layer’s weights ", bar);

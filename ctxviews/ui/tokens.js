@@ -27,8 +27,7 @@ function shadeToken(token, value, share) {
  *  the `hand` gets its place; `mark` frames the one that is read, `hold` the one that is held, and `shade`
  *  has other values, in other strengths. `write` has other tokens, of which those that begin as before are not made anew.
  *  @param {string[]} tokens @param {ArrayLike<number>} values
- *  @param {{most?: number, digits?: number, names?: string[],
- *    hand?: Omit<Hand, "at">}} [options] */
+ *  @param {{most?: number, digits?: number, names?: string[], hand?: Omit<Hand, "at">}} [options] */
 export function shadedTokens(tokens, values, { most, digits = 2, names, hand } = {}) {
   // it can be focused, so that keys work where a token was pressed
   const text = element("p", { class: "ctx-tokens", ...(hand ? { tabindex: -1 } : {}) });

@@ -117,9 +117,6 @@ function pathOf({ name, away, neuron }, { head, adds, ...part }, digits, width) 
     `${values.content} over denominator ${values.denominator} is attention ${values.row}; times value ` +
     `${values.value} it adds ${signed(adds, digits)} to neuron ${neuron}.`;
   const caption = `Through head ${head}; point at another in the table.`;
-  const made = [
-    pathDrawing(values, alt, width),
-    element("figcaption", { class: "ctx-quiet" }, caption),
-  ];
-  return element("figure", { class: "ctx-path-figure" }, made);
+  const words = element("figcaption", { class: "ctx-quiet" }, caption);
+  return element("figure", { class: "ctx-path-figure" }, pathDrawing(values, alt, width), words);
 }

@@ -166,11 +166,8 @@ function textsAndPassages(scene, place, onMove, onPick) {
   const spare = rows.length ? NAMES : 0;
   const [end, width] = [scene.edges[scene.edges.length - 1], scene.width - spare];
   const ticks = linearTicks([0, end], Math.max(3, width / 110));
-  const narrow = {
-    ...scene,
-    width,
-    axis: { domain: /** @type {[number, number]} */ ([0, end]), ticks },
-  };
+  const domain = /** @type {[number, number]} */ ([0, end]);
+  const narrow = { ...scene, width, axis: { domain, ticks } };
   const made = [
     textHistogram(narrow, place, onMove),
     ...(rows.length ? [passageStrip(narrow, rows, names, onPick)] : []),
@@ -236,11 +233,8 @@ function allowedBand(on, { bound, epsilon }) {
   /** @type {[number, number]} */ const ends = [1 - epsilon, 1 + epsilon];
   const seen = ends.filter((x) => on.X(x) >= left && on.X(x) <= right);
   const lines = seen.map((x) => rule(on, { x }, { class: null, "stroke-width": 1.6, ...style }));
-  return [
-    wash(on, { x: ends }, { fill: style.stroke, opacity: 0.13 }),
-    ...lines,
-    rule(on, { x: 1 }),
-  ];
+  const band = wash(on, { x: ends }, { fill: style.stroke, opacity: 0.13 });
+  return [band, ...lines, rule(on, { x: 1 })];
 }
 
 /** The chosen passage: a line, and its name where there is room for it.

@@ -65,8 +65,7 @@ async function render({ model, el }) {
 
 // ---------------------------------------------------------------- a kernel's numbers
 
-/** Over how many tokens a kernel is spread, as `cx.effective_tokens`.
- *  @param {Float64Array} kernel */
+/** Over how many tokens a kernel is spread, as `cx.effective_tokens`. @param {Float64Array} kernel */
 function effectiveTokens(kernel) {
   return 1 / kernel.reduce((sum, weight) => sum + weight ** 2, 0);
 }
@@ -131,12 +130,8 @@ function kernelDrawing(kernels, { heads, n }, title, { width, distance, read }) 
     const shown = kernel.map((weight) => Math.max(weight, weights.domain[0]));
     on.add(line(on, back, shown, headStyle(heads[k])));
   });
-  return readable(on, {
-    label: "Read the kernels at a distance",
-    max: n,
-    value: Math.min(distance, n),
-    read,
-  });
+  const label = "Read the kernels at a distance";
+  return readable(on, { label, max: n, value: Math.min(distance, n), read });
 }
 
 /** From the faintest weight worth drawing to the largest. @param {Float64Array[]} kernels

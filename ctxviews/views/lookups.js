@@ -140,8 +140,7 @@ function headGrid(at, nHeads, onChange) {
   });
 }
 
-/** The prompt, each token shaded by what the chosen heads bring from it.
- *  @param {HTMLElement} place
+/** The prompt, each token shaded by what the chosen heads bring from it. @param {HTMLElement} place
  *  @returns {(prompt: LookedUp, places: number[], chosen: string) => void} draws it */
 function promptReader(place) {
   /** @type {LookedUp | undefined} */ let last;

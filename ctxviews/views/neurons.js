@@ -12,15 +12,8 @@ import { findBox } from "../explorer/find.js";
 import { listSection } from "../explorer/list.js";
 import { neuronSection } from "../explorer/neuron.js";
 import { domainsSection, passageSection } from "../explorer/passages.js";
-import {
-  firstColumn,
-  headsName,
-  rankingOf,
-  sceneOf,
-  toolsOf,
-  turned,
-  waysFrom,
-} from "../explorer/scene.js";
+import { firstColumn, headsName, rankingOf, sceneOf } from "../explorer/scene.js";
+import { toolsOf, turned, waysFrom } from "../explorer/scene.js";
 import { searchSection } from "../explorer/search.js";
 import { eachFrame, element, failed, quiet } from "../ui/dom.js";
 import { labelsOf } from "../ui/labels.js";
@@ -44,8 +37,7 @@ async function render({ model, el }) {
   const source = model.get("labels");
   const file = source && quiet(element("a", { href: source, download: "" }, "All labels as CSV"));
   const search = searchSection(tools);
-  const seeSearch = () => search.root.scrollIntoView({ block: "nearest" });
-  const find = findBox(tools, seeSearch);
+  const find = findBox(tools);
   const controls = controlsSection(tools, find.root);
   /** @type {Record<string, Section>} */
   const sections = {
@@ -54,10 +46,11 @@ async function render({ model, el }) {
     dots: dotsSection(tools, stateButtons(model)),
     list: listSection(tools),
     search,
-    neuron: neuronSection(tools, seeSearch),
+    neuron: neuronSection(tools),
     domains: domainsSection(tools),
     passage: passageSection(tools),
   };
+  tools.show = (section) => sections[section].root.children[0].scrollIntoView({ block: "nearest" });
   const waiting = waitingLine();
   const ways = waysOn(model);
   // dots, list and search on the left, the neuron on the right, its passages below; where there is no room,
@@ -134,8 +127,7 @@ async function render({ model, el }) {
     told = String(ranking?.heads ?? layer.usual);
     tools.go({ heads: ranking?.heads ?? [] });
   };
-  /** The ranking of these heads, then what takes longer. @param {Turned} now
-   *  @param {AbortSignal} signal */
+  /** The ranking of these heads, then what takes longer. @param {Turned} now @param {AbortSignal} signal */
   const rank = async (now, signal) => {
     const { heads } = now;
     if (ranked !== told) waiting.end(""); // what was said of an earlier turn goes

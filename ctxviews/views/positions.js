@@ -101,12 +101,8 @@ function whereDrawing({ n, distances }, { kernel, effective }, width, place, onM
   on.add(rule(on, { y: 1 / (n + 1) }), line(on, distances, weights, { stroke: COLOURS[0] }));
   const read = (/** @type {number} */ i) =>
     `${distances[i]} back: ${threeDigits(weights[i])}, in an even row ${threeDigits(1 / (n + 1))}`;
-  return readAlong(on, distances, {
-    label: "Read the kernel at a distance",
-    value: place,
-    read,
-    onMove,
-  });
+  const label = "Read the kernel at a distance";
+  return readAlong(on, distances, { label, value: place, read, onMove });
 }
 
 /** The next power of ten, down or up. @param {number} value @param {1 | -1} way */
@@ -114,8 +110,7 @@ function decade(value, way) {
   return 10 ** (way * Math.ceil(way * Math.log10(value) - 1e-9));
 }
 
-/** Lets a reader read a chart at one of the record's distances.
- *  @param {Chart} on @param {number[]} distances
+/** Lets a reader read a chart at one of the record's distances. @param {Chart} on @param {number[]} distances
  *  @param {Omit<Parameters<typeof readable>[1], "max">} reader */
 function readAlong(on, distances, reader) {
   const far = (/** @type {number} */ i, /** @type {number} */ from) =>

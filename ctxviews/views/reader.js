@@ -34,12 +34,7 @@ async function render({ model, el }) {
   if (layer.bothSides) return aroundView(model, el, layer);
   const reader = new LayerReader(layer);
   /** @type {Found} */
-  const found = {
-    auto: null,
-    listed: [[], [], []],
-    listedOf: [],
-    points: 0,
-  };
+  const found = { auto: null, listed: [[], [], []], listedOf: [], points: 0 };
   const learn = (/** @type {Partial<Found>} */ more) => {
     Object.assign(found, more);
     tools.again();

@@ -1,13 +1,8 @@
 /** A head's attention row, true and rebuilt from Equation 1 (chapter 2). */
 
 import { totalVariation } from "../engine/linalg.js";
-import {
-  controlRow,
-  destinationSlider,
-  headChoice,
-  passageChoice,
-  slider,
-} from "../ui/controls.js";
+import { controlRow, destinationSlider, slider } from "../ui/controls.js";
+import { headChoice, passageChoice } from "../ui/controls.js";
 import { element, quiet, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, namedLines, readable } from "../ui/plot.js";
@@ -85,8 +80,7 @@ function strongest(row) {
 
 // ---------------------------------------------------------------- the view
 
-/** @param {{model: Model, el: HTMLElement}} view traits: passage, head, n (0: the circuit's),
- *    octaves */
+/** @param {{model: Model, el: HTMLElement}} view traits: passage, head, n (0: the circuit's), octaves */
 async function render({ model, el }) {
   const layer = /** @type {Layer | null} */ (await layerOf(model, el));
   if (!layer) return undefined;

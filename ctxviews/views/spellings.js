@@ -140,16 +140,9 @@ async function render({ model, el }) {
   });
   const roots = boxes.map(({ root }) => root);
   const means = element("p");
-  el.replaceChildren(
-    element("div", { class: "ctx-two" }, roots),
-    means,
-    element(
-      "p",
-      {},
-      "Point at a word for its numbers; change any word (it stays in this page). ",
-      again,
-    ),
-  );
+  const hint = "Point at a word for its numbers; change any word (it stays in this page). ";
+  const two = element("div", { class: "ctx-two" }, roots);
+  el.replaceChildren(two, means, element("p", {}, hint, again));
   const read = () => {
     update();
     if (TRAITS.some((name) => model.get(name))) load(); // an address may change them as well
@@ -165,10 +158,8 @@ function key(full, changed) {
   const words = changed
     ? ["A text has been changed: both show our prediction alone. "]
     : [one("word: what the model adds", 0, full / 2), one("strip: what we predict", full, 0)];
-  return [
-    ...words,
-    ...[-full, -full / 2, full / 2, full].map((value) => one(signed(value), value)),
-  ];
+  const shades = [-full, -full / 2, full / 2, full].map((value) => one(signed(value), value));
+  return [...words, ...shades];
 }
 
 export default { render };
