@@ -32,6 +32,11 @@ from scipy import stats
 import ctxbook as cb
 import ctxlib as cx
 
+
+class TooFewPrompts(ValueError):
+    """No head of this model is active on enough prompts: an edition keeps the rest as text."""
+
+
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 torch.set_grad_enabled(False)
 model = cx.load(MODEL)
@@ -132,6 +137,8 @@ Here is the case whose sentence fares best, and some prompts that it has not see
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
+if not cases:
+    raise TooFewPrompts(f"No head of {MODEL} makes a case, of those that we tried")
 best = int(true["held out"].argmax())
 example, sentence = cases[best], true["sentence"][best]
 
@@ -164,7 +171,10 @@ def plant(token, noise, seed):
     fact = f"the token {json.dumps(token)} near the end"
     on = np.array([fact in rules.facts(s) for s in strings]) ^ (rng.random(len(strings)) < noise)
     parts = (rng.permutation(half)[: max(len(half) // 5, 1)] for half in read.halves)
-    return cb.cases.split(strings, on, *parts)
+    p = cb.cases.split(strings, on, *parts)
+    if min(map(len, astuple(p))) < 3:
+        raise TooFewPrompts(f"In the vocabulary of {MODEL}, {token!r} is too rare to plant a rule")
+    return p
 
 
 COMMON, rows = (" the", " of", ",", " and", " to"), []

@@ -179,7 +179,7 @@ CELLS = [
 
 def test_a_chapter_that_needs_position_embeddings_is_kept_as_text(tiny_folder, repository, capsys):
     """In an edition of a book of one chapter; the error goes by its name."""
-    assert NoPositionEmbeddings.__name__ == build_book.ELSEWHERE
+    assert NoPositionEmbeddings.__name__ in build_book.ELSEWHERE
     (repository / "requirements.txt").write_text("")
     chapter = "\n\n".join(f"# %% {cell}" for cell in CELLS)
     (repository / "chapters" / "01_x.py").write_text(chapter + "\n")

@@ -75,7 +75,8 @@ NBVAL += ["-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", "-q", "--t
 NBVAL += [f"--nbval-sanitize-with={SANITIZE}"]
 NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}  # but those named here
 STOP = threading.Event()  # set when the build is interrupted: no kernel begins another cell
-ELSEWHERE = "NoPositionEmbeddings"  # what ctxlib raises for a model without W_pos
+#: What ctxlib raises for a model without W_pos, and chapter 16 for one on which no head is active.
+ELSEWHERE = ("NoPositionEmbeddings", "TooFewPrompts")
 REAL = ("smollm2", "qwen")  # models beside `mini` that explorer and reader compute with
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # colours
 # the theme's own scripts in a page; * stands for a name
@@ -248,7 +249,7 @@ def run(notebook: nbformat.NotebookNode, chapter: Path, model: str) -> nbformat.
             number = client.code_cells_executed
             cell = notebook.cells[code[number - 1]]
             name, said = getattr(error, "ename", ""), getattr(error, "evalue", "")
-            if name == ELSEWHERE:
+            if name in ELSEWHERE:
                 cell.outputs, cell.execution_count = [], None
                 tqdm.write(f"{chapter.name}: {said.partition(',')[0]}; kept as text")
             else:
