@@ -121,7 +121,7 @@ In Qwen the local heads know much more than the previous word: they leave {{alon
 
 ## What can go wrong
 
-These are two models and one query token, and the shares of the variance come from tables, which leave out what tables miss. Nor do we know what local heads are for. The post suggests that those of GPT-2 small join the pieces of a split word {cite}`gibson2025contextual`. We asked whether a head looks at the first piece *more because* the second one is the query, and the preference is weak (see Evidence). A head that looks at the token before, whatever it is, brings every first piece along anyway, and we did not test what the MLP makes of it.
+These are two models and one query token, and the shares of the variance come from tables, which leave out what tables miss. Nor do we know what local heads are for. The post suggests that those of GPT-2 small do *detokenisation*, that is, join the pieces of a split word {cite}`gibson2025contextual`. We asked whether a head looks at the first piece *more because* the second one is the query, and the preference is weak (see Evidence). A head that looks at the token before, whatever it is, brings every first piece along anyway, and we did not test what the MLP makes of it.
 
 ## Where this leaves us
 
