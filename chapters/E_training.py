@@ -140,7 +140,7 @@ of_halves = [[geometry(of, half) for half in halves] for of in (points, their_po
 apart = [agreement(of_halves[0][k], of_halves[1][1 - k]) for k in (0, 1)]
 apart_itself = [agreement(*maps) for maps in of_halves]
 words = max(agreement(geometry(of), map_theirs) for of in (counts, counts.sqrt(), counts.log1p()))
-weights, random_maps, untrained = own_study.fixed.decomposition.weights, [], []
+weights, random_maps, untrained = cx.LayerWeights.of(other), [], []
 for layer in (cb.nulls.untrained(weights, seed) for seed in range(3)):
     with_words = replace(layer, W_E=weights.W_E, W_pos=weights.W_pos)  # base's embeddings
     both = (cx.fix_query(one, n=study.n, token=TOKEN) for one in (layer, with_words))
