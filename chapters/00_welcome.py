@@ -115,7 +115,7 @@ The two versions differ in {{differ}} words. What makes the neuron interesting i
 
 On average over these words, the model's two heads add {{more}} more to the neuron in the British version, and our prediction is {{more_predicted}}. (The averages under the texts count the respelled words as well, and lie a little farther apart. {{?farther}}) That they agree to two digits is luck. Word by word, the correlation of prediction and model is {{r}}.
 
-Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table says by how much British spelling raises the neuron in the model, through all its heads, on average over the words that both versions share. To judge the size, the last column divides by a standard deviation: how much the neuron's average input varies from one English document to another.
+Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table counts what all heads add, not only our two, on average over the words that both versions share. To judge the size, the last column divides by a standard deviation: how much the neuron's average input varies from one English document to another.
 
 | | British spelling adds | in standard deviations |
 | --- | --- | --- |
@@ -144,7 +144,7 @@ Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a
 
 Sorting all words by what they add to a neuron then hints at what the neuron responds to ([chapter 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`.
 
-It has a limit that you should know from the start: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} The count depends on the texts. On the {{collection}} texts of this page, two of {{all_heads}} heads pass, and a third, with {{third}}, just fails. On those of [chapter 8](08_real_model) it passes, so you will read of *three* stable heads there. {{?third_head}} [Chapter 10](10_whole_neuron) predicts whole neurons from tables, with all heads included.
+It has a limit that you should know from the start: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} The count depends on the texts. On the {{collection}} texts of this page two of {{all_heads}} heads pass; [chapter 8](08_real_model), on other texts, counts a third, which lies at the limit ({{third}} here). {{?third_head}} [Chapter 10](10_whole_neuron) predicts whole neurons from tables, with all heads included.
 
 ## Six neurons to open
 

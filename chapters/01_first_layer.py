@@ -55,6 +55,7 @@ three = [next((t for t in unseen if t.domain == d), unseen[0]) for d in DOMAINS]
 pages = fixed.prepare(three)  # text source
 both = torch.stack([pages, shuffled(pages)], 1).flatten(0, 1)  # each text, and then shuffled
 on_three = fixed.exact_summary(both, heads)[:, neuron]
+end_of_shuffled = decoded(both[1][-10:])
 pd.DataFrame(
     {
         "ends": ["".join(decoded(text[-9:])) for text in both],
@@ -197,7 +198,7 @@ cb.figures.shaded_text(
 
 # %% [markdown]
 r"""
-*Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} In this text a few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar*, both among the last ten tokens, add {{two_words}}. {{?two_words_lead}} The same *planets*, two hundred tokens earlier, adds only {{earlier_adds}}. {{?fades}} Is it always so?
+*Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} In this text a few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar*, both among the last ten tokens, add {{two_words}}. {{?two_words_lead}} The same *planets*, two hundred tokens earlier, adds only {{earlier_adds}}. {{?fades}} Always? Shuffled, this text has neither near its end, and many far words do together what the two did. {{?far_do_it}}
 
 Which heads matter? Suppose that on two texts one head adds {{= 0 =}} and {{= 2 =}} to a neuron, and another {{= 0 =}} and {{= 1 =}}. The first varies twice as much, so it has four times the variance, and we say that four fifths of the variance are its share. In general, if head $h$ adds $a_{h,j}$ to neuron $j$, its **variance share** is
 
@@ -265,7 +266,7 @@ added = {
 
 # %% [markdown]
 r"""
-The table says how many pairs are still in order, how much of the variance between texts is explained once the amounts are rescaled (squared correlation with the first line), and how large they are as they stand (standard deviation, in units of the first line's).
+Is the order of the texts right (pairs in order)? Is the pattern right, up to a scale (squared correlation with the first line)? And is the scale right (standard deviation, in units of the first line's)?
 
 | what reaches the neuron | pairs in order | variance explained | size |
 | --- | --- | --- | --- |
@@ -396,6 +397,8 @@ cb.facts(
     qwen_share=real["their share"],
     gives_away=auc["heads"] > cb.NEARLY_ALL,
     sciences=set(highest) == {"astronomy", "physics-chemistry", "biology-medicine"},
+    far_do_it=float(on_three[1]) > 0.9 * float(on_three[0])
+    and not {" planets", " solar"} & {*end_of_shuffled},
     order=abs(auc["heads"] - auc["shuffled"]) < 0.05,
     words_suffice=abs(auc["heads"] - auc["words"]) < 0.05,
     far_suffices=abs(auc["heads"] - auc["far"]) < 0.01,

@@ -226,7 +226,7 @@ For *moon* at the third position, $\ell_i$ is {{= 5 =}} and the length in $E$ is
 
 **The length $C$, late in a text.** The further back a source is, the more its position differs from the query's, and the larger is the positional part of its score. Equation 1 divides this part by a length that assumes a typical token of the vocabulary, but {{shorter}} of the tokens in texts are shorter than that. {{?mostly_shorter}} So the positional part comes out too small, and sources far back get too much attention. With the typical length of a text's tokens as $C$, more than a quarter of the error in the middle of a text goes away ([appendix A](A_scale)). {{?scale.a_quarter}} We have not explained all of the rise at the very end of the context.
 
-**Two assumptions fail.** The derivation takes tokens to be orthogonal to positions, but in `mini` their cosines are {{cosine}} times as large as those of random directions. It also takes the median length as $C$, but the median head is best with {{best_C}} times that, because a long $C$ also mends the error at BOS. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
+**Two assumptions fail.** The derivation takes tokens to be orthogonal to positions, but in `mini` their cosines are {{cosine}} times as large as those of random directions. It also takes the median length as $C$. A longer $C$ helps at BOS, so the median head is best with {{best_C}} times that. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
 
 ## Turn it
 

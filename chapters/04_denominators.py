@@ -315,7 +315,7 @@ r"""
 | the most typical text of half A | {{typical}} |
 | the best fixed constants, found with half B in hand | {{floor}} |
 
-The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write too much, head {{second}} by {{signed}} on average. {{?too_long}} The most typical text is as good as any constants, to within a tenth. {{?not_much_closer}} Not even a page from the same domain gets far below that. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
+The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write too much, head {{second}} by {{signed}} on average. {{?too_long}} No constants at all beat the most typical text by more than a tenth of its error. {{?not_much_closer}} Not even a page from the same domain gets far below that. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
 """
 
 # %% tags=["hide-input"]

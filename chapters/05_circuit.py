@@ -161,7 +161,7 @@ torch.allclose(summary(x), circuit.summary(x), atol=near)
 r"""
 ## How well does it work?
 
-We predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. (The neurons were chosen by their weights alone, as [chapter 6](06_neurons) explains.)
+We predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. (The neurons were chosen by the circuit itself, before any of these texts was read, as [chapter 6](06_neurons) explains.)
 
 The **correlation** $r$ (Pearson's, median over neurons) asks whether the prediction rises and falls with the truth, whatever its scale. We also give it *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well: it is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
 
@@ -207,7 +207,7 @@ shown.rename_axis("predictor", axis="columns")
 
 # %% [markdown]
 r"""
-By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel. {{?content_matters}} By FVU it would do a little better without the kernel, and the mean of the domain beats all four. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much. Neuron {{j}} shows what is wrong:
+By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel. {{?content_matters}} By FVU nothing that we built helps: without the kernel it would be a little smaller, and the mean of the domain beats all four. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much, and the error is one of scale. Neuron {{j}} shows what is wrong:
 """
 
 
@@ -268,11 +268,11 @@ fvu_offset = fit(summary_B + offset, truth, kind)["FVU"]
 
 # %% [markdown]
 r"""
-With it, {{fvu_offset}} stays unexplained, less than the mean of the domain leaves. {{?offset_helps}} This book leaves it out all the same. It is the published method that we test, we tried the offset only when we had seen the errors, and a constant changes no correlation. Another remedy, `circuit.centered()`, needs no table of positions (*Evidence*).
+With it, {{fvu_offset}} stays unexplained, less than the mean of the domain leaves. {{?offset_helps}} Whoever uses the method should add it. The scores of this book leave it out, because it is the published method that they test, and we thought of the offset only when we had seen the errors. Another remedy, `circuit.centered()`, needs no table of positions (*Evidence*).
 
 ## What can go wrong
 
-**The calibration page sets the slope.** Where its denominators are small, every prediction comes out too large. Those of our page are small: in heads {{off}}, {{too_small}} of the texts have larger ones. {{?small_page}} With each of our labelled passages as the page in turn, the correlation stays, but the FVU runs from {{page_best}} to {{page_worst}}, and our page is worse than most. {{?scale_of_page}} {{?page_worse}}
+**The calibration page sets the slope.** Where its denominators are small, every prediction comes out too large. Those of our page are small: in heads {{off}}, {{too_small}} of the texts have larger ones. {{?small_page}} With each of our labelled passages as the page in turn, the correlation stays, but the FVU runs from {{page_best}} to {{page_worst}}, and our page, which was chosen as the most typical by its denominators, is worse than most. {{?scale_of_page}} {{?page_worse}}
 
 **The heads are not the whole neuron,** which also sees the current token directly. When each text keeps its own token at $n$, the summary correlates {{r_bag}} with the neuron's input, and {{r_both}} once we add what the weights say about the current token. {{?current_token}}
 

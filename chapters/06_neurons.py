@@ -145,7 +145,7 @@ z_j &= \frac{\text{far}_j}{1.4826\, \operatorname{median}_k \lvert \text{far}_k 
 \end{aligned}
 $$ (eq-neu-z)
 
-A neuron is **found** if $z_j > 2$. No text has been read so far, except to choose the stable heads and to calibrate. In the package, this is `cx.find_neurons(circuit)`.
+A neuron is **found** if $z_j > 2$. So neurons are found by weights alone, once the stable heads are chosen and the page is read that calibrates them. In the package, this is `cx.find_neurons(circuit)`.
 """
 
 # %%
@@ -259,7 +259,7 @@ Neurons and mixtures lie on top of each other. {{?mixtures_too}} Training does m
 
 ## Which neurons do beat mixtures?
 
-Some subjects are easier to tell than others, so we compare like with like. A neuron *beats the mixtures* if its AUC is higher than that of {{= 95% =}} of the mixtures with the same label. By chance this happens in {{by_chance}} of cases, which is how often a mixture beats the other mixtures. (That is below {{= 5% =}} because ties do not count, and in easy subjects many mixtures make no error. {{?by_chance}})
+Some subjects are easier to tell than others, so we compare like with like. A neuron *beats the mixtures* if its AUC is higher than that of {{= 95% =}} of the mixtures with the same label. By chance this happens in {{by_chance}} of cases, which is how often a mixture beats the other mixtures. (It is less than {{= 5% =}}, because a tie does not count as a win, and in easy subjects many mixtures make no error. {{?by_chance}})
 """
 
 
@@ -378,7 +378,7 @@ r"""
 | beat them more often than the {{found}} neurons that texts move most | what varies is enough | {{own_wide}} of those do: **not met** |
 | have a larger AUC than in a layer with random weights | any layer has such neurons | larger by {{gain}}: met |
 
-All else on this page was observed. {{?met}} {{?not_met}} Two more conditions were met when we last computed them: as the only probes of a domain {cite}`gurnee2023finding`, random sets of neurons lose more AUC than the found, and sets of like length hold fewer of the best single probes. One more, set after the fact, failed once sets could contain neurons that are found: twice as many as at the upper end of the sets of like length. And by plain AUC the found do not sort texts better than mixtures do; the medians differ by {{plain}}. {{?plain}}
+All else on this page was observed. {{?met}} {{?not_met}} Two more conditions were met when we last computed them: as the only probes of a domain {cite}`gurnee2023finding`, random sets of neurons lose more AUC than the found, and sets of like length hold fewer of the best single probes. A third, set after the fact, failed: the found were to hold twice as many of these probes as such sets do. And by plain AUC the found do not sort texts better than mixtures do; the medians differ by {{plain}}. {{?plain}}
 
 Nor is it enough that texts move a direction far: of {{mixtures_of}} mixtures that they move as far as the neurons in the table above, {{mixtures_out}} beat the others. {{?mixtures_no_more}}
 """

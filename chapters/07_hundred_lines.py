@@ -13,7 +13,8 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
-# To run the page on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
+# To run the page on GPT-2 itself, set MODEL = "gpt2" and run all cells again. The program reads checkpoints of GPT-2's kind:
+# with any other model, such as one with rotary positions, the page stays with mini.
 MODEL = "mini"  # "mini", a folder with a checkpoint of GPT-2's kind, or "gpt2" from the hub
 TOKEN = " the"  # the query token
 TEXTS = 1000  # how many texts of the collection are read
@@ -25,8 +26,7 @@ import ctxbook as cb
 import ctxlib as cx
 
 model = cx.load(MODEL, layers=1)  # for its tokenizer, and to compare with at the end
-if model.cfg.positional_embedding_type != "standard":  # the program reads GPT-2's kind of weights
-    print(f"The positions of {MODEL} are not added as GPT-2's are, so this page runs on mini.")
+if model.cfg.positional_embedding_type != "standard":  # no checkpoint of GPT-2's kind
     model = cx.load("mini", layers=1)
 study = cx.study(model, TEXTS, TOKEN, or_all=True)
 as_ids = study.fixed.prepare  # ids of texts up to position n, with the query token there
@@ -79,7 +79,7 @@ W_Q, W_K, W_V = rearrange(W_QKV, "d (qkv head k) -> qkv head d k", qkv=3, head=n
 b_Q, _, b_V = rearrange(b_QKV, "(qkv head k) -> qkv head k", qkv=3, head=n_heads)
 W_O = rearrange(center(state["h.0.attn.c_proj.weight"]), "(head k) d -> head k d", head=n_heads)
 b_O = center(state["h.0.attn.c_proj.bias"])
-W_in, b_in = fold("ln_2", "mlp.c_fc")
+W_in, _ = fold("ln_2", "mlp.c_fc")  # the bias is the same for every text
 
 # %% [markdown]
 r"""
@@ -167,7 +167,7 @@ r"""
 
 For each neuron, we compare the mean of its largest contributions with the mean over the vocabulary {eq}`eq-neu-top`, and keep the neurons that lie two robust standard deviations above the median neuron {eq}`eq-neu-z`. [Chapter 6](06_neurons) found that random mixtures of neurons pass as well, so the list is a place to start reading, and no evidence that its neurons are units.
 
-First we leave out glitch tokens, as chapter 6 does. Nothing in a checkpoint says which tokens never occurred in training, but the bytes that UTF-8 forbids are sure to be among them, and what training left alone looks alike. So we take the forbidden byte that is least like the other forbidden bytes, and leave out every token that is at least as like them as this one.
+First we leave out glitch tokens, as chapter 6 does. Nothing in a checkpoint says which tokens never occurred in training, but the bytes that UTF-8 forbids are sure to be among them, and what training left alone looks alike. Such tokens lie close together. The forbidden byte that is least like the others marks the edge of this cluster, and we leave out everything inside it.
 """
 
 # %%

@@ -2,7 +2,7 @@
 r"""
 # Does it work on real models?
 
-**One page of prose is enough to predict what the stable heads add to a neuron in the language model Qwen and the encoder MiniLM, but not in the chat model SmolLM2.** In Qwen the median correlation is {{r_qwen}}, where a uniform average reaches {{even_qwen}}, but these heads are a small part of what varies. In SmolLM2 the error is {{error_smol}} times the variance, because its heads add nearly the same to every text. {{?carries_over}} A law for this holds for heads of these models, but not for single neurons or in our small models. {{?law_verdict}}
+**One page of prose is enough to predict what the stable heads add to a neuron in the language model Qwen and the encoder MiniLM, but not in the chat model SmolLM2.** In Qwen the median correlation is {{r_qwen}}, where a uniform average reaches {{even_qwen}}, but these heads are a small part of what varies. In SmolLM2 the error is {{error_smol}} times the variance, because its heads add nearly the same to every text. {{?carries_over}} A formula predicts this error for the heads of these models; it fails for single neurons, and in our small models. {{?law_verdict}}
 
 Here is one neuron of each model. Each dot is an unseen text, and a perfect prediction would put all dots on the diagonal. Which would you trust?
 """
@@ -252,7 +252,7 @@ remedy.round(2).rename_axis("median FVU")
 
 # %% [markdown]
 r"""
-In SmolLM2 the centred circuit mends most of the error, but in amounts it is still no better than the domain's mean ({{mean_fvu_smol}}); and we found the remedy on these texts. Its order of the texts is much better, with a correlation of {{r_mended}} instead of {{r_smol}}. In the other models it was to raise the FVU by {{= 0.05 =}} at most, and it does not raise it by more. {{?no_harm}}
+In SmolLM2 the centred circuit mends most of the error, but in amounts it is still no better than the domain's mean ({{mean_fvu_smol}}); and we found the remedy on these texts. Its order of the texts is much better, with a correlation of {{r_mended}} instead of {{r_smol}}. We had allowed it to cost the other models {{= 0.05 =}} of FVU, and it costs no more. {{?no_harm}}
 
 ## Where this leaves us
 

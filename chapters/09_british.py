@@ -2,7 +2,7 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way, but we found no use that the model makes of it.** Its input rose in {{rises}} of the documents that we respelled, and no other consistent change moved it as far. {{?none_reaches}} But more neurons move one way as often than we had allowed, {{?not_alone}} what the neuron writes hardly changes, {{?writes_little}} and Qwen's preference for British forms does not need it. {{?works_against}} Of eleven further conditions fixed in advance it met {{met}}.
+**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way, but we found no use that the model makes of it.** Its input rose in {{rises}} of the documents that we respelled, and no other consistent change moved it as far. {{?none_reaches}} But more of the other neurons are as consistent than we had allowed, {{?not_alone}} what this one writes hardly changes, {{?writes_little}} and Qwen's preference for British forms does not need it. {{?works_against}} Of eleven further conditions fixed in advance it met {{met}}.
 
 Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. At the words that are the same in both versions, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
 """

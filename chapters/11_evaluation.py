@@ -2,7 +2,7 @@
 r"""
 # How accurate is it, and what limits it?
 
-**The circuit ranks unseen texts well and gets the amounts wrong, and what limits it differs by model.** {{?ranks}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone ({{domain_fvu}}). {{?loses_to_domain}} The language models Qwen and SmolLM2 suffer from denominators borrowed from another text, `{{model}}` and the encoder MiniLM first from values that ignore positions. {{?limits}} In SmolLM2 even the ranking fails; and when both get a straight line per neuron, the circuit beats a uniform average in two models of four. {{?worth_more}}
+**The circuit ranks unseen texts well and gets the amounts wrong, and what limits it differs by model.** {{?ranks}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone ({{domain_fvu}}). {{?loses_to_domain}} Denominators borrowed from another text hurt the language models Qwen and SmolLM2 most; values that ignore positions hurt `{{model}}` and the encoder MiniLM. {{?limits}} In SmolLM2 even the ranking fails; and when both get a straight line per neuron, the circuit beats a uniform average in two models of four. {{?worth_more}}
 
 In four models we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. We do it in three ways. The first knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The second is the circuit, with constants from one page of prose. The third gives each text its own denominators, each head its own kernel and each value its position, so that only Equation 1, the split of keys into content and position, is not exact. Which gap would you expect to be the widest?
 """
@@ -230,7 +230,7 @@ fits_of = [cx.evaluation.Moments.of(v, true_B).table(J).median() for v in by_pag
 paged = pd.DataFrame(fits_of).assign(light=factors.log().mean(1).tolist()).sort_values("light")
 # %% [markdown]
 r"""
-The page decides how wrong the amounts are, and hardly touches the order: nineteen pages in twenty leave between {{least_fvu}} and {{most_fvu}} of the variance, and no page brings the correlation below {{least_r}}. A page with small denominators makes everything come out too large. (This book's own page is the most typical of sixteen passages of prose; no result chose it.)
+The page decides how wrong the amounts are, and hardly touches the order: nineteen pages in twenty leave between {{least_fvu}} and {{most_fvu}} of the variance, and no page brings the correlation below {{least_r}}. A page with small denominators makes everything come out too large. (This book's own page is the most typical of sixteen passages of prose; no result chose it. A good correlation alone is no sign of training: after {{= 1% =}} of its training a model like `mini` has {{training.young_r}}, as [appendix E](E_training) shows.)
 
 **The heads are not the neuron.** All of this is about what the stable heads add. With a neuron's own output, the circuit correlates by {{post_r}} in `{{model}}` and by {{qwen_post}} in Qwen. The paper's median is {{= 0.9485 =}}; if its *neuron activations* are outputs, and not what heads add to them, none of our four models reaches it. {{?no_model}}
 
@@ -300,7 +300,7 @@ fits.map("{:.3f}".format).replace("nan", "–").rename_axis("medians")
 r"""
 **The ledger.** All but the last line are about the neurons of [chapter 6](06_neurons). The interval of the median FVU holds {{= 95 =}} in {{= 100 =}} of the passages that calibrated above, the last line's draws passages, and the others are the wider of documents and domains.
 
-Lines {{= 6 =}} and {{= 7 =}} read one sentence of the post in two ways: *were other heads and LayerNorm exact, the token at the destination would be the main source of error.* For each approximation alone (with the text's own token at $n$, so that the circuit's *the* is a sixth), line {{= 6 =}} takes the shape that is lost, and line {{= 7 =}} the FVU. By shape the token costs {{shape_all}} times what the costliest of the others does, by FVU {{added_all}} of the costliest, which is the values. An earlier edition left the values out of line {{= 7 =}}, after it had failed, because the post corrects them. Then the line is undecided; {{?added}} but that condition was set when the number was known, so the line stands as it was first set.
+Lines {{= 6 =}} and {{= 7 =}} read one sentence of the post in two ways: *were other heads and LayerNorm exact, the token at the destination would be the main source of error.* For each approximation alone (with the text's own token at $n$, so that the circuit's *the* is a sixth), line {{= 6 =}} takes the shape that is lost, and line {{= 7 =}} the FVU. By shape the token costs {{shape_all}} times what the costliest of the others does, by FVU {{added_all}} of the costliest, which is the values. So line {{= 7 =}} fails. Without the values, which the post corrects, it is undecided; {{?added}} but we thought of leaving them out when the number was known, so the line stands as it was first set.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger"}

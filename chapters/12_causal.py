@@ -2,7 +2,7 @@
 r"""
 # Can the circuit take the heads' place?
 
-**The published circuit cannot take the place of the heads of `{{model}}`, and a repaired one can in part.** We silence the first layer's heads, and ask how much of the damage a stand-in undoes. In English texts the repaired circuit undoes {{mended_silence}} of it, where the paper's circuit does more harm than silence. {{?paper_fails}} {{?repair_helps}} Put in at one position alone both do more harm than silence, but so does a near-copy of the heads, so this test says nothing about them; {{failed}} of {{asked}} conditions fixed in advance failed.
+**The published circuit cannot take the place of the heads of `{{model}}`, and a repaired one can in part.** We silence the first layer's heads, and ask how much of the damage a stand-in undoes. In English texts the repaired circuit undoes {{mended_silence}} of it. The paper's circuit does more harm than silence, and helps a little only where it is made for. {{?paper_fails}} {{?repair_helps}} {{?paper_at_home}} At one position alone even a near-copy of the heads does harm, so that test is void; {{failed}} of {{asked}} conditions fixed in advance failed.
 
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The blue tokens are those that the model now predicts worse. Look which words they are. What does the model lose if its first layer cannot look back?
 """
@@ -173,7 +173,7 @@ At every position, in the first column, the paper's circuit does more than twice
 
 At position {{n}} alone, with all else as it was, both circuits do more harm than silence. Is that their fault? We put the near-copy to the same test, having fixed in advance that it must undo at least half of the damage, or else the test has failed and not the circuit. It does more harm than silence as well. {{?alone_fails}} So this test says nothing about the circuits.
 
-What does it respond to? Much of each error is the same in every text. The near-copy's mean error, added to what the heads gather, does as much harm at one position, and hardly any at all of them; and with its mean error subtracted, the paper's circuit undoes most of the damage at its one position. {{?cancels}} So later layers cancel a constant that every position carries, and an error at one position stands out.
+What does it respond to? Much of each error is the same in every text. The near-copy's mean error, added to what the heads gather, does as much harm at one position as the near-copy, and hardly any if it is added at every position; and with its mean error subtracted, the paper's circuit undoes most of the damage at its one position. {{?cancels}} So later layers cancel a constant that every position carries, and an error at one position stands out.
 
 ## Is a vector for each domain enough?
 
@@ -402,7 +402,7 @@ cb.ledger(
     model,
     cb.Claim("good_substitute", f"paper's circuit at every destination: share of the KL of silence repaired, first {READ} tokens, English", *paper[EVERY].for_claim),
     cb.Claim("good_substitute", f"the same at home ({TOKEN!r} at {n}), the circuit at every earlier place, too; English", *paper[HOME].for_claim),
-    cb.Claim("good_substitute", f"the same, the circuit at {n} alone, against silence there alone; English", *paper[ALONE].for_claim),
+    cb.Claim("good_substitute", f"the same, the circuit at {n} alone, against silence there alone (void: a near-copy of the heads fails here, too); English", *paper[ALONE].for_claim),
     cb.Claim("contexts_separate", "own domain's vector less another's (nats), where there is another of its kind", *told_apart.for_claim),
     cb.Claim("weak_linear", "share of the way that half of the message goes, English", *half.for_claim),
 )  # fmt: skip
@@ -452,6 +452,7 @@ cb.facts(
     repair_helps=mended[EVERY].low > 0 and mended[HOME].low > max(cb.MOST, paper[HOME].high),
     bos_mends=min(nearly, bos[EVERY].low) > 0.95 and bos[HOME].low > paper[HOME].high,
     other_is_worse=other_kl.low > quiet_kl.high and same_kl.low > 0.1,
+    paper_at_home=paper[HOME].low > 0,
     alone_fails=max(paper[ALONE].high, mended[ALONE].high, bos[ALONE].high) < 0,
     cancels=right_alone.low > cb.MOST and right.low > 0 and error_alone.low > 10 * error_all.high,
     centring_fails=of_centring["early"].high < 0,

@@ -2,7 +2,7 @@
 r"""
 # What is left of the split in deeper layers?
 
-**It fades with depth: in our small model `{{model}}`, position and token explain {{many_first}} of the variance of the attention scores in the first layer and {{many_fourth}} in the fourth, where the context takes their place.** {{?fades}} {{?rest_is_context}} With tables from fewer texts the main condition that we had fixed in advance, this order of layers, failed; of all eight conditions one holds. {{?main_fails}} {{?came_out}} A larger model, SmolLM2, shows no such order of layers: its second explains more than its first. {{?smol_order}} So whoever uses the split behind the first layer has to measure it there.
+**In our small model `{{model}}` it fades with depth: position and token explain {{many_first}} of the variance of the attention scores in the first layer and {{many_fourth}} in the fourth, where the context takes their place.** {{?fades}} {{?rest_is_context}} This order of layers was our main condition, and with the tables that we had planned it failed; of eight conditions one held. {{?main_fails}} {{?came_out}} A larger model, SmolLM2, shows no such order of layers: its second explains more than its first. {{?smol_order}} So whoever uses the split behind the first layer has to measure it there.
 
 In the first layer the score of a source depends on its token and its position, and on nothing else. In the second layer the key is read from a *state*, into which the first layer has mixed the rest of the text. So the same word at the same position may get another score in another text. Here are all heads, and what explains their scores. Which layer is positional?
 """
@@ -217,7 +217,7 @@ Chapters 11 to 14 come to this:
 - **Check the amounts.** They need more than one page: mean denominators, what positions add to values, or the denominators of each text, depending on the model ([chapter 11](11_evaluation)).
 - **Do not put the published circuit into the model.** In `mini` it does more harm at the first positions than the average of what the heads add. With mean denominators and what positions add to values, it repairs {{causal.mended_silence}} of the damage that silencing the heads does, and {{causal.mended_home}} at position {{= 256 =}}, if it stands in at all earlier positions, too ([chapter 12](12_causal)).
 - **With rotary positions the split is rough.** Expect errors of {{families.qwen}} to {{families.smollm2}} of the attention ([chapter 13](13_families)).
-- **Stay in the first layer,** or measure the layer that you mean. In `mini` the second does as well; behind it the context takes over, and no table of tokens and positions has it.
+- **Stay in the first layer,** or measure the layer that you mean. In `mini` the second layer's scores split as well, though not what its heads add (*Evidence*); behind it the context takes over, and no table of tokens and positions has it.
 
 In short, the method is a map from tokens to neurons, read off the weights. It tells which texts a first-layer neuron responds to, and why, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.
 

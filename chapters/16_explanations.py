@@ -2,7 +2,7 @@
 r"""
 # Can a sentence predict a head?
 
-**A sentence predicts a head only a little better than a coin does, and perhaps no better than the length of the text does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, a program wrote sentences that say when the head is active, and tested them on new documents. They score {{score}} on average, where a coin scores {{= 0.50 =}}. {{?better}} The length of a text alone does about as well, and the test that we had fixed in advance does not tell the sentences apart from it. {{?not_apart}}
+**A sentence predicts a head only a little better than a coin does, and perhaps no better than the length of the text does.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, a program wrote sentences that say when the head is active, and tested them on new documents. They score {{score}} on average, where a coin scores {{= 0.50 =}}. {{?better}} The length of a text alone does about as well, and the test that we had fixed in advance does not tell the sentences apart from it. {{?not_apart}} With all texts cut to one short length, where length tells nothing, the sentences still do better than chance. {{?ends_pass}}
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """

@@ -117,7 +117,7 @@ pd.DataFrame(reached).T.round(2)
 
 # %% [markdown]
 r"""
-In Qwen the local heads know much more than the previous word: they leave {{alone_left}} of the variance of the median neuron unexplained, where the table of the previous token leaves {{previous_left}}. {{?more_than_previous}} (That they would leave less was fixed in advance. A table fitted to outputs might do better than this rival, and we have too few texts to fit one.) In SmolLM2, which has one local head, most of the way is made by the stable heads. {{?not_in_smollm2}}
+In Qwen the local heads know much more than the previous word: they leave {{alone_left}} of the variance of the median neuron unexplained, where the table of the previous token leaves {{previous_left}}, and with a straight line per neuron, fitted on these very texts, still about {{previous_line}}. {{?more_than_previous}} (That they would leave less was fixed in advance. A table fitted to outputs might do better than this rival, and we have too few texts to fit one.) In SmolLM2, which has one local head, most of the way is made by the stable heads. {{?not_in_smollm2}}
 
 ## What can go wrong
 
@@ -196,6 +196,7 @@ cb.facts(
     more_than_previous=left["Qwen"] < by_one and previous < alone - cb.ABOUT,
     previous=cb.fact(previous),
     previous_left=cb.fact(by_one, ".0%"),
+    previous_line=cb.fact(1 - reached["Qwen"]["previous token"] ** 2, ".0%"),
     alone_left=cb.fact(left["Qwen"], ".0%"),
     few_tokens=lost[8] < cb.ABOUT < lost[1],
 )

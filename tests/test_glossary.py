@@ -73,3 +73,10 @@ def test_a_symbol_is_in_the_code_what_the_notation_page_says(stated):
             if shape:
                 assert tuple(value.shape) == tuple(size[axis] for axis in shape[1:-1].split()), code
     assert len(ROWS) > 50
+
+
+def test_a_half_of_the_texts_goes_by_its_capital():
+    found = glossary_links.pattern(["half a", "token"]).findall(
+        "half as long; Half A of the tokens"
+    )
+    assert found == ["Half A", "token"]

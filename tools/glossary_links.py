@@ -18,9 +18,11 @@ APART = (nodes.reference, nodes.literal, nodes.math, nodes.raw, nodes.title, nod
 
 
 def pattern(terms: list[str]) -> re.Pattern[str]:
-    """Return what finds any of the terms, the longest first; a plural s may follow."""
+    """Return what finds any of the terms, the longest first; a plural s may follow. Halves A and B
+    of the texts go by their capitals: "half as much" is neither.
+    """
     words = "|".join(re.escape(term) for term in sorted(terms, key=len, reverse=True))
-    return re.compile(rf"\b({words})(?=s?\b)", re.IGNORECASE)
+    return re.compile(rf"\b(?!(?-i:[Hh]alf [ab]))({words})(?=s?\b)", re.IGNORECASE)
 
 
 def linked(names: list[str]) -> list[str]:
