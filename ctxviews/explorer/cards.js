@@ -1,6 +1,6 @@
 /** Named neurons to begin with. In front are those that chapters follow. The others are chosen by a rule: of
  *  the neurons that pass the threshold of chapter 6, each label's with the largest AUC on held-out texts,
- *  where that is more than one in twenty random mixtures with this label reach; the largest come first. */
+ *  if more than one in twenty random mixtures of this label reach, and two of its tokens are words. */
 
 import { defaultThreshold } from "../engine/ranking.js";
 import { roving } from "../ui/controls.js";
@@ -36,10 +36,10 @@ export function namedNeurons(labels, model) {
     if (top > rule && auc > least) best.set(label, { ...found, neuron });
   }
   const order = [...best.values()].sort((a, b) => b.auc - a.auc);
-  const cards = order.map(({ neuron, label, words }) => {
+  const cards = order.flatMap(({ neuron, label, words }) => {
     const letters = words.replaceAll("␣", "").split(" ");
     const some = letters.filter((word) => /^\p{L}{3,}$/u.test(word)).slice(0, WORDS);
-    return { neuron, title: label, words: some.join(", ") };
+    return some.length > 1 ? [{ neuron, title: label, words: some.join(", ") }] : [];
   });
   return [...(FOLLOWED[model] ?? []), ...cards].slice(0, MOST);
 }

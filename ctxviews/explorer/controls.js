@@ -11,18 +11,14 @@ const BINS = 14; // of a kernel, from the text's beginning to the query
 /** @param {Tools} tools @param {HTMLElement} find */
 export function controlsSection(tools, find) {
   const { layer, go } = tools;
-  const side = layer.bothSides ? "in the middle" : `at the right, ${layer.n} at the left`;
+  const side = layer.bothSides ? " in the middle" : ` (right) to ${layer.n} tokens back (left)`;
   const curves = layer.kernels().map((kernel, head) => curve(kernel, headStyle(head)));
   const heads = headChooser(
     layer,
     // the neuron that is looked at stays
     (chosen) => go({ heads: chosen, neuron: tools.scene()?.neuron ?? -1 }),
     curves,
-    [
-      ", and where each looks: across, tokens back from the ",
-      term("query"),
-      ` (0 ${side}); up, weight`,
-    ],
+    [", and how heavily each weighs a token by its distance, from the ", term("query"), side],
   );
   return {
     root: element("div", { class: "ctx-controls" }, heads, find),

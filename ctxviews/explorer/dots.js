@@ -30,7 +30,7 @@ export function dotsSection(tools, copy) {
   /** @type {[Float64Array, number]} where dots were, and since when they are not */
   let [before, since] = [new Float64Array(), -Infinity];
   /** @type {number | null} */ let under = null; // the neuron that is pointed at
-  let dragged = false;
+  let [dragged, from] = [false, 0];
 
   const threshold = slider({
     label: "Threshold θ",
@@ -78,9 +78,9 @@ export function dotsSection(tools, copy) {
     }
     return nearest;
   };
-  const onLine = (/** @type {PointerEvent} */ { offsetX, offsetY }) => {
-    const x = placed(last?.theta ?? 0);
-    return offsetY < ABOVE ? Math.abs(offsetX - x) < 3 * NEAR : Math.abs(offsetX - x) < NEAR / 2;
+  const onLine = (/** @type {PointerEvent} */ { offsetX, offsetY, pointerType }) => {
+    const wide = pointerType === "touch" ? NEAR : NEAR / 2;
+    return Math.abs(offsetX - placed(last?.theta ?? 0)) < (offsetY < ABOVE ? 3 * NEAR : wide);
   };
   const drag = (/** @type {PointerEvent} */ { offsetX }) => {
     const value = (reach * (offsetX - left() - THUMB)) / across();
@@ -94,8 +94,10 @@ export function dotsSection(tools, copy) {
   /** @type {Record<string, (event: PointerEvent) => void>} */
   const hand = {
     pointerdown(event) {
-      dragged = onLine(event);
-      if (dragged) canvas.setPointerCapture(event.pointerId);
+      [dragged, from] = [onLine(event), event.offsetX];
+      if (!dragged) return;
+      canvas.setPointerCapture(event.pointerId);
+      point(null);
     },
     pointermove(event) {
       if (dragged) return drag(event);
@@ -104,7 +106,8 @@ export function dotsSection(tools, copy) {
     },
     pointerup(event) {
       const neuron = at(event);
-      if (!dragged && neuron !== null) (go({ neuron }), tools.show("neuron"));
+      if (!dragged && neuron !== null && Math.abs(event.offsetX - from) < NEAR)
+        (go({ neuron }), tools.show("neuron"));
       dragged = false;
     },
     pointercancel: () => (dragged = false),
@@ -203,7 +206,7 @@ export function dotsSection(tools, copy) {
     const { most, step, top, order: by } = scene.ranking;
     if (last && last.ranking !== scene.ranking) {
       [before, since] = [last.ranking.top, performance.now()];
-      setTimeout(draw, GHOSTS);
+      setTimeout(draw, GHOSTS + 50); // a timer may come early
     }
     if (last?.labels !== scene.labels) order(scene);
     last = scene;
@@ -213,7 +216,7 @@ export function dotsSection(tools, copy) {
     root.style.setProperty("--left", `${left()}px`);
     threshold.update(scene.theta, { max: reach, step });
     ruled.checked = scene.threshold === 0;
-    why.textContent = scene.found ? "" : whyNone(scene);
+    why.textContent = whyThere(scene);
     const far = `${scene.found} of ${top.length} neurons pass the threshold; neuron ${by[0]} lies farthest to the right.`;
     canvas.setAttribute("aria-label", `Every neuron as a dot, from 0 to ${reach}. ${far}`);
     draw();
@@ -229,11 +232,13 @@ function thetaLabel({ ranking }, theta) {
   return `${figure(theta, digits)}: ${grouped(pass)} of ${grouped(ranking.top.length)} pass`;
 }
 
-/** Why no neuron passes. @param {Scene} scene */
-function whyNone({ ranking: { circuit, most, order, step }, heads, theta }) {
+/** Why the line is there, or why no neuron passes it. @param {Scene} scene */
+function whyThere({ ranking: { circuit, most, order, step }, heads, theta, threshold, found }) {
   const [line, far] = [theta, most].map((at) => figure(at, Math.max(1, digitsOfStep(step))));
   const off = circuit.layer.usual.filter((head) => !heads.includes(head));
   const how = off.length ? `without ${headsName(off)}` : `with ${headsName(heads)}`;
+  if (found && (threshold || !off.length)) return "";
+  if (found) return `The line has gone to ${line}, its usual place ${how}.`;
   const reached = `${how} the farthest, neuron ${order[0]}, reaches ${far}`;
   return `No neuron passes: the line is at ${line}, and ${reached}. Drag the line to the left.`;
 }

@@ -31,7 +31,7 @@ export function neuronSection(tools) {
     label.hidden = named.hidden = !found;
     if (found) {
       const chapter = FOLLOWED[layer.model]?.find((card) => card.neuron === neuron);
-      const worth = found.auc > (found.chance || 0) ? "" : ", no more than random mixtures reach";
+      const worth = found.auc > (found.chance || 0) ? "" : ", which random mixtures reach too";
       const more = chapter?.words ?? [term("AUC"), ` ${figure(found.auc, 3)}${worth}`];
       const called = element("b", {}, nameOf(layer.model, neuron, scene.labels));
       named.replaceChildren(called, ", ", ...[more].flat());

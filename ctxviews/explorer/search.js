@@ -107,14 +107,16 @@ function drivenBy(token, { circuit, heads }, { layer, text, go, show }) {
  *  @param {(item: number) => {label: string, ariaLabel: string, value: number, onPick: (() => void) | null}} of */
 export function endTables(title, kind, ends, most, of) {
   return Object.entries(ends).map(([way, items]) => {
-    const rows = items.map(of).map(({ label, ariaLabel, value, onPick }) => {
+    const made = items.map(of);
+    const least = way === "down" && made.every(({ value }) => value > 0); // none pushes down
+    const rows = made.map(({ label, ariaLabel, value, onPick }) => {
       const bar = element("span", { class: "ctx-neurons-bar", "aria-hidden": "true" });
       bar.style.setProperty("--share", (Math.abs(value) / most).toFixed(3));
       bar.style.backgroundColor = value < 0 ? DOWN : UP;
       const named = element("td", {}, onPick ? pick(label, onPick, ariaLabel) : label, bar);
       return element("tr", {}, named, numberCell(signed(value, digitsFor(most))));
     });
-    const [caption, columns] = [`${title} ${way}`, [kind, "contribution"]];
+    const [caption, columns] = [`${title} ${least ? "up least" : way}`, [kind, "contribution"]];
     return roving(table({ kind: "ctx-neurons-barred", caption, columns, rows, unseen: true }));
   });
 }
