@@ -2,7 +2,7 @@
 r"""
 # Concentration: can one page stand for all?
 
-**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it once, on a page of plain prose. In our small model `{{model}}` the heads then write {{page}} too much or too little, where the best constants would leave {{floor}}. Two published claims fail by bounds set in advance: that any one text will do, and that the average is independent of the text. {{?two_fail}}
+**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it once. A page of plain prose, as the paper advises, is not the best place for it: in our small model `{{model}}` the heads then write {{page}} too much or too little, where the best constants would leave {{floor}}. Two published claims fail by bounds set in advance: that any one text will do, and that the average is independent of the text. {{?two_fail}}
 
 [Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one, the **denominator**. Position and content can be looked up, but the denominator is a sum over the whole text.
 
@@ -315,7 +315,7 @@ r"""
 | the most typical text of half A | {{typical}} |
 | the best fixed constants, found with half B in hand | {{floor}} |
 
-The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write too much, head {{second}} by {{signed}} on average. {{?too_long}} No constants at all beat the most typical text by more than a tenth of its error. {{?not_much_closer}} Not even a page from the same domain gets far below that. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
+The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write too much, head {{second}} by {{signed}} on average. {{?too_long}} No constants at all beat the most typical text by more than a tenth of its error. {{?not_much_closer}} Not even a page from the same domain gets far below that. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} (A small error can still do much harm, as [chapter 8](08_real_model) shows, where all texts get one large amount.) How wrong it is depends on what we read:
 """
 
 # %% tags=["hide-input"]

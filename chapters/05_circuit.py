@@ -207,7 +207,7 @@ shown.rename_axis("predictor", axis="columns")
 
 # %% [markdown]
 r"""
-By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel. {{?content_matters}} By FVU nothing that we built helps: without the kernel it would be a little smaller, and the mean of the domain beats all four. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much, and the error is one of scale. Neuron {{j}} shows what is wrong:
+By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel, since a text's subject is spread over all its positions. {{?content_matters}} By FVU nothing that we built helps: without the kernel it would be a little smaller, and the mean of the domain beats all four. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much, and the error is one of scale. Neuron {{j}} shows what is wrong:
 """
 
 
@@ -256,7 +256,7 @@ The circuit makes five approximations. We make each of them alone, with everythi
 | **the scale** of the second LayerNorm is that of the page | {{only_scale}} | |
 | all five together, the circuit | {{all_five}} | |
 
-Values and denominators do the harm. {{?costs}} All five together leave more than their sum, because errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} By the same token a repair gains more than its share. With exact values alone, {{values_repaired}} of the unexplained variance would go. {{?values_first}}
+Values and denominators do the harm. {{?costs}} All five together leave more than their sum, because errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} By the same token a repair gains more than its share. With exact values alone, {{values_repaired}} of these {{all_five}} would go. {{?values_first}}
 
 If the offset is the same in every text, can't we compute it and add it? We can. What position $i$ adds to a value is a table, $P_V$, made as that for keys was made in [chapter 2](02_keys). Its average under the kernel is one constant per neuron:
 """
