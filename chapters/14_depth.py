@@ -214,12 +214,13 @@ Everything is asked with one query token in the middle of the context, and mostl
 Chapters 11 to 14 come to this:
 
 - **Trust the order.** One page of prose and the weights rank unseen texts as the stable heads do, in `mini`, Qwen and MiniLM. [Chapter 8](08_real_model) shows how to notice that it fails, as it does in SmolLM2.
+- **Know how much it is about.** In Qwen the stable heads carry {{real_model.share_qwen}} of what varies, and with what a neuron passes on the circuit correlates by {{evaluation.qwen_post}}, in `mini` by {{evaluation.post_r}}. Whole neurons need the tables of [chapter 10](10_whole_neuron).
 - **Check the amounts.** They need more than one page: mean denominators, what positions add to values, or the denominators of each text, depending on the model ([chapter 11](11_evaluation)).
 - **Do not put the published circuit into the model.** In `mini` it does more harm at the first positions than the average of what the heads add. With mean denominators and what positions add to values, it repairs {{causal.mended_silence}} of the damage that silencing the heads does, and {{causal.mended_home}} at position {{= 256 =}}, if it stands in at all earlier positions, too ([chapter 12](12_causal)).
 - **With rotary positions the split is rough.** Expect errors of {{families.qwen}} to {{families.smollm2}} of the attention ([chapter 13](13_families)).
 - **Stay in the first layer,** or measure the layer that you mean. In `mini` the second layer's scores split as well, though not what its heads add (*Evidence*); behind it the context takes over, and no table of tokens and positions has it.
 
-In short, the method is a map from tokens to neurons, read off the weights. It tells which texts a first-layer neuron responds to, and why, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.
+In short, the method is a map from tokens to neurons, read off the weights. It tells which texts move a neuron through the stable heads, and by which words, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.
 
 ## Exercises
 
