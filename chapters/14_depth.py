@@ -218,7 +218,7 @@ Chapters 11 to 14 come to this:
 - **Check the amounts.** They need more than one page: mean denominators, what positions add to values, or the denominators of each text, depending on the model ([chapter 11](11_evaluation)).
 - **Do not put the published circuit into the model.** In `mini` it does more harm at the first positions than the average of what the heads add. With mean denominators and what positions add to values, it repairs {{causal.mended_silence}} of the damage that silencing the heads does, and {{causal.mended_home}} at position {{= 256 =}}, if it stands in at all earlier positions, too ([chapter 12](12_causal)).
 - **With rotary positions the split is rough.** Expect errors of {{families.qwen}} to {{families.smollm2}} of the attention ([chapter 13](13_families)).
-- **Stay in the first layer,** or measure the layer that you mean. In `mini` the second layer's scores split as well, though not what its heads add (*Evidence*); behind it the context takes over, and no table of tokens and positions has it.
+- **Stay in the first layer,** or measure the layer that you mean. In `mini` the second layer's scores split as well, though not what its heads add (*Evidence*); behind it the context takes over, which no such table has.
 
 In short, the method is a map from tokens to neurons, read off the weights. It tells which texts move a neuron through the stable heads, and by which words, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.
 
