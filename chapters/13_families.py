@@ -434,7 +434,7 @@ cb.ledger(
     cb.Claim("tv", "TV of rebuilt rows, middle one of the stable heads", middle(tv[MODEL]), cb.by_document(lambda d: middle(tv[MODEL], d), own.B, 199), digits=3),
     cb.Claim("share_stable", "stable heads among all of the layer", float(stable[MODEL].mean())),
     cb.Claim("median_r", "r of summary and truth, median neuron", *by_pages("r"), digits=4),
-    cb.Claim("median_fvu", "FVU of summary and truth, median neuron", *by_pages("fvu"), digits=4),
+    cb.Claim("median_fvu", "FVU of summary and truth, median neuron (median of 20 pages, where chapter 11 has one)", *by_pages("fvu"), digits=4),
     cb.Claim("similar_elsewhere", "stable heads among all of the ALiBi twin", float(stable["ALiBi"].mean())),
     cb.Claim("rotary_slow", f"share of the slow planes, {slow.sum()} of {width}, in the rotary twin's scores, middle stable head", by_slow),
     cb.Claim("rotary_less_neat", "TV of rebuilt rows, middle stable head, rotary twin less learned", less_neat(), cb.by_document(less_neat, rotary.B, 199), digits=3),

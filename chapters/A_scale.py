@@ -188,7 +188,7 @@ With the mean position moved into the tokens, the two are nearly orthogonal: the
 
 ## Where this leaves us
 
-Equation 1 is as good as the length that it assumes. In the middle of a text, its error can be named part by part, and about a third of it mended. {{?a_third}} The book goes on with the equation as published, so that its numbers can be held against those of the publication. Early in a text, BOS is nearly the whole error ([chapter 12](12_causal)); and [appendix E](E_training) changes the lengths themselves, by training.
+Equation 1 is as good as the length that it assumes. In the middle of a text, its error can be named part by part, and about a third of it mended. {{?a_third}} The book goes on with the equation as published, so that its numbers can be held against those of the publication. Early in a text, BOS is most of the error ([chapter 2](02_keys) and [chapter 12](12_causal)); and [appendix E](E_training) changes the lengths themselves, by training.
 
 ## Exercises
 

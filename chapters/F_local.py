@@ -117,7 +117,7 @@ pd.DataFrame(reached).T.round(2)
 
 # %% [markdown]
 r"""
-In Qwen the local heads know much more than the previous word: they leave {{alone_left}} of the variance of the median neuron unexplained, where the table of the previous token leaves {{previous_left}}, and with a straight line per neuron, fitted on these very texts, still about {{previous_line}}. {{?more_than_previous}} (That they would leave less was fixed in advance. A table fitted to outputs might do better than this rival, and we have too few texts to fit one.) In SmolLM2, which has one local head, most of the way is made by the stable heads. {{?not_in_smollm2}}
+These correlations are over all texts; chapter 10 subtracts the mean of each domain first, so its numbers differ a little. In Qwen the local heads know much more than the previous word: they leave {{alone_left}} of the variance of the median neuron unexplained, where the table of the previous token leaves {{previous_left}}, and with a straight line per neuron, fitted on these very texts, still about {{previous_line}}. {{?more_than_previous}} (That they would leave less was fixed in advance. A table fitted to outputs might do better than this rival, and we have too few texts to fit one.) In SmolLM2, which has one local head, most of the way is made by the stable heads. {{?not_in_smollm2}}
 
 ## What can go wrong
 
