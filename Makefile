@@ -152,7 +152,7 @@ endpoint: $(READY) ## a small language model that explains, at http://127.0.0.1:
 
 # The layers of real models that are fetched, and what chapters show of runs, where there are any. With the corpus of `mini`
 # (CORPUS=folder) whole neurons are judged on documents that no page reads, without it on half B of the book's texts.
-KEPT := first_pages controls best_split deeper_mini constants one_page bayes_rows open_rows british local lookups causal resample special semantic toy
+KEPT := first_pages controls best_split read_planes deeper_mini constants one_page bayes_rows open_rows british local lookups causal resample special semantic toy
 evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or CHAPTER=09_british
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/store_layers.py $(NAME))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/whole_neuron.py $(NAME) $(CORPUS:%=--corpus "%"))

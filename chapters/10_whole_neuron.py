@@ -173,6 +173,8 @@ cb.figures.picture(
 r"""
 In head {{head}} of `{{model}}` a single plane accounts for {{one_plane}} of the interaction. Its curve separates far from near, and its list sorts tokens by the lengths of their embeddings (rank correlation {{by_length}}). [Chapter 2](02_keys) gave all tokens one typical length, and the plane puts the real lengths back. This is what planes are for: they say in two lists what kernel and content had missed.
 
+In Qwen, too, they can be read. Take head {{british}}, one of the heads behind the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. {{?readable}} So close to the query this head looks more at prepositions than its kernel and content say, and farther back more at words that tell one kind of text from another. We took this head because we had followed it; *Evidence* has the others.
+
 With the rows repaired, the rest is as in the model: add up the tokens' values with the weights of the row, multiply by $W_O$, apply LayerNorm and the MLP. What the tables replace are queries and keys.
 """
 
@@ -258,6 +260,7 @@ by_table = {
     called: {what: median_of(name, step) for step, what in ADDED.items()}
     for name, called in NAMES.items()
 }
+read = json.loads(cb.evidence("read_planes.json").read_text())["qwen"]
 ten = json.loads(cb.evidence("last_ten.json").read_text())  # tools/evidence/last_ten.py
 ten = [ten[name]["queries"][0]["within"] for name in REAL] + [live["last ten"]]  # of “the”
 by_table = pd.DataFrame(by_table)
@@ -341,6 +344,22 @@ r"""
 
 **The cost.** Planes are hardly faster than attention: a text takes {{seconds_tables}} milliseconds in Qwen, and computing this row of every head exactly takes {{seconds_row}}.
 
+**The planes of Qwen's broad heads.** The columns are the mean of the curve over stretches of the text, counted back from the query, and the ends of the list among tokens that occur at least {{= 20 =}} times in the texts of the tables. A token at the far end gets more attention where the curve is high. (Kept, `tools/evidence/read_planes.py`, which has all heads.)
+"""
+
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Curves and lists (kept)"}
+STRETCHES = ["more than 128 back", "128 to 32", "32 to 8", "8 to 1"]
+planes = pd.DataFrame(read["planes"])
+planes[STRETCHES] = planes["curve"].tolist()
+for end in ("near", "far"):
+    planes[f"{end} end"] = [" ".join(map(repr, tokens[:6])) for tokens in planes[end]]
+wide = [head for head, reach in enumerate(read["effective tokens"]) if reach > cx.heads.BROAD]
+planes[planes["head"].isin(wide)].set_index(["head", "plane"])[
+    [*STRETCHES, "near end", "far end"]
+].round(1)
+
+# %% [markdown]
+r"""
 **The texts.** The tables were made from {{fit}} texts of half A, and {{choose}} others chose how many planes each head has. Every text gets the query token in place of its own.
 
 **What was fixed in advance.** The queries, the texts, the rule that chooses the number of planes of each head, the rivals and the marks were written down and committed before anything was measured, in `tools/evidence/whole_neuron.toml`. A first look had read other documents with four queries, of which *the* is judged again here. The documents are the first ten of each of {{domains}} domains in the corpus of `mini` that are long enough; no page reads them, and the real models have nothing to do with that corpus. `mini` was trained on them, so its own mark is about half B of the book's collection.
@@ -370,6 +389,8 @@ one, worst = fail["fvu of one head"], int(np.argmax(fail["fvu of one head"]))
 share, groups = np.array(followed["share"]), followed["heads"]
 output = {step: of["product"] for step, of in steps.items()}
 n_qwen = followed["n"]
+BRITISH = 4  # a head of Qwen that page 0 shows
+(first,) = (of for of in read["planes"] if (of["head"], of["plane"]) == (BRITISH, 0))
 cb.facts(
     "whole_neuron",
     neuron=f"{followed['neuron']}",
@@ -396,6 +417,10 @@ cb.facts(
     four_do=median_of("smollm2", "planes 4") >= ASKED["smollm2"],
     qwen_narrow=cb.fact(median_of("qwen", "local"), ".2f", holds=median_of("qwen", "local") > 0.9
     and median_of("qwen", "stable") - median_of("qwen", "local") < 0.05),
+    british=str(BRITISH),
+    near=cb.fact(cb.listed([f"*{word}*" for word in [*dict.fromkeys(word.strip().lower() for word in first["near"])][:6]])),
+    far=cb.fact(cb.listed([f"*{first['far'][k].strip()}*" for k in (0, 1, 2, 6)])),
+    readable=first["curve"] == sorted(first["curve"], reverse=True) and first["curve"][0] > 1 > 0 > first["curve"][-1],
     qwen_ten=cb.fact(ten[0], holds=abs(ten[0] - median_of("qwen", "margins")) < 0.05),
     ten_weak=ten[1] < median_of("smollm2", "local") < median_of("smollm2", "stable") - 0.2,
     ahead=cb.fact(both, "words", holds=both == len(real)),

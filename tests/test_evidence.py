@@ -12,6 +12,7 @@ import evidence
 import lookups
 import numpy as np
 import pytest
+import read_planes
 import resample
 import semantic
 import special
@@ -321,3 +322,12 @@ def test_sentences_are_scored_both_ways_and_with_what_they_were_written_from():
     sentence = few.explain(p.shown_active, p.shown_inactive)
     assert sentence.count("for example: …") == 8
     assert semantic.answered(few, p)["score"] == 0.5, "rules do not read examples"
+
+
+def test_a_plane_is_read_by_its_ends_and_stretches():
+    b, count = torch.arange(40.0).sub(20), torch.full((40,), 50)
+    count[[0, 39]] = 3  # the outermost are rare
+    low, high = read_planes.ends(b, count)
+    assert low.tolist() == [*range(1, 9)] and high.tolist() == [*range(38, 30, -1)]
+    a = torch.arange(257.0)
+    assert read_planes.stretches(a) == [64.0, 175.5, 235.5, 251.5], "BOS and the query are in none"
