@@ -396,11 +396,9 @@ def one_only(kind):
     return float(len({*heads[by_rule == kind]} ^ {*PUBLISHED[kind]}))
 
 
-def of_gpt2(name, text, value, digits=0):
-    """A claim on GPT-2 small, whose kernels come with the book."""
-    return cb.Claim(name, f"GPT-2 small: {text}", float(value), digits=digits, on_gpt2=True)
-
-
+of_gpt2, finer = (
+    {"digits": digits, "on_gpt2": True} for digits in (0, 2)
+)  # its kernels come with the book
 of_kind = "by the rule or by the source, not by both"
 shapes = {"slowly decaying", "local", "uniform"} & {*table["family"]}
 six_decay = (of_six["family"] == "slowly decaying").sum()
@@ -438,25 +436,14 @@ cb.ledger(
         "duplicate-token heads: attention on copies, x_n itself included",
         cb.over(copies, finds, np.min),
     ),
-    of_gpt2("six_decay_slowly", "heads of the six with a slowly decaying kernel", six_decay),
-    of_gpt2("local_heads", f"heads that are local {of_kind}", len(by_rule["local"] ^ {*three})),
-    of_gpt2(
-        "spread_broadly", "effective tokens of the six, fewest", of_six["effective tokens"].min()
-    ),
-    of_gpt2("exponential", "TV of the six to an exponential, worst", misfit.max(), digits=2),
-    of_gpt2(
-        "bag_length",
-        "time constant of the six's shared kernel, half of its effective tokens",
-        time_constant,
-    ),
-    of_gpt2(
-        "local_reach",
-        f"mass of kernels within 7 tokens, least of heads {cb.listed(three)} (of {cb.listed(copiers)}, said to look for copies, {near_gpt2[copiers].min():.2f})",
-        near_gpt2[three].min(),
-        digits=2,
-    ),
+    cb.Claim("six_decay_slowly", "GPT-2 small: heads of the six with a slowly decaying kernel", float(six_decay), **of_gpt2),
+    cb.Claim("local_heads", f"GPT-2 small: heads that are local {of_kind}", float(len(by_rule["local"] ^ {*three})), **of_gpt2),
+    cb.Claim("spread_broadly", "GPT-2 small: effective tokens of the six, fewest", float(of_six["effective tokens"].min()), **of_gpt2),
+    cb.Claim("exponential", "GPT-2 small: TV of the six to an exponential, worst", float(misfit.max()), **finer),
+    cb.Claim("bag_length", "GPT-2 small: time constant of the six's shared kernel, half of its effective tokens", float(time_constant), **of_gpt2),
+    cb.Claim("local_reach", f"GPT-2 small: mass of kernels within 7 tokens, least of heads {cb.listed(three)} (of {cb.listed(copiers)}, said to look for copies, {near_gpt2[copiers].min():.2f})", float(near_gpt2[three].min()), **finer),
     *by_name,
-)
+)  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 least = int(table["effective tokens"].argmin())
