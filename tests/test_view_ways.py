@@ -175,7 +175,7 @@ def test_a_card_opens_its_neuron_and_is_marked(visit):
     card.click()
     page.wait_for_url("**neuron=496")
     expect(card).to_have_attribute("aria-pressed", "true")
-    for neuron, name in ((7, "astronomy, AUC 0.991"), (12, "scripture, AUC 0.700, no more than")):
+    for neuron, name in ((7, "astronomy, AUC 0.991"), (12, "scripture, AUC 0.700, which random")):
         page = visit(f"#neuron={neuron}", "explorer")
         expect(page.locator(".ctx-neurons-name")).to_contain_text(name)
 
