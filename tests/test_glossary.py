@@ -76,7 +76,7 @@ def test_a_symbol_is_in_the_code_what_the_notation_page_says(stated):
 
 
 def test_a_half_of_the_texts_goes_by_its_capital():
-    found = glossary_links.pattern(["half a", "token"]).findall(
+    found = glossary_links.pattern(["half A", "token"]).findall(
         "half as long; Half A of the tokens"
     )
     assert found == ["Half A", "token"]

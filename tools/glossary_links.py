@@ -18,11 +18,12 @@ APART = (nodes.reference, nodes.literal, nodes.math, nodes.raw, nodes.title, nod
 
 
 def pattern(terms: list[str]) -> re.Pattern[str]:
-    """Return what finds any of the terms, the longest first; a plural s may follow. Halves A and B
-    of the texts go by their capitals: "half as much" is neither.
+    """Return what finds any of the terms, the longest first; a plural s may follow. Only the first
+    letter may be of the other case, as where a sentence begins: "half as much" is no half A.
     """
-    words = "|".join(re.escape(term) for term in sorted(terms, key=len, reverse=True))
-    return re.compile(rf"\b(?!(?-i:[Hh]alf [ab]))({words})(?=s?\b)", re.IGNORECASE)
+    longest_first = sorted(terms, key=len, reverse=True)
+    words = "|".join(f"(?i:{re.escape(term[0])}){re.escape(term[1:])}" for term in longest_first)
+    return re.compile(rf"\b({words})(?=s?\b)")
 
 
 def linked(names: list[str]) -> list[str]:
@@ -32,7 +33,7 @@ def linked(names: list[str]) -> list[str]:
 
 def first_uses(doctree: nodes.document, terms: list[str]) -> dict[nodes.Text, list[re.Match[str]]]:
     """Return where in the paragraphs of a page each term stands first, text by text."""
-    find, left = pattern(terms), {*terms}
+    find, left = pattern(terms), {term.lower() for term in terms}
     found: dict[nodes.Text, list[re.Match[str]]] = {}
     for paragraph in doctree.findall(nodes.paragraph):
         for text in list(paragraph.findall(nodes.Text)):
@@ -51,14 +52,15 @@ def link(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     if not CHAPTER.match(docname):
         return
     entries = {
-        name.lower(): (page, label)
+        name: (page, label)
         for name, _, kind, page, label, _ in app.env.get_domain("std").get_objects()
         if kind == "term"
     }
+    by_lower = {name.lower(): at for name, at in entries.items()}
     for text, matches in first_uses(doctree, linked([*entries])).items():
         parts, end = [], 0
         for match in matches:
-            page, label = entries[match[1].lower()]
+            page, label = by_lower[match[1].lower()]
             uri = f"{app.builder.get_relative_uri(docname, page)}#{label}"
             parts.append(nodes.Text(text[end : match.start()]))
             parts.append(nodes.reference("", match[0], refuri=uri, internal=True, classes=["term"]))
