@@ -89,6 +89,7 @@ KNOWN = {
         ("It ranks them (median {{r}}). {{?ranks}}", "It ranks them (median 0.97)."),
         ("{{?ranks}} It ranks\nthem. {{?ranks}}\n\nSo", "It ranks\nthem.\n\nSo"),
         ("| a table |\n\n{{?ranks}} It ranks", "| a table |\n\nIt ranks"),
+        ("- a list\n\n  {{?ranks}} It ranks", "- a list\n\n  It ranks"),
         ("{{Two}} heads, {{two}} heads", "Two heads, two heads"),
         ("| {{r}} | {{costs.price}} |", "| 0.97 | 26% |"),
         ("$r = {{r}}$, by hand {{= 2.0 =}}", "$r = 0.97$, by hand 2.0"),

@@ -24,7 +24,7 @@ Known = dict[str, dict[str, dict[str, Any]]]  # page, name; then text, holds, be
 USES_FACTS = "cb.facts("  # in the code of a page
 TAGS = ["hide-cell", "nbval-check-output"]  # of a cell with facts
 MARK = re.compile(r"\{\{(\??)([\w.]+)\}\}")
-CONDITION = re.compile(r"(?m)^\{\{\?[\w.]+\}\}[ \n]?|(?<=\S)[ \n]?\{\{\?[\w.]+\}\}")
+CONDITION = re.compile(r"(?m)^\{\{\?[\w.]+\}\}[ \n]?|(?<!\n)[ \n]?\{\{\?[\w.]+\}\}")
 BY_HAND = re.compile(r"\{\{=\s?(.*?)\s?=\}\}", re.DOTALL)
 IN_PLACE = re.compile(r"(<!--\{\{([\w.]+)\}\}-->)(.*?)(<!---->)", re.DOTALL)
 BLANK = re.compile(r"(\n(?:[ \t]*\n)+)")  # between two paragraphs
