@@ -13,8 +13,7 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
     get_ipython().run_line_magic("pip", f"install -q {SOURCE}")
 
 # %% tags=["parameters", "hide-cell"] mystnb={"code_prompt_show": "Run this page on another model"}
-# To run the page on GPT-2 itself, set MODEL = "gpt2" and run all cells again. The program reads checkpoints of GPT-2's kind:
-# with any other model, such as one with rotary positions, the page stays with mini.
+# To run the page on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a folder with a checkpoint of GPT-2's kind, or "gpt2" from the hub
 TOKEN = " the"  # the query token
 TEXTS = 1000  # how many texts of the collection are read
@@ -26,9 +25,8 @@ import ctxbook as cb
 import ctxlib as cx
 
 model = cx.load(MODEL, layers=1)  # for its tokenizer, and to compare with at the end
-if model.cfg.positional_embedding_type != "standard":  # no checkpoint of GPT-2's kind
-    model = cx.load("mini", layers=1)
-study = cx.study(model, TEXTS, TOKEN, or_all=True)
+weights = cx.LayerWeights.of(model)  # refused where positions are not added, as GPT-2's are
+study = cx.study(weights, TEXTS, TOKEN, or_all=True)
 as_ids = study.fixed.prepare  # ids of texts up to position n, with the query token there
 pages, half_A, half_B = map(as_ids, (study.prose, *cb.halves(study.texts)))
 checkpoint = {file.name: file for file in model.receipt.files}
