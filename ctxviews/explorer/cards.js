@@ -1,6 +1,6 @@
 /** Named neurons to begin with. In front are those that chapters follow. The others are chosen by a rule: of
- *  the neurons that pass the threshold of chapter 6, each label's with the largest AUC on held-out texts,
- *  if more than one in twenty random mixtures of this label reach, and two of its tokens are words. */
+ *  the neurons that pass chapter 6's threshold, each label's with the largest AUC on held-out texts, if that is
+ *  more than one in twenty random mixtures reach and two of its tokens are words; the largest come first. */
 
 import { defaultThreshold } from "../engine/ranking.js";
 import { roving } from "../ui/controls.js";
