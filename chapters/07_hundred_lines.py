@@ -30,10 +30,11 @@ study = cx.study(weights, TEXTS, TOKEN, or_all=True)
 as_ids = study.fixed.prepare  # ids of texts up to position n, with the query token there
 pages, half_A, half_B = map(as_ids, (study.prose, *cb.halves(study.texts)))
 checkpoint = {file.name: file for file in model.receipt.files}
+planets = model.tokenizer.encode(" planets", add_special_tokens=False)[-1]
 
 # %% [markdown]
 r"""
-The folded cells above find the checkpoint's files and turn texts into token ids. `pages` are the pages of plain prose, and `half_A` and `half_B` are two halves of a collection of texts that share no document. Each has a row of ids per text, with the query token at the last position, $n$.
+The folded cells above find the checkpoint's files and turn texts into token ids. `pages` are the pages of plain prose, and `half_A` and `half_B` are two halves of a collection of texts that share no document. Each has a row of ids per text, with the query token at the last position, $n$. `planets` is the id of that token, which we follow through the program.
 
 ## Read the weights
 
@@ -46,6 +47,8 @@ import json
 import torch
 from einops import einsum, rearrange
 from safetensors.torch import load_file
+
+torch.set_printoptions(precision=2, sci_mode=False)
 
 config = json.loads(checkpoint["config.json"].read_text())
 tensors = load_file(checkpoint["model.safetensors"])
@@ -79,11 +82,13 @@ W_O = rearrange(center(state["h.0.attn.c_proj.weight"]), "(head k) d -> head k d
 b_O = center(state["h.0.attn.c_proj.bias"])
 W_in, _ = fold("ln_2", "mlp.c_fc")  # the bias is the same for every text
 
+n_heads, W_E.shape, W_K.shape, W_in.shape
+
 # %% [markdown]
 r"""
 ## Split the scores into position and content
 
-With the query fixed, a head's score {eq}`eq-qk` is a dot product of the source with one vector, in which the query and the key weights are already multiplied. The code calls it `direction`; it saves us the keys. Equation 1 of [chapter 2](02_keys), {eq}`eq-split`, splits the dot product into a part for the position and a part for the token. Exponentiated, as in [chapter 3](03_kernels), they become the kernel `pos` {eq}`eq-kernel-pos` and the `content` {eq}`eq-kernel-content`; a token's attention is their product, divided by a denominator.
+With the query fixed, a head's score {eq}`eq-qk` is a dot product of the source with one vector, in which the query and the key weights are already multiplied. The code calls it `direction`; it saves us the keys. Equation 1 of [chapter 2](02_keys), {eq}`eq-split`, splits the dot product into a part for the position and a part for the token. Exponentiated, as in [chapter 3](03_kernels), they become the kernel `pos` {eq}`eq-kernel-pos` and the `content` {eq}`eq-kernel-content`; a token's attention is their product, divided by a denominator. The last line shows how many times as much each head looks for *planets* as for the query token.
 """
 
 # %%
@@ -99,11 +104,13 @@ pos = (direction @ shift.T).softmax(-1)  # head source
 token_at_n = LN(W_E + W_pos[n])  # vocab d
 content = (direction @ token_at_n.T).exp()  # head vocab
 
+content[:, planets] / content[:, the]
+
 # %% [markdown]
 r"""
 ## Find the stable heads
 
-A stable head has a kernel that covers many effective tokens {eq}`eq-kernel-effective`, and its denominator, the sum over the text of `pos` times `content` {eq}`eq-denom`, hardly varies between texts ([chapter 4](04_denominators)). The thresholds are the book's conventions. We look at half A only, because half B will be the judge.
+A stable head has a kernel that covers many effective tokens {eq}`eq-kernel-effective`, and its denominator, the sum over the text of `pos` times `content` {eq}`eq-denom`, hardly varies between texts ([chapter 4](04_denominators)). The thresholds are the book's conventions. We look at half A only, because half B will be the judge. In `mini` all eight heads are stable. {{?all_stable}}
 """
 
 # %%
@@ -118,12 +125,13 @@ effective_tokens = 1 / pos.square().sum(-1)  # head
 denoms = denominators(half_A)
 heads = ((effective_tokens > BROAD) & (denoms.std(0) / denoms.mean(0) < MAX_CV)).nonzero()[:, 0]
 assert len(heads), "no head of this checkpoint is stable"
+heads.tolist()
 
 # %% [markdown]
 r"""
 ## Calibrate on one page
 
-Of our pages of prose we take the one whose denominators are nearest to the average page of prose. We measure two things on it: the denominators, and the scale of the second LayerNorm. For the scale we need what the heads write in truth, so we also write down the exact layer. We will use it once more, as the judge.
+Of our pages of prose we take the one whose denominators are nearest to the average page of prose. We measure two things on it: the denominators, and the scale of the second LayerNorm. For the scale we need what the heads write in truth, so we also write down the exact layer. We will use it once more, as the judge. The last line divides the page's denominators by the means over half A. Where the ratio is below one, the circuit will write too much.
 """
 
 
@@ -144,11 +152,13 @@ logs = denominators(pages)[:, heads].log()
 page = pages[(logs - logs.mean(0)).abs().mean(1).argmin()][None]
 denom, s = denominators(page)[0, heads], mlp_scale(exact_outputs(page))
 
+denom / denoms[:, heads].mean(0)
+
 # %% [markdown]
 r"""
 ## One number per token and neuron
 
-Now nothing depends on a text any more, so we multiply it all out, as in [chapter 5](05_circuit): content over denominator, times the value, through $W_O$ into the neurons ({eq}`eq-cir-ext` and {eq}`eq-cir-contribution`). All heads share the median kernel {eq}`eq-cir-kernel`.
+Now nothing depends on a text any more, so we multiply it all out, as in [chapter 5](05_circuit): content over denominator, times the value, through $W_O$ into the neurons ({eq}`eq-cir-ext` and {eq}`eq-cir-contribution`). All heads share the median kernel {eq}`eq-cir-kernel`. Which neurons does *planets* raise most?
 """
 
 # %%
@@ -159,16 +169,18 @@ weighted = (content[heads] / denom[:, None])[..., None] * values
 ext = einsum(weighted, W_O[heads], "head t k, head k d -> t d")
 contribution = ext @ W_in / s  # vocab neuron
 
+contribution[planets].topk(5)
+
 # %% [markdown]
 r"""
 ## Find the neurons
 
-For each neuron, we compare the mean of its largest contributions with the mean over the vocabulary {eq}`eq-neu-top`, and keep the neurons that lie two robust standard deviations above the median neuron {eq}`eq-neu-z`. [Chapter 6](06_neurons) found that random mixtures of neurons pass as well, so the list is a place to start reading, and no evidence that its neurons are units.
-
-First we leave out glitch tokens, as chapter 6 does. Nothing in a checkpoint says which tokens never occurred in training, but the bytes that UTF-8 forbids are sure to be among them, and what training left alone looks alike. Such tokens lie close together. The forbidden byte that is least like the others marks the edge of this cluster, and we leave out everything inside it.
+For each neuron, we compare the mean of its largest contributions with the mean over the vocabulary {eq}`eq-neu-top`, and keep the neurons that lie two robust standard deviations above the median neuron {eq}`eq-neu-z`. [Chapter 6](06_neurons) found that random mixtures of neurons pass as well, so the list is a place to start reading, and no evidence that its neurons are units. (`trained`, in the folded cell, leaves glitch tokens out, as chapter 6 does: those that training hardly ever showed to the model.)
 """
 
-# %%
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Which tokens were never trained?"}
+# No checkpoint says so, but bytes that UTF-8 forbids never occur, and what training left alone
+# lies close together: we leave out whatever is as close to these bytes as the farthest of them.
 vocab = json.loads(checkpoint["tokenizer.json"].read_text())["model"]["vocab"]
 never = torch.tensor([vocab[chr(byte)] for byte in (0xC0, 0xC1, *range(0xF5, 0x100))])
 unit = W_E[never] / W_E[never].norm(dim=-1, keepdim=True)
@@ -184,6 +196,8 @@ top = largest.values.mean(0) - contribution[trained].mean(0)
 far = top - top.quantile(0.5)
 found = (far / (1.4826 * far.abs().quantile(0.5)) > 2).nonzero()[:, 0]
 found = found[top[found].argsort(descending=True)]
+
+len(found), found[:5].tolist()
 
 # %% [markdown]
 r"""
@@ -294,28 +308,28 @@ medians.round(3)
 
 # %% [markdown]
 r"""
-2. *Fill in.* In one line, from `kernel` and `contribution`: what does the circuit predict for all neurons on the first text of half B?
+2. *Fill in* the offset of [chapter 5](05_circuit): what positions other than $n$ would add to the values. In keys, the position is `shift @ W_K`; in values it is `shift @ W_V`. By how much does the median FVU fall?
 """
 
 # %%
-mine = ...  # one number a neuron
+offset = ...  # one number a neuron, from kernel, shift, W_V, W_O, W_in and s
 
 # %% tags=["hide-input", "nbval-check-output"]
-if mine is ...:
+if offset is ...:
     print("not yet")
 else:
-    print("right" if torch.allclose(mine[found], approx[0], atol=1e-4) else "not this")
+    print(f"the median FVU is {r_and_FVU(approx + offset[found], truth)[1].median():.0%}")
 
 # %% [markdown]
 r"""
-3. *Explain.* The program throws the keys' bias away: it is the `_` between `b_Q` and `b_V`. Why does no attention row change?
+3. *Port it.* In a model of Llama's kind a norm does not subtract the mean and has no bias (RMSNorm). Which functions of the first cell change, and why can the rest of that cell stay? What does not carry over at all?
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. With its own denominators, a text leaves {{own_denominators}} of the variance unexplained, and with the heads' own kernels as well {{own_kernels}}. {{?each_helps}} What is left then comes from the values, and a line per neuron would remove nearly all of it, since the correlation is {{own_r}}. {{?own_r}}
-2. `mine = kernel @ contribution[half_B[0]]`
-3. It adds the same number, $q_n \cdot b_K / \sqrt{d_\text{head}}$, to every score of a row, and the softmax divides it out again.
+2. `offset = einsum(kernel @ shift, W_V[heads], W_O[heads], W_in, "d, head d k, head k m, m j -> j") / s[0]`. The median FVU falls to {{with_offset}}. {{?with_offset}}
+3. `center` returns `W` as it is, and `fold` has no bias to pass on; `scale` is the root of the mean square already. Equation 1 does not carry over, because such models rotate queries and keys in place of adding `W_pos`. [Chapter 13](13_families) splits their scores in another way.
 ```
 
 ## Evidence
@@ -334,6 +348,8 @@ of_FVU = ((judged["fvu"] - table["FVU"]).abs() / table["FVU"].clip(lower=1)).max
 same = {*theirs.index} == {*table.index}
 low_r, middle_FVU = table["r"].quantile(0.1), table["FVU"].median()
 fvu_mended = float(r_and_FVU(mended, truth)[1].median())
+of_values = einsum(kernel @ shift, W_V[heads], W_O[heads], W_in, "d, h d k, h k m, m j -> j") / s[0]
+fvu_offset = float(r_and_FVU(approx + of_values[found], truth)[1].median())
 cb.facts(
     "hundred_lines",
     agrees=cb.fact(holds=same and max(of_entries, of_r, of_FVU) < 1e-4),
@@ -343,6 +359,8 @@ cb.facts(
     fvu=cb.fact(middle_FVU, ".0%", holds=middle_FVU > 0.3),
     low_r=cb.fact(low_r, holds=low_r > 0.9),
     mended=cb.fact(fvu_mended, ".0%", holds=fvu_mended < cb.ABOUT),
+    with_offset=cb.fact(fvu_offset, ".0%", holds=fvu_offset < 0.6 * middle_FVU),
+    all_stable=len(heads) == n_heads,
     useless=int((table["FVU"] > 1).sum()),
     own_denominators=cb.fact(medians["FVU"].iloc[1], ".0%"),
     own_kernels=cb.fact(medians["FVU"].iloc[2], ".0%"),
