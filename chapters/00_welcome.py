@@ -2,7 +2,7 @@
 r"""
 # A neuron that notices British spelling
 
-**A language model notices British spelling in its first layer, and its weights, with one page of prose, are enough to predict roughly by how much.** {{?noticed}} Where two spellings of one paragraph share a word, the British version pushes a certain neuron higher: by {{more}} on average, where we predict between {{page_least}} and {{page_most}}, depending on the page of prose. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
+**A language model notices British spelling in its first layer, and its weights, with one page of prose, are enough to predict roughly by how much.** {{?noticed}} Where two spellings of one paragraph share a word, the British version pushes a certain neuron higher: by {{more}} on average. Our prediction always has the right sign, but its size depends on the page of prose: from {{page_least}} to {{page_most}}. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
 
 Here is the paragraph. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to the neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*. (Once you have changed a word, both texts are coloured by the prediction alone, since Qwen does not run in your browser.)
 """
@@ -113,7 +113,7 @@ cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 r"""
 The two versions differ in {{differ}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher. {{?every}} So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
 
-On average over these words, the model's two heads add {{more}} more to the neuron in the British version, and our prediction is {{more_predicted}}. (The averages under the texts count the respelled words as well, and lie a little farther apart. {{?farther}}) That they agree to two digits is luck. Word by word, the correlation of prediction and model is {{r}}.
+On average over these words, the model's two heads add {{more}} more to the neuron in the British version, and our prediction is {{more_predicted}}. That they agree to two digits is luck, as other pages of prose show. Word by word, the correlation of prediction and model is {{r}}.
 
 Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table counts what all heads add, not only our two, on average over the words that both versions share. To judge the size, the last column divides by a standard deviation: how much the neuron's average input varies from one English document to another.
 
@@ -140,11 +140,20 @@ $$
 
 Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a whole comes in only through the denominator.
 
-**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out. In the two heads above, its standard deviation from text to text is at most {{spread}} of its mean. {{?stable}} So we measure it on one page of prose, once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. Each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([chapter 5](05_circuit)).
+**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out. In the two heads above, its standard deviation from text to text is at most {{spread}} of its mean. {{?stable}} So we measure it on one page of prose (a British one), once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. Each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([chapter 5](05_circuit)).
+
+Here is one word of the paragraph, in both spellings, as one of the two heads weighs it at the last word. The **value** is what the head would add to the neuron if it attended to this word alone; the denominator is {{denominator}}.
+
+| | position | content | value | position × content × value / denominator |
+| --- | --- | --- | --- | --- |
+| *colours* | {{pos_british}} | {{content_british}} | {{value_british}} | {{adds_british}} |
+| *colors* | {{pos_american}} | {{content_american}} | {{value_american}} | {{adds_american}} |
+
+Both spellings get {{weight}} of the attention. What tells them apart is the value, which is above zero for one and below zero for the other. {{?opposed}} Thirteen such words add up. {{?thirteen}}
 
 Sorting all words by what they add to a neuron then hints at what the neuron responds to ([chapter 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`.
 
-It has a limit that you should know from the start: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} The count depends on the texts. On the {{collection}} texts of this page two of {{all_heads}} heads pass; [chapter 8](08_real_model), on other texts, counts a third, which lies at the limit ({{third}} here). {{?third_head}} [Chapter 10](10_whole_neuron) predicts whole neurons from tables, with all heads included.
+It has a limit that you should know from the start: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} On the texts of this page two of {{all_heads}} heads pass. One more, at {{third}}, just misses, and passes on those of [chapter 8](08_real_model). {{?third_head}} [Chapter 10](10_whole_neuron) includes all heads.
 
 ## Six neurons to open
 
@@ -231,7 +240,7 @@ cv.picture.Picture(
 
 # %% [markdown]
 r"""
-We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} Part of this is nothing special. A random mixture of neurons, chosen in the same way from {{mixtures}}, does so at least {{mixed_auc}} of the time, a little less than the {{= 90% =}} that we had predicted. {{?mixtures_below}} [Chapter 6](06_neurons) asks what single neurons hold, and what belongs to the space that they share.
+We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} But the best of {{mixtures}} random mixtures of neurons does nearly as well: at least {{mixed_auc}} of the time (we had predicted {{= 90% =}}). {{?mixtures_below}} [Chapter 6](06_neurons) asks what single neurons hold, and what belongs to the space that they share.
 
 ## How to read this book
 
@@ -299,9 +308,21 @@ gates = pd.DataFrame([[of[0][k][0] for k in (0, -1)] for of in documents["told"]
 american, british = (gates[k].groupby(documents["document"].tolist()).mean() for k in gates)
 document_gate, documents_sd = float((british - american).mean()), float(american.std())
 document_words, document_tokens = (float(documents[k].mean()) for k in ("words", "places"))
+colour = [fixed.tokenizer.encode(w, add_special_tokens=False)[0] for w in (" colours", " colors")]
 differ = [a != b for a, b in zip(*("".join(side[1]).split() for side in both), strict=True)]
 rarer = (sum(differ) / len(both[0][1])) / (document_words / document_tokens)
 more, higher = apart["more"].tolist(), apart["higher at"].tolist()
+seen = [(text["ids"].index(t), t) for text, t in zip(kept["texts"], colour, strict=True)]
+at = [
+    (
+        kernels[0, i - len(text["ids"])],
+        content[0, t],
+        adds[0, t],
+        denominators[0, len(text["ids"]) - 1],
+    )
+    for (i, t), text in zip(seen, kept["texts"], strict=True)
+]  # position, content, value, denominator
+shares = [float(p * c / d) for p, c, _, d in at]
 pages = apart.loc[[page.name for page in plain], "more"]
 spread = float(qwen.head_table.loc[heads, "coefficient of variation"].max())
 varies = qwen.head_table.query("family != 'local'")["coefficient of variation"].sort_values()
@@ -315,7 +336,20 @@ cb.facts(
     more=cb.fact(more[0], ".2f"),
     more_predicted=cb.fact(more[1], ".2f"),
     every=every,
-    farther=0 < float(both[0][2].mean() - both[1][2].mean()) - more[0] < cb.ABOUT,
+    denominator=cb.fact(at[0][3], ".2f", holds=abs(at[0][3] - at[1][3]) < 0.01),
+    **{
+        f"{name}_{side}": cb.fact(v, form)
+        for side, (p, c, v, d) in zip(("british", "american"), at, strict=True)
+        for name, v, form in (
+            ("pos", p, ".4f"),
+            ("content", c, ".2f"),
+            ("value", v, "+.2f"),
+            ("adds", p * c * v / d, "+.3f"),
+        )
+    },
+    weight=cb.fact(shares[0], ".0%", holds=f"{shares[0]:.0%}" == f"{shares[1]:.0%}"),
+    opposed=at[0][2] > 0 > at[1][2],
+    thirteen=sum(differ) == 13,
     in_sd=cb.fact(more[3] / documents_sd, ".1f"),
     document_in_sd=cb.fact(document_gate / documents_sd, ".2f"),
     pages=len(plain),
@@ -341,7 +375,6 @@ cb.facts(
     closer=bool(apart["r along the texts"].iloc[2] > apart["r along the texts"].iloc[1]),
     all_more=more[3] > more[0],
     no_higher=at_end.mean()["en-GB"] <= at_end.mean()["en-US"],
-    collection=cb.fact(len(qwen.texts)),
     auc=cb.fact(np.floor(100 * auc) / 100, ".0%"),  # "at least"
     separate=auc > cb.NEARLY_ALL,
     mixtures=cb.fact(MIXTURES, ","),

@@ -2,7 +2,7 @@
 r"""
 # Finding context-sensitive neurons
 
-**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}`, a label chosen on half of our texts sorts the other half well for {{sure}} of all neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a good label does not show that a neuron is a unit of its own. {{?mixtures_too}} One of the four conditions that we fixed in advance failed. {{?not_met}}
+**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}`, a label chosen on half of our texts sorts the other half well for {{sure}} of all neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a good label does not show that a neuron is a unit of its own. {{?mixtures_too}} One of four conditions that we fixed in advance failed: the neurons that the search finds beat such mixtures no more often than the neurons that texts move most. {{?not_met}}
 
 Here are four neurons, each with the tokens (some are pieces of words) that raise it most and those that lower it most. What is each neuron about?
 
@@ -15,7 +15,7 @@ Here are four neurons, each with the tokens (some are pieces of words) that rais
 
 The first is the neuron of planets that we have followed since [chapter 1](01_first_layer). The next two are not hard either: medicine and recipes. {{?easy}} Take a guess at the last.
 
-What are such lists good for? They put into words what the attention heads of this layer pass on, and they pick out, of a thousand neurons, some that are worth testing on texts. They are no evidence that a neuron has a meaning of its own. For that it must do better than mixtures of neurons, and most neurons do not. {{?few_beat}}
+What are such lists good for? They put into words what the attention heads of this layer pass on, and they pick out, of a thousand neurons, some that are worth testing on texts. They are no evidence that a neuron has a meaning of its own. For that a neuron must do better than random mixtures of all neurons, and few do. {{?few_beat}}
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -295,7 +295,7 @@ Our neuron {{followed}} does not beat the mixtures: its AUC is higher than that 
 
 **The choice hangs on one head.** Without head {{restless}}, the least stable, only {{left}} of the {{found}} neurons are found again. Any other head can be left out, and at least {{least}} remain. {{?one_head}}
 
-**The names at the ends are not the words that do the work.** In the median of the found neurons, the {{k}} highest tokens of the column carry only {{by_end}} of the difference between texts with the label and texts without it. {{?ends_carry_little}} The {{k}} tokens that do most of the work, by a measure that *Evidence* explains, carry {{by_driven}}.
+**The names at the ends are not the words that do the work.** In a typical found neuron, the {{k}} highest tokens make only {{by_end}} of what separates the texts of its label from the rest. {{?ends_carry_little}} The {{k}} tokens that do most of the work, by a measure that *Evidence* explains, make {{by_driven}}.
 
 **A label is no better than the domains at hand.** Neuron {{example}} is called *{{label_example}}*, but a domain of kitchens, stars and plants together would fit it better. And in a large model the tops can mislead: punctuation and tokens that hardly occur in texts lead half of Qwen's first neurons (Evidence).
 
