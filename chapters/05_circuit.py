@@ -285,7 +285,7 @@ Values and denominators do the harm. {{?costs}} All five together leave more tha
 
 ## Where this leaves us
 
-This is the whole method: fix the query, take the stable heads, calibrate them on one page, and add. In code it takes six lines. (`x` is the text about the solar system, and `page` the page of prose that chapter 4 chose and this whole chapter calibrates on.)
+This is the whole circuit: fix the query, take the stable heads, calibrate them on one page, and add. In code it takes six lines. (`x` is the text about the solar system, and `page` the page of prose that chapter 4 chose and this whole chapter calibrates on.)
 """
 
 # %%

@@ -66,6 +66,19 @@ def test_the_appendices_are_folded_but_for_a_reader_of_one(visit):
     assert visit("book/B_naive_bayes.html").locator(entry).is_visible()
 
 
+@in_firefox_too
+def test_evidence_is_folded_but_for_whoever_is_sent_into_it_or_prints_it(visit):
+    for address, unfolded in (("", False), ("#evidence", True)):
+        page = visit(f"book/05_circuit.html{address}")
+        inside = page.get_by_text("Do heads cancel?")
+        assert inside.is_visible() == unfolded
+        page.focus(".evidence > summary")
+        page.keyboard.press("Enter")
+        assert inside.is_visible() != unfolded
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert inside.is_visible()
+
+
 def test_a_view_that_stands_in_another_page_is_its_tool_alone(visit):
     page = visit("book/explorer.html?embed#neuron=174")
     for width in (1440, 390):
@@ -118,6 +131,7 @@ def test_an_old_address_leads_on_with_its_state(browser, site, old, script, new)
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, name):
     page = visit(f"{name}.html")
+    page.evaluate("document.querySelectorAll('.evidence').forEach((e) => (e.open = true))")
     assert page.evaluate(LACKING) == []
     numbers = each(page.locator("td.number"), "[getComputedStyle(e).textAlign, e.textContent]")
     assert not [n for n in numbers if n[0] != "right" or n[1].strip("+−±%.,0123456789 \n")]
@@ -129,14 +143,14 @@ def test_a_page_is_whole_complains_of_nothing_and_keeps_no_reader_out(visit, nam
         page.set_viewport_size(DESK)
         page.wait_for_function(REACHED)
         assert page.evaluate(WIDER) == []
-        if re.match(r"book/(0[0-7]_|notation)", name):  # the others wait to be written anew
-            page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
-            for width in (390, 1280, 1700):
-                page.set_viewport_size(DESK | {"width": width})
-                assert page.evaluate(WIDER) == [], width
-            page.set_viewport_size(DESK)
+        page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
+        for width in (390, 1280, 1700):
+            page.set_viewport_size(DESK | {"width": width})
+            assert page.evaluate(WIDER) == [], width
+        page.set_viewport_size(DESK)
         for opened in ("true", "false"):  # nothing that is folded away is laid out
-            page.evaluate(f"document.querySelectorAll('details').forEach(e => e.open = {opened})")
+            folds = "document.querySelectorAll('details:not(.evidence)')"
+            page.evaluate(f"{folds}.forEach(e => e.open = {opened})")
             page.wait_for_function(REACHED)
     # axe takes long for many pieces: drawings and equations, which have texts of their own, and all
     # but the first blocks of code and signatures, which look alike, are left out

@@ -72,6 +72,29 @@ document.addEventListener("DOMContentLoaded", () => {
   fold.firstChild.append(caption);
 });
 
+// Evidence is folded, but for whoever is sent into it or prints it.
+document.addEventListener("DOMContentLoaded", () => {
+  const folds = [...document.querySelectorAll('section[id|="evidence"]')].map((section) => {
+    const [fold, summary, inside] = ["details", "summary", "small"].map((tag) => document.createElement(tag));
+    fold.className = "evidence";
+    inside.textContent = "controls, intervals, other models, published claims";
+    summary.append(section.querySelector("h2"), inside);
+    fold.append(summary, ...section.childNodes);
+    section.append(fold);
+    return fold;
+  });
+  const open = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const fold = folds.find((of) => of.parentElement === target || of.contains(target));
+    if (!fold || fold.open) return;
+    fold.open = true;
+    target.scrollIntoView();
+  };
+  open();
+  addEventListener("hashchange", open);
+  addEventListener("beforeprint", () => folds.forEach((fold) => (fold.open = true)));
+});
+
 // What has been opened once can be read again without a network (offline.js).
 if ("serviceWorker" in navigator && document.currentScript) {
   const worker = new URL("../offline.js", document.currentScript.src);
