@@ -241,8 +241,8 @@ for k, (name, table) in enumerate(populations.items()):
     color = cb.figures.COLORS[(0, 1, 7)[k]]
     share = np.full(len(table), 1 / len(table))
     axis.hist(table["auc"], bins, weights=share, histtype="step", lw=1.8, color=color)
-    at = (0.86, 0.86, 0.47)[k], (0.14, 0.115, 0.045)[k]
-    axis.text(*at, name, color=color, ha="right" if k < 2 else "left")
+    at = (0.76, 0.76, 0.27)[k], (0.86, 0.72, 0.36)[k]
+    axis.text(*at, name, color=color, ha="left" if k == 2 else "right", transform=axis.transAxes)
 axis.set(xlabel="AUC of the label on half B", ylabel="share")
 cb.figures.picture(
     figure,

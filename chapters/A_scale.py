@@ -132,8 +132,11 @@ figure, ((axis,),) = cb.figures.panels(height=3.2, width=7.5)
 for h in heads:
     axis.plot(median[:, h], color="C1" if h in calm else "C0", lw=1, alpha=0.6)
 axis.plot(weighted, color=cb.figures.INK, lw=2.2)
-axis.text(0.05, weighted[0] - 0.002, "weighted by\nvariance share", va="top", fontsize=9)
-axis.text(0.05, float(median[0].max()) + 0.004, f"heads {cb.listed(calm)}", color="C1", fontsize=9)
+near = {"textcoords": "offset points", "fontsize": 9}
+axis.annotate("weighted by\nvariance share", (0.05, weighted[0]), (0, -4), va="top", **near)
+axis.annotate(
+    f"heads {cb.listed(calm)}", (0.05, float(median[0].max())), (0, 4), color="C1", **near
+)
 axis.set_xticks(range(len(steps)), list(steps))
 axis.set(ylim=(0, None), ylabel="attention in the wrong place")
 axis.yaxis.set_major_formatter(lambda v, _: f"{v:.0%}")
