@@ -177,10 +177,11 @@ def split_of(layer: FirstLayer) -> dict[str, Any]:
 
 def lines_of(layer: FirstLayer) -> dict[str, Any]:
     """Return the stable heads' share of the variance, and the FVU left with a line per neuron."""
-    J, halves = layer.strongest, layer.halves
+    J, halves, fixed = layer.strongest, layer.halves, layer.study.fixed
     x, truth = ([of[half] for half in halves] for of in (layer.x, layer.truth[:, J]))
+    shares = cx.denominators.head_variance_share(fixed, [layer.texts[i] for i in halves[0]])
     return {
-        "share": float(layer.study.head_variance_share[layer.heads].sum()),
+        "share": float(shares[layer.heads].sum()),
         "with a line": with_a_line(layer.study.circuit, (x[0], x[1]), (truth[0], truth[1]), J),
     }
 
