@@ -102,13 +102,11 @@ cb.figures.picture(
 r"""
 The British version pushes the gate of neuron {{neuron}} higher in nearly all of {{documents}} documents. {{?rises}} (The *gate* is the input that the neuron's activation function reads.) The neuron is that of [page 0](00_welcome), and we had seen it in a first look at Qwen. Everything was then fixed in advance and run on documents and words that the first look had not used.
 
-Is that much? Any change of a text moves every gate a little. In as many documents, {{as_often_share}} of the other neurons move their gate one way, where we had fixed {{= 1% =}} as the most. So the share of documents does not set the neuron apart. {{?not_alone}} It stands out when its mean move is divided by its spread over documents: by this ratio, $t$, its gate comes {{gate_place_1}}.
+Is that much? Any change of a text moves every gate a little, and many gates move one way. In as many documents as this one, {{as_often_share}} of the other neurons do, where we had fixed {{= 1% =}} as the most. So the share of documents does not set the neuron apart. {{?not_alone}} It stands out when its mean move is divided by its spread over documents: by this ratio, $t$, its gate comes {{gate_place_1}} of {{all}}.
 
 Would any consistent change do it? We made {{others}} that are not British, in the same documents and near the same places: ten put one common word for another, such as *a* for *the*, and ten misspell by a rule. It was fixed before that none must move the gate as far on average, and none does. The farthest writes *nacion* for *nation* and moves it {{farthest_share}} as far, downwards. {{?none_reaches}}
 
-Three more controls say that it is spelling. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}}
-
-The effect is small, {{gate_sd}} of the gate's standard deviation over documents with one token in {{one_in}} respelled.
+Three more controls say that it is spelling. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}} The effect is small: with one token in {{one_in}} respelled, the gate moves by {{gate_sd}} of its standard deviation over documents.
 
 ## Words: is it only letters?
 
@@ -154,11 +152,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on families that had no part in finding the neuron, and on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} Random mixtures of neurons carry some spelling, too, but less. {{?mixtures}} One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron: among words of several pieces only {{agree_smol}} of the families agree.
+British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on families that had no part in finding the neuron, and on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} Random mixtures of neurons carry some spelling, too, but less. {{?mixtures}} One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron, for among words of several pieces only {{agree_smol}} of the families agree.
 
 Is it spelling, then, or Britain? It is not spelling alone. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it misses with {{vocabulary}}: a weak effect, but hardly luck. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
-Nor is Britain special. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. A list of words about war finds neuron {{war}} of Qwen, whose highest tokens are {{war_tokens}}. {{?war_found}} None of these neurons stands out as far as {{neuron}}.
+Nor is Britain special. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. A list of words about war finds neuron {{war}}, whose highest tokens are {{war_tokens}}. {{?war_found}} But none of these neurons stands out as far as {{neuron}}.
 
 ## What does it write?
 
@@ -201,7 +199,7 @@ def lost(part, odds=odds):
     return (odds["British"] - odds[part]).sum() / shift.sum()
 
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "nbval-check-output"]
 by_context = odds.groupby("context").mean(numeric_only=True)
 rng = np.random.default_rng(0)
 draws = by_context.to_numpy()[rng.integers(len(by_context), size=(2000, len(by_context)))].sum(1)
@@ -220,25 +218,12 @@ shares = {}
 for part in PARTS:
     drawn = (draws["British"] - draws[part]) / (draws["British"] - draws["American"])
     shares[part] = cb.Estimate(lost(part, by_context), *drawn.quantile([0.025, 0.975]))
-figure, ((axis,),) = cb.figures.panels(height=2.8, width=6.4)
-for k, share in enumerate(shares.values()):
-    axis.plot(share.ends, [k, k], color="C0")
-    axis.plot(share.value, k, "o", color="C0")
-axis.axvline(0, color=cb.figures.INK, lw=0.7)
-axis.axvline(BAR["used"], color=cb.figures.INK, lw=0.7, ls=":")
-axis.set_yticks(range(len(PARTS)), PARTS.values())
-axis.xaxis.set_major_formatter("{x:.0%}")
-axis.set(xlabel="share of the shift that is lost", ylim=(len(PARTS) - 0.5, -0.5))
-cb.figures.picture(
-    figure,
-    "9.3",
-    f"What carries the shift: one part of Qwen is as in the American context, and everything else reads the British one. {len(use['contexts'])} contexts, 95% intervals over contexts. Dotted: what was required to call a neuron used.",
-    "Dots with intervals: " + "; ".join(f"{PARTS[k]} {s:.1%}" for k, s in shares.items()) + ".",
-)
+of_shift = {what: f"{shares[part]:.1%}" for part, what in PARTS.items()}
+pd.Series(of_shift).to_frame("of the shift is lost").rename_axis("as in the American context")
 
 # %% [markdown]
 r"""
-Neuron {{neuron}} does not carry it. With its American values the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. That is little, but the interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}} {{?others_do_not}}
+Neuron {{neuron}} does not carry it. With its American values the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. (Intervals are over {{contexts}} contexts.) That is little, but the interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}} {{?others_do_not}}
 
 How much could this test have seen? A loss of {{= 1% =}} of the shift would have been told from none. {{?seen}} But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
 
@@ -394,36 +379,17 @@ registers.round(2).round({"z, discovery": 1, "z, judging": 1}).astype({"neuron":
 
 # %% [markdown]
 r"""
-**Four subjects.** Has Qwen's first layer a neuron for war, for climate, for Pokémon, for conspiracy theories? For each we wrote a list of words, took the neuron to which every second word adds most compared with other words of the texts, and judged it by the words left over. The rule, fixed in advance, is that a list has its neuron if it does better than {{= 95% =}} of random lists. War passes without doubt: in {{war_auc}} of pairs a word of war adds more than another word. Climate and Pokémon pass too, but the highest tokens of their neurons have nothing to do with them, so to pass is not much. {{?lists_pass}} Conspiracy fails. {{?conspiracy_fails}}
+**Four subjects, and languages.** For war, climate, Pokémon and conspiracy theories we wrote a list of words each, took the neuron to which every second word adds most, and judged it by the words left over. The rule, fixed in advance, is that a list has its neuron if it does better than {{= 95% =}} of random lists. War, climate and Pokémon pass, but the highest tokens of the last two have nothing to do with them, so to pass is not much. Conspiracy fails. {{?lists_pass}} By the measure of {cite:t}`tang2024language`, {{languages_found}} of the hundred strongest neurons belong to one language, where chance would give {{languages_chance}}. {{?languages_among}} (Kept, `tools/evidence/open_rows.py`.)
 
-**Neurons of a language.** By the measure of {cite:t}`tang2024language`, {{of_languages}} neurons of this layer belong to English, French, German or Spanish, because they are active in one of them far more often than in the others. Of these, {{languages_found}} are among the hundred that single tokens can move farthest, where chance would give {{languages_chance}} (p = {{languages_p}}). {{?languages_among}} Both results are kept; `tools/evidence/open_rows.py` makes them again.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "War, climate, Pokémon, conspiracy"}
-lists_of = {k: of for k, of in asked_of_qwen["words"].items() if "AUC" in of}
-subjects = pd.DataFrame(lists_of).T[["neuron", "AUC", "p", "top words"]]
-subjects["top words"] = [" ".join(word.strip() for word in of[:6]) for of in subjects["top words"]]
-subjects.rename_axis("list")
-
-# %% [markdown]
-r"""
 **What other pages quote.**
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What other pages quote"}
-QUOTED = {
-    "stable heads": "the stable heads",
-    "words after layer 1": "the words themselves, layer 1",
-    "words after layer 25": "the words themselves, layer 25",
-}
-carried = {f"spelling of the next word: {what}": f"{shares[k].value:.0%}" for k, what in QUOTED.items()}  # fmt: skip
-lines = pd.DataFrame({NAMES["qwen"]: carried})
-lines.loc["a British neuron meets", [NAMES[name] for name in kept]] = [
-    f"{sum(hears[name])} of {len(hears[name])} conditions" for name in kept
-]
+met = {NAMES[name]: f"{sum(hears[name])} of {len(hears[name])} conditions" for name in kept}
+lines = pd.DataFrame(met, ["a British neuron meets"])
 if MODELS is not None:
-    cb.keep_rows("09_british", lines.fillna(""))
-lines.fillna("")
+    cb.keep_rows("09_british", lines)
+lines
 
 # %% [markdown]
 r"""
@@ -474,6 +440,7 @@ as_often = (one_way[in_so_many:].sum() - 1) / (one_way.sum() - 1)  # of the othe
 shift = odds["British"] - odds["American"]
 lists = {n: (registers.xs(n, level="model")["by luck"] <= BAR["again"]).sum() for n in ("Qwen", "SmolLM2")}  # fmt: skip
 respelled = of_qwen.rows["words"].mean()
+lists_of = {k: of for k, of in asked_of_qwen["words"].items() if "AUC" in of}
 war, languages = lists_of["war"], asked_of_qwen["languages"]
 cb.facts(
     "british",
@@ -507,6 +474,7 @@ cb.facts(
     writes_little=abs(product["in spreads over documents"]) < 0.1 and of_product > 1000,
     shift=cb.fact(shift.mean(), ".1f", holds=(by_context["British"] > by_context["American"]).all()),
     sentences=len(use["families"]),
+    contexts=len(use["contexts"]),
     grows=cb.fact(-of_use.value, ".1%", holds=of_use.high < BAR["used"]),
     works_against=max(of_use.high, shares["neurons"].high, shares["forty"].high) < 0,
     words_25=cb.fact(shares["words after layer 25"].value, ".0%", holds=shares["words after layer 25"].low > cb.MOST),
@@ -517,13 +485,9 @@ cb.facts(
     war=str(war["neuron"]),
     war_tokens=cb.fact(cb.listed([f"*{word.strip()}*" for word in war["top words"][:4]])),
     war_found=war["there is one"],
-    war_auc=cb.fact(war["AUC"], ".0%"),
-    lists_pass=[k for k, of in lists_of.items() if of["there is one"]] == ["war", "climate", "Pokémon"],
-    conspiracy_fails=not lists_of["conspiracy"]["there is one"],
-    of_languages=languages["neurons"],
+    lists_pass=[k for k in lists_of if not lists_of[k]["there is one"]] == ["conspiracy"] and len(lists_of) == 4,
     languages_found=cb.fact(len(languages["among the strongest"]), "words"),
     languages_chance=cb.fact(languages["by chance"], ".0f"),
-    languages_p=cb.fact(languages["p"], ".3f"),
     languages_among=languages["are among"],
     registers_smol=cb.fact(int(lists["SmolLM2"]), "words", holds=lists["Qwen"] == len(ASKED["registers"]) == 5 and registers["z, judging"].max() < first.z[NEURON] / 2),
     others=len(others),
