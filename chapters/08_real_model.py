@@ -148,7 +148,7 @@ $$
 \end{gathered}
 $$ (eq-real-law)
 
-With the constant of SmolLM2's median neuron, a relative error of {{half_lost}} is enough to lose half of the variance. Here is the law for SmolLM2's heads, computed on half A and measured on both halves, with squares summed over neurons.
+So the test of whether one text suffices is this product, and not the error alone. With the constant of SmolLM2's median neuron, a relative error of {{half_lost}} is enough to lose half of the variance. Here is the law for SmolLM2's heads, computed on half A and measured on both halves, with squares summed over neurons.
 """
 
 # %% tags=["nbval-check-output"]

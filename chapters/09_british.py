@@ -20,6 +20,7 @@ MODELS = None  # real models of which lines are kept: make evidence CHAPTER=09_b
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Imports, the models and what is kept of them"}
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,7 +29,9 @@ import torch
 
 import ctxbook as cb
 import ctxlib as cx
+from ctxbook.kept import DATA
 
+pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 NAMES = {"qwen": "Qwen", "smollm2": "SmolLM2", MODEL: MODEL}
 ASKED = cb.spelling.dialect()  # what was fixed in advance
 BAR = ASKED["conditions"]
@@ -338,19 +341,8 @@ def conditions(name):
 of_use = shares["neuron"]
 verdicts = {name: {k: (v, bool(ok)) for k, v, ok in conditions(name)} for name in NAMES}
 verdicts["qwen"]["used"] = f"{of_use.value:.1%}", of_use.low > BAR["used"]
-ROWS = {
-    "columns": f"luck reaches the largest z of the discovery half in at most {BAR['columns']:.0%}",
-    "again": f"and the neuron's z of the judging half, one piece and more, in at most {BAR['again']:.0%}",
-    "families": f"families that agree, one piece and more: {BAR['families']:.0%}",
-    "rules": f"rules of spelling that point the other way: at most {BAR['rules']}",
-    "vocabulary": f"words that are no spelling: AUC of {BAR['vocabulary']}",
-    "by_luck": f"which luck reaches in at most {BAR['by_luck']:.0%}",
-    "documents": f"documents respelled: the gate rises in {BAR['documents']:.0%}",
-    "doses": "it rises with every quarter of the words",
-    "sides": "lower ends of the intervals, American and British documents: above 0",
-    "random_words": f"random words move it less in all of {BAR['random_words']} draws; at most",
-    "used": f"used: a loss of more than {BAR['used']:.0%} of the shift",
-}
+text = (DATA / "dialect.toml").read_text(encoding="utf-8")  # what was fixed, in its words
+ROWS = {k: f"{of} ({v})" for k, v, of in re.findall(r"(?m)^(\w+) = (.*?) +# (.*)$", text)}
 table = pd.DataFrame(
     {NAMES[n]: {ROWS[k]: f"{v}: {'yes' if ok else 'no'}" for k, (v, ok) in of.items()} for n, of in verdicts.items()}
 ).fillna("not asked")  # fmt: skip

@@ -2,9 +2,9 @@
 r"""
 # How accurate is it, and what limits it?
 
-**The circuit ranks unseen texts well and gets the amounts wrong, and what limits it is the constants that it borrows rather than Equation 1.** {{?ranks}} {{?equation_1}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone. {{?loses_to_domain}} A straight line per neuron brings this down to {{page_line}}, where a uniform average of the tokens' values, with lines of its own, leaves {{even_line}}. Of three real models the lead of the circuit is as clear in Qwen, small in the encoder MiniLM, and gone in SmolLM2, where even the ranking fails. {{?worth_more}}
+**The circuit ranks unseen texts well and gets the amounts wrong, and what limits it are the shortcuts that give each token one number, rather than Equation 1.** {{?ranks}} {{?equation_1}} In our small model `{{model}}` it leaves {{fvu}} of the variance unexplained, more than a guess from the text's domain alone. {{?loses_to_domain}} A straight line per neuron brings this down to {{page_line}}, where a uniform average of the tokens' values, with lines of its own, leaves {{even_line}}. Of three real models the lead of the circuit is as clear in Qwen, small in the encoder MiniLM, and gone in SmolLM2, where even the ranking fails. {{?worth_more}}
 
-In each model we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. Beside the circuit, with its constants from one page of prose, stand two rivals. One knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The other averages the tokens' values uniformly, without kernel and content. In one row only Equation 1, the split of keys into content and position, is not exact. A *line* is a slope and an offset for each neuron, fitted on other texts. The last column is `{{model}}` with random weights. In which column would you expect the circuit to do best?
+In each model we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. The table has the median correlation $r$ and the median share of the variance that is left unexplained (FVU). Beside the circuit, with its constants from one page of prose, stand two rivals. One knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The other averages the tokens' values uniformly, without kernel and content. In one row only Equation 1, the split of keys into content and position, is not exact. A *line* is a slope and an offset for each neuron, fitted on other texts. The last column is `{{model}}` with random weights. In which column would you expect the circuit to do best?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -145,7 +145,7 @@ parts(np.array([2.5, 3, 3.5]), np.array([1, 2, 3])).round(2)
 r"""
 The offset is six times as costly as the slope, and together they make an FVU of $1.75$: worse than saying $2$ each time. Yet both are mended by one straight line per neuron. Only the last part, the order, is beyond repair. Forecasters split their errors in this way {cite}`murphy1988skill`.
 
-A line helps the rival, too, and how good a circuit looks depends on what it is compared with {cite}`miller2024faithfulness`. We had fixed that kernel and content are worth more than a line where the circuit leaves less than {{= 0.8 =}} of what the uniform average does, both with lines. So they are in `{{model}}` and in Qwen. MiniLM misses the mark, and in SmolLM2 the average does better. {{?worth_more}}
+A line fitted on half A leaves about $1 - r^2$ on half B. {{?line_is_order}} It helps the rival, too, and how good a circuit looks depends on what it is compared with {cite}`miller2024faithfulness`. We had fixed that kernel and content are worth more than a line where the circuit leaves less than {{= 0.8 =}} of what the uniform average does, both with lines. So they are in `{{model}}` and in Qwen. MiniLM misses the mark, and in SmolLM2 the average does better. {{?worth_more}}
 
 ## Which approximation costs what?
 
@@ -418,6 +418,7 @@ cb.facts(
     equation_1=[*own_left.index[-2:]] == ["qwen", "smollm2"] and (own_left < board.loc["FVU", own_left.index] / 5).all(),
     even_line=cb.fact(here["uniform average, line"], ".0%"),
     page_line=cb.fact(here["circuit, line"], ".0%"),
+    line_is_order=all(abs(here[f"{k}, line"] / (1 - r_of[k] ** 2) - 1) < cb.ABOUT for k in ("circuit", "uniform average")),
     worth_more=all([m for m in NAMES if of[m] < 0.8] == [MODEL, "qwen"] and of["smollm2"] > 1 for of in (worth, again)) and board.loc["r", "smollm2"] < board.loc["r of a uniform average", "smollm2"],
     not_everywhere=(mean[REAL] > 0.8).all() and both["minilm"] < 0.6 * every.loc["one page", "minilm"],
     ahead_within=r_of["circuit"] > r_of["uniform average"] > r_of["domain mean"] and within["circuit"] > within["uniform average"] + 0.05,
