@@ -80,6 +80,26 @@ def respelled(name):
 documents = {name: respelled(name) for name in kept}
 of_qwen = documents["qwen"]
 
+use = kept["qwen"]["use"]
+odds = pd.concat(  # of sentences whose word does not occur in the context
+    pd.DataFrame(of["odds"]).assign(context=of["text"])[~np.isin(use["families"], of["families"])]
+    for of in use["contexts"]
+)
+by_context = odds.groupby("context").mean(numeric_only=True)
+rng = np.random.default_rng(0)
+draws = by_context.to_numpy()[rng.integers(len(by_context), size=(2000, len(by_context)))].sum(1)
+draws = pd.DataFrame(draws, columns=by_context.columns)
+PARTS = {
+    "neuron": f"neuron {NEURON}",
+    "neurons": f"neurons {NEURON} and {SECOND}",
+    "forty": "the 40 neurons whose output moves most",
+    "MLP elsewhere": "the first MLP, except at the words",
+    "MLP": "the first MLP, at every token",
+    "stable heads": "the stable heads",
+    "words after layer 1": "the words themselves, after layer 1",
+    "words after layer 25": "the words themselves, after layer 25",
+}
+
 # %% tags=["hide-input"]
 moves = pd.DataFrame(changed["qwen"]["changes"]).T  # by British spelling, and by other changes
 by_spelling, others = moves.iloc[0], moves.iloc[1:]
@@ -157,9 +177,9 @@ cb.figures.picture(
 r"""
 British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on families that had no part in finding the neuron, and on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} Random mixtures of neurons carry some spelling, too, but less. {{?mixtures}} One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron, for among words of several pieces only {{agree_smol}} of the families agree.
 
-Is it spelling, then, or Britain? It is not spelling alone. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it misses with {{vocabulary}}: a weak effect, but hardly luck. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
+Is it spelling, then, or Britain? It is not spelling alone. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it misses with {{vocabulary}}: a weak effect, but hardly luck. Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
-Nor is Britain special. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. A list of words about war finds neuron {{war}}, whose highest tokens are {{war_tokens}}. {{?war_found}} But none of these neurons stands out as far as {{neuron}}.
+Nor is Britain special. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. A list of words about war finds neuron {{war}}, whose highest tokens are {{war_tokens}}. But none of these neurons stands out as far as {{neuron}}.
 
 ## What does it write?
 
@@ -187,13 +207,6 @@ r"""
 *The sky that morning was a dull* … *grey* or *gray*? After a British context Qwen's log odds for the British form are higher than after the same context in American spelling, by {{shift}} nats on average over {{sentences}} such sentences. We call this difference the *shift*; it has this sign in every context. Which part of the model carries it? We run the model on the British context, with one part of it set to what it was in the American one, and see how much of the shift is lost. (We count sentences whose word does not occur in the context, since copying it would do.)
 """
 
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "The log odds that are kept"}
-use = kept["qwen"]["use"]
-odds = pd.concat(
-    pd.DataFrame(of["odds"]).assign(context=of["text"])[~np.isin(use["families"], of["families"])]
-    for of in use["contexts"]
-)
-
 
 # %%
 def lost(part, odds=odds):
@@ -202,33 +215,20 @@ def lost(part, odds=odds):
     return (odds["British"] - odds[part]).sum() / shift.sum()
 
 
-# %% tags=["hide-input", "nbval-check-output"]
-by_context = odds.groupby("context").mean(numeric_only=True)
-rng = np.random.default_rng(0)
-draws = by_context.to_numpy()[rng.integers(len(by_context), size=(2000, len(by_context)))].sum(1)
-draws = pd.DataFrame(draws, columns=by_context.columns)
-PARTS = {
-    "neuron": f"neuron {NEURON}",
-    "neurons": f"neurons {NEURON} and {SECOND}",
-    "forty": "the 40 neurons whose output moves most",
-    "MLP elsewhere": "the first MLP, except at the words",
-    "MLP": "the first MLP, at every token",
-    "stable heads": "the stable heads",
-    "words after layer 1": "the words themselves, after layer 1",
-    "words after layer 25": "the words themselves, after layer 25",
-}
 shares = {}
 for part in PARTS:
     drawn = (draws["British"] - draws[part]) / (draws["British"] - draws["American"])
     shares[part] = cb.Estimate(lost(part, by_context), *drawn.quantile([0.025, 0.975]))
+
+# %% tags=["hide-input", "nbval-check-output"]
 of_shift = {what: f"{shares[part]:.1%}" for part, what in PARTS.items()}
 pd.Series(of_shift).to_frame("of the shift is lost").rename_axis("as in the American context")
 
 # %% [markdown]
 r"""
-Neuron {{neuron}} does not carry it. With its American values the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. (Intervals are over {{contexts}} contexts.) That is little, but the interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}} {{?others_do_not}}
+Neuron {{neuron}} does not carry it. With its American values the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. (Intervals are over {{contexts}} contexts.) That is little, but the interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}}
 
-How much could this test have seen? A loss of {{= 1% =}} of the shift would have been told from none. {{?seen}} But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
+How much could this test have seen? A loss of {{= 1% =}} of the shift would have been told from none. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
 
 The words themselves carry it. With their residual stream after layer {{= 25 =}} of {{= 28 =}} as in the American context, {{words_25}} of the shift is lost; so late heads must read the spelling off the words. The first MLP matters only there: replaced everywhere except at the words, it costs nothing. The stable heads have a part in it. {{?words_carry}}
 
@@ -347,6 +347,9 @@ table = pd.DataFrame(
     {NAMES[n]: {ROWS[k]: f"{v}: {'yes' if ok else 'no'}" for k, (v, ok) in of.items()} for n, of in verdicts.items()}
 ).fillna("not asked")  # fmt: skip
 hears = {n: [ok for k, (_, ok) in of.items() if k != "used"] for n, of in verdicts.items()}
+if MODELS is not None:
+    counts = {NAMES[n]: f"{sum(hears[n])} of {len(hears[n])} conditions" for n in kept}
+    cb.keep_rows("09_british", pd.DataFrame(counts, ["a British neuron meets"]))
 table.rename_axis("condition")
 
 # %% [markdown]
@@ -371,20 +374,8 @@ registers.round(2).round({"z, discovery": 1, "z, judging": 1}).astype({"neuron":
 
 # %% [markdown]
 r"""
-**Four subjects, and languages.** For war, climate, Pokémon and conspiracy theories we wrote a list of words each, took the neuron to which every second word adds most, and judged it by the words left over. The rule, fixed in advance, is that a list has its neuron if it does better than {{= 95% =}} of random lists. War, climate and Pokémon pass, but the highest tokens of the last two have nothing to do with them, so to pass is not much. Conspiracy fails. {{?lists_pass}} By the measure of {cite:t}`tang2024language`, {{languages_found}} of the hundred strongest neurons belong to one language, where chance would give {{languages_chance}}. {{?languages_among}} (Kept, `tools/evidence/open_rows.py`.)
+**Four subjects, and languages.** For war, climate, Pokémon and conspiracy theories we wrote a list of words each, took the neuron to which every second word adds most, and judged it by the words left over. The rule, fixed in advance, is that a list has its neuron if it does better than {{= 95% =}} of random lists. War, climate and Pokémon pass, but the highest tokens of the last two have nothing to do with them, so to pass is not much. Conspiracy fails. {{?lists_pass}} By the measure of {cite:t}`tang2024language`, {{languages_found}} of the hundred strongest neurons belong to one language, where chance would give {{languages_chance}}. (Kept, `tools/evidence/open_rows.py`.)
 
-**What other pages quote.**
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What other pages quote"}
-met = {NAMES[name]: f"{sum(hears[name])} of {len(hears[name])} conditions" for name in kept}
-lines = pd.DataFrame(met, ["a British neuron meets"])
-if MODELS is not None:
-    cb.keep_rows("09_british", lines)
-lines
-
-# %% [markdown]
-r"""
 **The ledger.** The paper's neuron is one of GPT-2 small, and the post names two, {{= 300 =}} and {{= 704 =}}; they are judged where the page runs on GPT-2 itself.
 """
 
@@ -444,7 +435,7 @@ cb.facts(
     rises=cb.fact(rises, ".0%", holds=rises > cb.NEARLY_ALL),
     met=cb.fact(sum(ok for _, ok in verdicts["qwen"].values()), "words"),
     vocabulary=cb.fact(vocabulary, ".3f", holds=[k for k, (_, ok) in verdicts["qwen"].items() if not ok] == ["vocabulary", "used"]
-    and len(verdicts["qwen"]) == 11),
+    and len(verdicts["qwen"]) == 11 and by_luck <= BAR["by_luck"]),
     places=cb.fact(of_qwen.rows["places"].mean(), ".0f"),
     words=cb.fact(round(respelled), "words", holds=abs(respelled / round(respelled) - 1) < 0.2),
     doses=verdicts["qwen"]["doses"][1] and verdicts["qwen"]["sides"][1],
@@ -459,7 +450,6 @@ cb.facts(
     most=cb.fact(most, ".1f", holds=verdicts["qwen"]["columns"][1]),
     agree=cb.fact(more.agree(NEURON), ".0%"),
     agree_smol=cb.fact(smol.columns["judging, more pieces"].agree(smol.found[0], sign_of("smollm2")), ".0%", holds=verdicts["smollm2"]["columns"][1] and not verdicts["smollm2"]["families"][1]),
-    luck=by_luck <= BAR["by_luck"],
     matters=cb.fact(matters, ".2f", holds=matters > 0.9 and matters_luck <= 0.01),
     gate_place_1=cb.fact(of_gate, "ordinal", holds=of_gate == 5),
     falls_2=cb.fact(second_product["falls in"], ".0%", holds=second_product["falls in"] > cb.NEARLY_ALL and of_second < 20 and second_gate["falls in"] < 0.1),
@@ -468,27 +458,23 @@ cb.facts(
     sentences=len(use["families"]),
     contexts=len(use["contexts"]),
     grows=cb.fact(-of_use.value, ".1%", holds=of_use.high < BAR["used"]),
-    works_against=max(of_use.high, shares["neurons"].high, shares["forty"].high) < 0,
+    works_against=max(of_use.high, shares["neurons"].high, shares["forty"].high, facts["qwen"]["use"]["forty others"][1]) < 0 < facts["qwen"]["use"]["forty others"][2],
     words_25=cb.fact(shares["words after layer 25"].value, ".0%", holds=shares["words after layer 25"].low > cb.MOST),
     words_carry=shares["MLP elsewhere"].high < 0.01 < shares["MLP"].low and shares["stable heads"].low > BAR["used"],
-    others_do_not=facts["qwen"]["use"]["forty others"][1] < 0 < facts["qwen"]["use"]["forty others"][2],
     swapped=cb.fact(z_swapped, ".0f", holds=z_swapped < 1.5 * most),
     too_few=few,
-    war=str(war["neuron"]),
+    war=cb.fact(str(war["neuron"]), holds=war["there is one"]),
     war_tokens=cb.fact(cb.listed([f"*{word.strip()}*" for word in war["top words"][:4]])),
-    war_found=war["there is one"],
     lists_pass=[k for k in lists_of if not lists_of[k]["there is one"]] == ["conspiracy"] and len(lists_of) == 4,
     languages_found=cb.fact(len(languages["among the strongest"]), "words"),
-    languages_chance=cb.fact(languages["by chance"], ".0f"),
-    languages_among=languages["are among"],
+    languages_chance=cb.fact(languages["by chance"], ".0f", holds=languages["are among"]),
     registers_smol=cb.fact(int(lists["SmolLM2"]), "words", holds=lists["Qwen"] == len(ASKED["registers"]) == 5 and registers["z, judging"].max() < first.z[NEURON] / 2),
     others=len(others),
     farthest_share=cb.fact(far.max() / by_spelling["moved"][0], ".0%"),
     not_alone=as_often > 0.01,
     none_reaches=far.max() < by_spelling["moved"][0] and farthest == "nation, nacion" and others["moved"][farthest][0] < 0,
     as_often_share=cb.fact(as_often, ".1%"),
-    product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%"),
-    seen=(of_use.high - of_use.low) / 2 < 0.01,
+    product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%", holds=(of_use.high - of_use.low) / 2 < 0.01),
 )  # fmt: skip
 
 # %% [markdown]

@@ -41,7 +41,11 @@ A, B = (torch.from_numpy(half) for half in cb.half_masks(study.texts))
 NAMES = {"qwen": "Qwen", "smollm2": "SmolLM2", "mini": "mini"}
 ASKED = {"qwen": 0.99, "smollm2": 0.985, "mini": 0.99}  # in advance: whole_neuron.toml
 kept = json.loads(cb.evidence("whole.json").read_text())  # tools/evidence/whole_neuron.py
-followed = json.loads(cb.evidence("followed.json").read_text())  # the same, with --neuron
+followed, read, of_ten = (  # the same, with --neuron; tools/evidence/read_planes.py, last_ten.py
+    json.loads(cb.evidence(f"{of}.json").read_text())
+    for of in ("followed", "read_planes", "last_ten")
+)
+read = read["qwen"]
 runs = {  # of each model and query: what was run, and what is asked of it
     (name, f"“{query['token'].strip()}” at {query['n']}"): (query, query["judged"][goal["texts"]], goal)
     for name in NAMES
@@ -173,7 +177,7 @@ cb.figures.picture(
 r"""
 In head {{head}} of `{{model}}` a single plane accounts for {{one_plane}} of the interaction. Its curve separates far from near, and its list sorts tokens by the lengths of their embeddings (rank correlation {{by_length}}). [Chapter 2](02_keys) gave all tokens one typical length, and the plane puts the real lengths back.
 
-In Qwen, too, planes can be read. Take head {{british}}, one of the heads behind the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. {{?readable}} So close to the query this head looks more at prepositions than its kernel and content say, and farther back more at words that tell one kind of text from another. We took this head because we had followed it; *Evidence* has the others.
+In Qwen, too, planes can be read. Take head {{british}}, one of the heads behind the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say, and farther back more at words that tell one kind of text from another. We took this head because we had followed it; *Evidence* has the others.
 
 With the rows repaired, the rest is as in the model: add up the tokens' values with the weights of the row, multiply by $W_O$, apply LayerNorm and the MLP. What the tables replace are queries and keys.
 """
@@ -250,9 +254,7 @@ by_table = {
     called: {what: median_of(name, step) for step, what in ADDED.items()}
     for name, called in NAMES.items()
 }
-read = json.loads(cb.evidence("read_planes.json").read_text())["qwen"]
-ten = json.loads(cb.evidence("last_ten.json").read_text())  # tools/evidence/last_ten.py
-ten = [ten[name]["queries"][0]["within"] for name in REAL] + [live["last ten"]]  # of “the”
+ten = [of_ten[name]["queries"][0]["within"] for name in REAL] + [live["last ten"]]  # of “the”
 by_table = pd.DataFrame(by_table)
 by_table.loc["rival: the last ten tokens"] = ten
 by_table = by_table.map(lambda r: "–" if pd.isna(r) else f"{r:.3f}")
@@ -403,8 +405,7 @@ cb.facts(
     and median_of("qwen", "stable") - median_of("qwen", "local") < 0.05),
     british=str(BRITISH),
     near=cb.fact(cb.listed([f"*{word}*" for word in [*dict.fromkeys(word.strip().lower() for word in first["near"])][:6]])),
-    far=cb.fact(cb.listed([f"*{first['far'][k].strip()}*" for k in (0, 1, 2, 6)])),
-    readable=first["curve"] == sorted(first["curve"], reverse=True) and first["curve"][0] > 1 > 0 > first["curve"][-1],
+    far=cb.fact(cb.listed([f"*{first['far'][k].strip()}*" for k in (0, 1, 2, 6)]), holds=first["curve"] == sorted(first["curve"], reverse=True) and first["curve"][0] > 1 > 0 > first["curve"][-1]),
     qwen_ten=cb.fact(ten[0], holds=abs(ten[0] - median_of("qwen", "margins")) < 0.05),
     ten_weak=ten[1] < median_of("smollm2", "local") < median_of("smollm2", "stable") - 0.2,
     ahead=cb.fact(both, "words", holds=both == len(real)),

@@ -187,7 +187,7 @@ cb.figures.picture(
 r"""
 The paper's circuit does nearly twice the damage of silence. {{?paper_fails}} The repaired one undoes {{mended_later}}, and the vector, which is told the domain and nothing else, {{vector}}. {{?no_better}} (We held them to one measure after each had been measured on its own.) So here a fixed message for each domain is worth as much as a table that reads the text. By the rise of the loss the vector is even ahead, with {{vector_rise}} undone against {{mended_rise}}. {{?vector_works}} What is left needs the text's own queries and denominators: the self-normalised circuit undoes {{own_later}}, and the near-copy {{bos_later}}. {{?bos_mends}}
 
-Is it the domain that makes the vector work? A random vector as long, or another domain's, does harm, and fixed corrections of each domain's predictions give back little. Even the text's own vector, which looks ahead, gives back only a little more. {{?constant_will_do}} So most of what this model uses of its first layer here is one message for the whole text, mostly the domain.
+Is it the domain that makes the vector work? Another domain's vector costs {{other_vector}} nats, where the domain's own gives back {{own_vector}}. A random one as long does harm, too, and fixed corrections of each domain's predictions give back little. Even the text's own vector, which looks ahead, gives back only a little more. {{?constant_will_do}} So most of what this model uses of its first layer here is one message for the whole text, mostly the domain.
 
 At position {{n}}, with *the* in it, for which the circuits are made, the repaired one undoes {{mended_home}}, if it stands in at all earlier positions as well. At position {{n}} *alone*, with all else as it was, both circuits do more harm than silence. Is that their fault? We put the near-copy to the same test, having fixed in advance that it must undo at least half of the damage, or else the test has failed and not the circuit. It does more harm than silence as well. {{?alone_fails}} So this test says nothing about the circuits.
 
@@ -206,7 +206,7 @@ pd.DataFrame(damages).T.map("{:.3f}".format).rename_axis("damage of silence (nat
 
 # %% [markdown]
 r"""
-In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures, and on other texts less than these. {{?found_special}} (The last row we thought of after the result.) In SmolLM2 they do not: there the ratio is {{special_smol}}, with a {{= 95% =}} interval from {{special_smol_low}} to {{special_smol_high}}, and on other texts the found neurons do more damage than the mixtures. {{?smol_not_special}} The rule fixed in advance asked for more damage, and more selective damage, in both models. So the neurons that weights find are not special in general.
+In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures, and on other texts less than these. (The last row we thought of after the result.) In SmolLM2 they do not: there the ratio is {{special_smol}}, with a {{= 95% =}} interval from {{special_smol_low}} to {{special_smol_high}}, and on other texts the found neurons do more damage than the mixtures. The rule fixed in advance asked for more damage, and more selective damage, in both models. So the neurons that weights find are not special in general.
 
 ## What can go wrong
 
@@ -291,13 +291,13 @@ shown.map(lambda v: "–" if v != v else f"{v:.0%}")
 
 # %% [markdown]
 r"""
-**What a vector gives back.** Of the loss that silence costs in English, in nats: by a vector in place of the heads (the domain's, the text's own, and two as long), and by two corrections of the predictions at the output (kept).
+**Through the neurons, or past them?** What the heads write reaches later layers through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Silence the heads but hold the neurons as they were, and the damage left is direct: {{past}} of the whole. Nearly all goes through the neurons. (In English, one document a domain, kept.) Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
+
+**What was fixed in advance.** The first five conditions are those for this page as first written, the next three those for the second baseline, the next four those for the repaired circuit, which a reader had missed, and the last the control for one position alone. A vector of SmolLM2 gives nothing back that could be shared out. SmolLM2 and Qwen were to be read with another text, too; Qwen has not been.
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The domain's vector and its rivals"}
-PUT = ["its domain's", "its own text's", "another domain's", "random", "log odds at the logits", "constant part at the logits"]  # fmt: skip
 
-
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The conditions, and what became of each"}
 def nats(name, put, less="none", kind="English"):
     """The loss in one case less that in another, of a kept model; "no change" has none."""
     of = known[name].assign(**{"no change": 0.0})
@@ -305,18 +305,8 @@ def nats(name, put, less="none", kind="English"):
     return over(lambda d: values[d].mean(), of, kind)
 
 
-back, whole = {put: nats("mini", put) for put in PUT}, nats("mini", "no change")
-pd.Series({k: f"{v:+.2f}" for k, v in back.items()}).to_frame("nats given back")
-
-# %% [markdown]
-r"""
-**Through the neurons, or past them?** What the heads write reaches later layers through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Silence the heads but hold the neurons as they were, and the damage left is direct: {{past}} of the whole. Nearly all goes through the neurons. {{?through_neurons}} (In English, one document a domain, kept.) Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
-
-**What was fixed in advance.** The first five conditions are those for this page as first written, the next three those for the second baseline, the next four those for the repaired circuit, which a reader had missed, and the last the control for one position alone. A vector of SmolLM2 gives nothing back that could be shared out. SmolLM2 and Qwen were to be read with another text, too; Qwen has not been.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The conditions, and what became of each"}
-smol = causal["smollm2"]
+back = {put: nats("mini", put) for put in ("its domain's", "its own text's", "another domain's", "random", "log odds at the logits", "constant part at the logits")}  # fmt: skip
+whole, smol = nats("mini", "no change"), causal["smollm2"]
 over_odds = {name: nats(name, "its domain's", less="log odds at the logits") for name in known}
 less_constant = nats("mini", "its domain's, less that part").value / back["its domain's"].value
 (local,) = (h for h, of in smol["roster"].items() if of["family"] == "local")
@@ -424,12 +414,19 @@ percents = {
     "vector_rise": gives_back.value,
     "mended_rise": mended_rise.value,
 }
-in_nats = {"silence_kl": quiet_kl, "other_kl": other_kl, "same_kl": same_kl, "smol_cost": smol_cost}
+in_nats = {
+    "own_vector": back["its domain's"],
+    "silence_kl": quiet_kl,
+    "other_kl": other_kl,
+    "same_kl": same_kl,
+    "smol_cost": smol_cost,
+}
 cb.facts(
     "causal",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
     **{name: cb.fact(v.value) for name, v in in_nats.items()},
-    past=cb.fact(past / silenced_all, ".1%"),
+    other_vector=cb.fact(-back["another domain's"].value),
+    past=cb.fact(past / silenced_all, ".1%", holds=past < 0.01 * silenced_all and through > cb.NEARLY_ALL * silenced_all),
     n=n,
     read=READ,
     half=READ // 2,
@@ -452,15 +449,12 @@ cb.facts(
     and max(corrections) < gives_back.low / 2
     and document < vector_other.value,
     constant_will_do=back["its own text's"].value > 0.75 * whole.value,
-    special=cb.fact(ratio.value, ".0f"),
-    special_smol=cb.fact(ratio_smol.value, ".1f"),
+    special=cb.fact(ratio.value, ".0f", holds=ratio.low > 1 > off_ratio.high and leaning.low > 1),
+    special_smol=cb.fact(ratio_smol.value, ".1f", holds=ratio_smol.low < 1 < off_smol.low),
     special_smol_low=cb.fact(ratio_smol.low, ".1f"),
     special_smol_high=cb.fact(ratio_smol.high, ".1f"),
-    found_special=ratio.low > 1 > off_ratio.high and leaning.low > 1,
-    smol_not_special=ratio_smol.low < 1 < off_smol.low,
     no_domain_in_smol=abs(same_smol.value / other_smol.value - 1) < cb.ABOUT and same_kl.high < other_kl.low,
     mini_only=less_constant > 0.5 and over_odds["mini"].low > 0 > over_odds["smollm2"].low and smol_cost.high < whole.value / 2 and smol_text.low < 0 < smol_text.high,
-    through_neurons=past < 0.01 * silenced_all and through > cb.NEARLY_ALL * silenced_all,
 )  # fmt: skip
 
 # %% [markdown]
