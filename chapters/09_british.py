@@ -209,16 +209,15 @@ r"""
 
 
 # %%
-def lost(part, odds=odds):
+def lost(odds, part):
     """The share of the shift that is lost when a part of the model is as in the American context."""
-    shift = odds["British"] - odds["American"]
-    return (odds["British"] - odds[part]).sum() / shift.sum()
+    return (odds["British"] - odds[part]) / (odds["British"] - odds["American"])
 
 
-shares = {}
-for part in PARTS:
-    drawn = (draws["British"] - draws[part]) / (draws["British"] - draws["American"])
-    shares[part] = cb.Estimate(lost(part, by_context), *drawn.quantile([0.025, 0.975]))
+shares = {
+    part: cb.Estimate(lost(by_context.sum(), part), *lost(draws, part).quantile([0.025, 0.975]))
+    for part in PARTS
+}
 
 # %% tags=["hide-input", "nbval-check-output"]
 of_shift = {what: f"{shares[part]:.1%}" for part, what in PARTS.items()}
@@ -288,7 +287,7 @@ r"""
 
 ## Evidence
 
-The runs of Qwen and SmolLM2 are kept (`tools/evidence/british.py`); columns are computed here from stored layers. The conditions are in `ctxbook/data/dialect.toml`, which was committed first.
+The runs of Qwen and SmolLM2 are kept (`tools/evidence/british.py`); columns are computed here from stored layers. The conditions are in `ctxbook/data/dialect.toml`, which was committed first, and the table has them in its words.
 
 (sec-bri-verdict)=
 **What was fixed in advance, and what came of it.**
@@ -303,7 +302,7 @@ LISTS = {
 }
 
 
-def heard(name, words):
+def word_auc(name, words):
     """The AUC of a model's neuron between the words of two sides, and how often luck reaches it."""
     one, column = probes[name], probes[name].readout[:, probes[name].found]
     said = sign_of(name) * (one.sums([*words[0], *words[1]]) @ column).numpy()
@@ -322,7 +321,7 @@ def conditions(name):
     by_rule = [(f.split()[0], d[j]) for of in rest for f, d in zip(of.families, of.difference, strict=True)]  # fmt: skip
     mean = pd.DataFrame(by_rule).groupby(0)[1].agg(["mean", "size"])
     wrong = int(((mean["size"] > 1) & (sign * mean["mean"] < 0)).sum())
-    auc, p = heard(name, LISTS["vocabulary"])
+    auc, p = word_auc(name, LISTS["vocabulary"])
     yield "columns", f"{luck:.3f}", luck <= BAR["columns"]
     yield "again", f"{again[0]:.3f}, {again[1]:.3f}", max(again) <= BAR["again"]
     yield "families", f"{agrees[0]:.0%}, {agrees[1]:.0%}", min(agrees) >= BAR["families"]
@@ -346,9 +345,9 @@ ROWS = {k: f"{of} ({v})" for k, v, of in re.findall(r"(?m)^(\w+) = (.*?) +# (.*)
 table = pd.DataFrame(
     {NAMES[n]: {ROWS[k]: f"{v}: {'yes' if ok else 'no'}" for k, (v, ok) in of.items()} for n, of in verdicts.items()}
 ).fillna("not asked")  # fmt: skip
-hears = {n: [ok for k, (_, ok) in of.items() if k != "used"] for n, of in verdicts.items()}
+met_of = {n: [ok for k, (_, ok) in of.items() if k != "used"] for n, of in verdicts.items()}
 if MODELS is not None:
-    counts = {NAMES[n]: f"{sum(hears[n])} of {len(hears[n])} conditions" for n in kept}
+    counts = {NAMES[n]: f"{sum(met_of[n])} of {len(met_of[n])} conditions" for n in kept}
     cb.keep_rows("09_british", pd.DataFrame(counts, ["a British neuron meets"]))
 table.rename_axis("condition")
 
@@ -406,8 +405,8 @@ cb.ledger(model, *claims)
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 first, again, more = probe.columns.values()
 smol = probes["smollm2"]
-vocabulary, by_luck = heard("qwen", LISTS["vocabulary"])
-matters, matters_luck = heard("qwen", LISTS["matters"])
+vocabulary, by_luck = word_auc("qwen", LISTS["vocabulary"])
+matters, matters_luck = word_auc("qwen", LISTS["matters"])
 mixed = torch.randn(len(first.z), len(probe.values.T), generator=torch.manual_seed(0))
 spread = torch.linalg.cholesky(probe.readout.double() @ probe.readout.double().T).float()
 mixture = float(np.abs(probe.z_scores(first.families.values(), spread @ mixed.T)[1]).max())

@@ -2,7 +2,7 @@
 r"""
 # A whole neuron, from tables
 
-**For one query token, a few numbers a head for each position and each token predict what a first-layer neuron puts out, given the text's own denominators.** In Qwen the median neuron's correlation within domains is at least {{qwen_low}} with each of five queries, where exact attention to the last ten tokens has {{qwen_ten}} with *the*; but with *and*, {{and_below}} of the neurons stay below the mark that the median passes. SmolLM2 misses its mark with most queries. {{?smollm2_misses}} A weighted singular value decomposition of the same size does better in most cases, {{?weighted_better}} but our tables can be read, because each is a curve over positions and a list of tokens.
+**For one query token, a few numbers a head for each position and each token predict what a first-layer neuron puts out, given the text's own denominators.** In Qwen the median neuron's correlation within domains is at least {{qwen_low}} with each of five queries, where exact attention to the last ten tokens has {{qwen_ten}} with *the*; but with *and*, {{and_below}} of the neurons stay below the mark that the median passes. SmolLM2 misses its mark with most queries. {{?smollm2_misses}} A weighted singular value decomposition of the same size does better in most cases, {{?weighted_better}} but each of our tables is a curve over positions and a list of tokens, which can be looked at.
 
 [Chapter 9](09_british) left us with neuron {{neuron}} of Qwen. British spelling drives its gate, the first of the two numbers whose product it puts out, through stable heads. But of what changes in that gate from text to text, the stable heads account for {{stable_share}} only, and the second number, *up*, we have not predicted at all.
 
@@ -45,7 +45,6 @@ followed, read, of_ten = (  # the same, with --neuron; tools/evidence/read_plane
     json.loads(cb.evidence(f"{of}.json").read_text())
     for of in ("followed", "read_planes", "last_ten")
 )
-read = read["qwen"]
 runs = {  # of each model and query: what was run, and what is asked of it
     (name, f"“{query['token'].strip()}” at {query['n']}"): (query, query["judged"][goal["texts"]], goal)
     for name in NAMES
@@ -177,7 +176,7 @@ cb.figures.picture(
 r"""
 In head {{head}} of `{{model}}` a single plane accounts for {{one_plane}} of the interaction. Its curve separates far from near, and its list sorts tokens by the lengths of their embeddings (rank correlation {{by_length}}). [Chapter 2](02_keys) gave all tokens one typical length, and the plane puts the real lengths back.
 
-In Qwen, too, planes can be read. Take head {{british}}, one of the heads behind the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say, and farther back more at words that tell one kind of text from another. We took this head because we had followed it; *Evidence* has the others.
+In Qwen, too, planes can be looked at. Take head {{british}}, one of the heads behind the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say, and farther back more at words that tell one kind of text from another. We took this head because we had followed it. *Evidence* has Qwen's other broad heads, whose lists are less plain.
 
 With the rows repaired, the rest is as in the model: add up the tokens' values with the weights of the row, multiply by $W_O$, apply LayerNorm and the MLP. What the tables replace are queries and keys.
 """
@@ -250,15 +249,11 @@ def median_of(name, step, column="within", query=THE):
     return scores[column][1]
 
 
-by_table = {
-    called: {what: median_of(name, step) for step, what in ADDED.items()}
-    for name, called in NAMES.items()
-}
 ten = [of_ten[name]["queries"][0]["within"] for name in REAL] + [live["last ten"]]  # of “the”
-by_table = pd.DataFrame(by_table)
+by_table = {m: {what: median_of(m, step) for step, what in ADDED.items()} for m in NAMES}
+by_table = pd.DataFrame(by_table).rename(columns=NAMES)
 by_table.loc["rival: the last ten tokens"] = ten
-by_table = by_table.map(lambda r: "–" if pd.isna(r) else f"{r:.3f}")
-by_table.rename_axis("r, “the” at 256")
+by_table.map(lambda r: "–" if pd.isna(r) else f"{r:.3f}").rename_axis("r, “the” at 256")
 
 # %% [markdown]
 r"""
@@ -339,11 +334,13 @@ r"""
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Curves and lists (kept)"}
 STRETCHES = ["more than 128 back", "128 to 32", "32 to 8", "8 to 1"]
-planes = pd.DataFrame(read["planes"])
+planes = pd.DataFrame(read["qwen"]["planes"])
 planes[STRETCHES] = planes["curve"].tolist()
 for end in ("near", "far"):
     planes[f"{end} end"] = [" ".join(map(repr, tokens[:6])) for tokens in planes[end]]
-wide = [head for head, reach in enumerate(read["effective tokens"]) if reach > cx.heads.BROAD]
+wide = [
+    head for head, reach in enumerate(read["qwen"]["effective tokens"]) if reach > cx.heads.BROAD
+]
 planes[planes["head"].isin(wide)].set_index(["head", "plane"])[
     [*STRETCHES, "near end", "far end"]
 ].round(1)
@@ -376,7 +373,7 @@ share, groups = np.array(followed["share"]), followed["heads"]
 output = {step: of["product"] for step, of in steps.items()}
 n_qwen = followed["n"]
 BRITISH = 4  # a head of Qwen that page 0 shows
-(first,) = (of for of in read["planes"] if (of["head"], of["plane"]) == (BRITISH, 0))
+(first,) = (of for of in read["qwen"]["planes"] if (of["head"], of["plane"]) == (BRITISH, 0))
 cb.facts(
     "whole_neuron",
     neuron=f"{followed['neuron']}",

@@ -123,7 +123,7 @@ Suppose a neuron gets $1$, $2$ and $3$ on three texts, and we predict $2.5$, $3$
 $$
 \begin{gathered}
 \text{FVU} = \underbrace{\text{offset}^2}_{\text{offset}} + \underbrace{(\text{spread} - r)^2}_{\text{slope}} + \underbrace{1 - r^2}_{\text{order}} , \\
-\text{offset} = \frac{\overline{\text{approx}} - \overline{\text{truth}}}{\sigma_\text{truth}} , \qquad
+\text{offset} = \frac{\overline{\text{approx}} - \overline{\text{truth}}}{\sigma_\text{truth}} , \\
 \text{spread} = \frac{\sigma_\text{approx}}{\sigma_\text{truth}} .
 \end{gathered}
 $$ (eq-eval-parts)
@@ -270,11 +270,9 @@ What limits the circuit is mainly what we fixed in order to have one number per 
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What came out?"}
-permuted, rng = summary_B.clone(), np.random.default_rng(0)
-for name in np.unique(kind):
-    mates = np.flatnonzero(kind == name)
-    permuted[mates] = summary_B[rng.permutation(mates)]
-cx.evaluation.r_and_fvu(permuted, true_B, kind)[["r", "r within domains"]].round(2)
+rng, places = np.random.default_rng(0), pd.Series(range(len(kind)))
+mates = places.groupby(kind).transform(rng.permutation).tolist()
+cx.evaluation.r_and_fvu(summary_B[mates], true_B, kind)[["r", "r within domains"]].round(2)
 
 # %% [markdown]
 r"""
