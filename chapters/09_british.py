@@ -188,19 +188,14 @@ A neuron of Qwen is a product: an activated *gate* times a second number, *up*. 
 
 # %% tags=["hide-input", "nbval-check-output"]
 parts = facts["qwen"]["neurons"]
-moves = {
-    name: {
-        "by, in sd": f"{of['in spreads over documents']:+.2f}",
-        "falls in": f"{of['falls in']:.0%}",
-        "rank": f"{of['rank of |t|']['B']:,}",
-    }
-    for name, of in parts.items()
-}
-pd.DataFrame(moves).T.rename_axis("spelling moves")
+FORMS = {"in spreads over documents": "{:+.2f}", "falls in": "{:.0%}", "rank": "{:,}"}
+moves = pd.DataFrame({k: of | {"rank": of["rank of |t|"]["B"]} for k, of in parts.items()}).T
+moves = moves[[*FORMS]].apply(lambda column: column.map(FORMS[column.name].format))
+moves.rename_axis("spelling moves")
 
 # %% [markdown]
 r"""
-(The unit is the standard deviation over documents. The rank, of {{all}}, is by $|t|$ over documents of the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that its product falls in {{falls_2}} of the documents. So spelling does come out, of another neuron and upside down.
+(Spreads are standard deviations over documents. The rank, of {{all}}, is by $|t|$ over documents of the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that its product falls in {{falls_2}} of the documents. So spelling does come out, of another neuron and upside down.
 
 ## Does the model use it?
 
@@ -256,8 +251,7 @@ swapped = [
     [pair[::-1] for pair in pairs] if rng.random() < 0.5 else pairs
     for pairs in first.families.values()
 ]
-z_swapped = float(np.abs(probe.z_scores(swapped)[1]).max())
-z_found = float(np.abs(first.z).max())
+z_found, z_swapped = (float(np.abs(z).max()) for z in (first.z, probe.z_scores(swapped)[1]))
 pd.Series({"as it is": z_found, "half swapped": z_swapped}).round(1).to_frame("largest z")
 
 # %% [markdown]

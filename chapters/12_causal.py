@@ -383,7 +383,6 @@ other_kl, same_kl, other_smol, same_smol = (
     for m in ("mini", "smollm2")
     for way in ("another text", "same domain")
 )
-right = repaired(beyond[f"{PAPER}, mean put right"]["early"], early_kl)
 right_alone = repaired(alone_at[PAPER]["mean put right"], alone_at[PAPER]["silence"], known["mini"])  # fmt: skip
 errors = (np.array(beyond["mean error alone"][k]) for k in ("one place", "every place"))
 error_alone, error_all = (over(lambda d, v=v: v[d].mean(), known["mini"]) for v in errors)
@@ -442,7 +441,7 @@ cb.facts(
     other_is_worse=other_kl.low > quiet_kl.high and same_kl.low > 0.1,
     paper_at_home=paper[HOME].low > 0,
     alone_fails=max(paper[ALONE].high, mended[ALONE].high, bos[ALONE].high) < 0,
-    cancels=right_alone.low > cb.MOST and right.low > 0 and error_alone.low > 10 * error_all.high,
+    cancels=right_alone.low > cb.MOST and error_alone.low > 10 * error_all.high,
     centring_fails=of_centring["early"].high < 0,
     vector_works=min(gives_back.low, vector_other.low) > cb.MOST
     and max(back[put].high for put in ("another domain's", "random")) < 0
