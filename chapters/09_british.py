@@ -20,6 +20,7 @@ MODELS = None  # real models of which lines are kept: make evidence CHAPTER=09_b
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Imports, the models and what is kept of them"}
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,7 +29,9 @@ import torch
 
 import ctxbook as cb
 import ctxlib as cx
+from ctxbook.kept import DATA
 
+pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 NAMES = {"qwen": "Qwen", "smollm2": "SmolLM2", MODEL: MODEL}
 ASKED = cb.spelling.dialect()  # what was fixed in advance
 BAR = ASKED["conditions"]
@@ -77,6 +80,26 @@ def respelled(name):
 documents = {name: respelled(name) for name in kept}
 of_qwen = documents["qwen"]
 
+use = kept["qwen"]["use"]
+odds = pd.concat(  # of sentences whose word does not occur in the context
+    pd.DataFrame(of["odds"]).assign(context=of["text"])[~np.isin(use["families"], of["families"])]
+    for of in use["contexts"]
+)
+by_context = odds.groupby("context").mean(numeric_only=True)
+rng = np.random.default_rng(0)
+draws = by_context.to_numpy()[rng.integers(len(by_context), size=(2000, len(by_context)))].sum(1)
+draws = pd.DataFrame(draws, columns=by_context.columns)
+PARTS = {
+    "neuron": f"neuron {NEURON}",
+    "neurons": f"neurons {NEURON} and {SECOND}",
+    "forty": "the 40 neurons whose output moves most",
+    "MLP elsewhere": "the first MLP, except at the words",
+    "MLP": "the first MLP, at every token",
+    "stable heads": "the stable heads",
+    "words after layer 1": "the words themselves, after layer 1",
+    "words after layer 25": "the words themselves, after layer 25",
+}
+
 # %% tags=["hide-input"]
 moves = pd.DataFrame(changed["qwen"]["changes"]).T  # by British spelling, and by other changes
 by_spelling, others = moves.iloc[0], moves.iloc[1:]
@@ -102,13 +125,11 @@ cb.figures.picture(
 r"""
 The British version pushes the gate of neuron {{neuron}} higher in nearly all of {{documents}} documents. {{?rises}} (The *gate* is the input that the neuron's activation function reads.) The neuron is that of [page 0](00_welcome), and we had seen it in a first look at Qwen. Everything was then fixed in advance and run on documents and words that the first look had not used.
 
-Is that much? Any change of a text moves every gate a little. In as many documents, {{as_often_share}} of the other neurons move their gate one way, where we had fixed {{= 1% =}} as the most. So the share of documents does not set the neuron apart. {{?not_alone}} It stands out when its mean move is divided by its spread over documents: by this ratio, $t$, its gate comes {{gate_place_1}}.
+Is that much? Any change of a text moves every gate a little, and many gates move one way. In as many documents as this one, {{as_often_share}} of the other neurons do, where we had fixed {{= 1% =}} as the most. So the share of documents does not set the neuron apart. {{?not_alone}} It stands out when its mean move is divided by its spread over documents: by this ratio, $t$, its gate comes {{gate_place_1}} of {{all}}.
 
 Would any consistent change do it? We made {{others}} that are not British, in the same documents and near the same places: ten put one common word for another, such as *a* for *the*, and ten misspell by a rule. It was fixed before that none must move the gate as far on average, and none does. The farthest writes *nacion* for *nation* and moves it {{farthest_share}} as far, downwards. {{?none_reaches}}
 
-Three more controls say that it is spelling. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}}
-
-The effect is small, {{gate_sd}} of the gate's standard deviation over documents with one token in {{one_in}} respelled.
+Three more controls say that it is spelling. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}} The effect is small: with one token in {{one_in}} respelled, the gate moves by {{gate_sd}} of its standard deviation over documents.
 
 ## Words: is it only letters?
 
@@ -154,11 +175,11 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on families that had no part in finding the neuron, and on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} Random mixtures of neurons carry some spelling, too, but less. {{?mixtures}} One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron: among words of several pieces only {{agree_smol}} of the families agree.
+British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on families that had no part in finding the neuron, and on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} Random mixtures of neurons carry some spelling, too, but less. {{?mixtures}} One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron, for among words of several pieces only {{agree_smol}} of the families agree.
 
-Is it spelling, then, or Britain? It is not spelling alone. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it misses with {{vocabulary}}: a weak effect, but hardly luck. {{?luck}} Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
+Is it spelling, then, or Britain? It is not spelling alone. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it misses with {{vocabulary}}: a weak effect, but hardly luck. Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
-Nor is Britain special. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. A list of words about war finds neuron {{war}} of Qwen, whose highest tokens are {{war_tokens}}. {{?war_found}} None of these neurons stands out as far as {{neuron}}.
+Nor is Britain special. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. A list of words about war finds neuron {{war}}, whose highest tokens are {{war_tokens}}. But none of these neurons stands out as far as {{neuron}}.
 
 ## What does it write?
 
@@ -167,80 +188,41 @@ A neuron of Qwen is a product: an activated *gate* times a second number, *up*. 
 
 # %% tags=["hide-input", "nbval-check-output"]
 parts = facts["qwen"]["neurons"]
-moves = {
-    name: {
-        "by, in sd": f"{of['in spreads over documents']:+.2f}",
-        "falls in": f"{of['falls in']:.0%}",
-        "rank": f"{of['rank of |t|']['B']:,}",
-    }
-    for name, of in parts.items()
-}
-pd.DataFrame(moves).T.rename_axis("spelling moves")
+FORMS = {"in spreads over documents": "{:+.2f}", "falls in": "{:.0%}", "rank": "{:,}"}
+moves = pd.DataFrame({k: of | {"rank": of["rank of |t|"]["B"]} for k, of in parts.items()}).T
+moves = moves[[*FORMS]].apply(lambda column: column.map(FORMS[column.name].format))
+moves.rename_axis("spelling moves")
 
 # %% [markdown]
 r"""
-(The unit is the standard deviation over documents. The rank, of {{all}}, is by $|t|$ over documents of the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that its product falls in {{falls_2}} of the documents. So spelling does come out, of another neuron and upside down.
+(Spreads are standard deviations over documents. The rank, of {{all}}, is by $|t|$ over documents of the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that its product falls in {{falls_2}} of the documents. So spelling does come out, of another neuron and upside down.
 
 ## Does the model use it?
 
 *The sky that morning was a dull* … *grey* or *gray*? After a British context Qwen's log odds for the British form are higher than after the same context in American spelling, by {{shift}} nats on average over {{sentences}} such sentences. We call this difference the *shift*; it has this sign in every context. Which part of the model carries it? We run the model on the British context, with one part of it set to what it was in the American one, and see how much of the shift is lost. (We count sentences whose word does not occur in the context, since copying it would do.)
 """
 
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "The log odds that are kept"}
-use = kept["qwen"]["use"]
-odds = pd.concat(
-    pd.DataFrame(of["odds"]).assign(context=of["text"])[~np.isin(use["families"], of["families"])]
-    for of in use["contexts"]
-)
-
 
 # %%
-def lost(part, odds=odds):
+def lost(odds, part):
     """The share of the shift that is lost when a part of the model is as in the American context."""
-    shift = odds["British"] - odds["American"]
-    return (odds["British"] - odds[part]).sum() / shift.sum()
+    return (odds["British"] - odds[part]) / (odds["British"] - odds["American"])
 
 
-# %% tags=["hide-input"]
-by_context = odds.groupby("context").mean(numeric_only=True)
-rng = np.random.default_rng(0)
-draws = by_context.to_numpy()[rng.integers(len(by_context), size=(2000, len(by_context)))].sum(1)
-draws = pd.DataFrame(draws, columns=by_context.columns)
-PARTS = {
-    "neuron": f"neuron {NEURON}",
-    "neurons": f"neurons {NEURON} and {SECOND}",
-    "forty": "the 40 neurons whose output moves most",
-    "MLP elsewhere": "the first MLP, except at the words",
-    "MLP": "the first MLP, at every token",
-    "stable heads": "the stable heads",
-    "words after layer 1": "the words themselves, after layer 1",
-    "words after layer 25": "the words themselves, after layer 25",
+shares = {
+    part: cb.Estimate(lost(by_context.sum(), part), *lost(draws, part).quantile([0.025, 0.975]))
+    for part in PARTS
 }
-shares = {}
-for part in PARTS:
-    drawn = (draws["British"] - draws[part]) / (draws["British"] - draws["American"])
-    shares[part] = cb.Estimate(lost(part, by_context), *drawn.quantile([0.025, 0.975]))
-figure, ((axis,),) = cb.figures.panels(height=2.8, width=6.4)
-for k, share in enumerate(shares.values()):
-    axis.plot(share.ends, [k, k], color="C0")
-    axis.plot(share.value, k, "o", color="C0")
-axis.axvline(0, color=cb.figures.INK, lw=0.7)
-axis.axvline(BAR["used"], color=cb.figures.INK, lw=0.7, ls=":")
-axis.set_yticks(range(len(PARTS)), PARTS.values())
-axis.xaxis.set_major_formatter("{x:.0%}")
-axis.set(xlabel="share of the shift that is lost", ylim=(len(PARTS) - 0.5, -0.5))
-cb.figures.picture(
-    figure,
-    "9.3",
-    f"What carries the shift: one part of Qwen is as in the American context, and everything else reads the British one. {len(use['contexts'])} contexts, 95% intervals over contexts. Dotted: what was required to call a neuron used.",
-    "Dots with intervals: " + "; ".join(f"{PARTS[k]} {s:.1%}" for k, s in shares.items()) + ".",
-)
+
+# %% tags=["hide-input", "nbval-check-output"]
+of_shift = {what: f"{shares[part]:.1%}" for part, what in PARTS.items()}
+pd.Series(of_shift).to_frame("of the shift is lost").rename_axis("as in the American context")
 
 # %% [markdown]
 r"""
-Neuron {{neuron}} does not carry it. With its American values the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. That is little, but the interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}} {{?others_do_not}}
+Neuron {{neuron}} does not carry it. With its American values the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. (Intervals are over {{contexts}} contexts.) That is little, but the interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}}
 
-How much could this test have seen? A loss of {{= 1% =}} of the shift would have been told from none. {{?seen}} But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
+How much could this test have seen? A loss of {{= 1% =}} of the shift would have been told from none. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
 
 The words themselves carry it. With their residual stream after layer {{= 25 =}} of {{= 28 =}} as in the American context, {{words_25}} of the shift is lost; so late heads must read the spelling off the words. The first MLP matters only there: replaced everywhere except at the words, it costs nothing. The stable heads have a part in it. {{?words_carry}}
 
@@ -269,8 +251,7 @@ swapped = [
     [pair[::-1] for pair in pairs] if rng.random() < 0.5 else pairs
     for pairs in first.families.values()
 ]
-z_swapped = float(np.abs(probe.z_scores(swapped)[1]).max())
-z_found = float(np.abs(first.z).max())
+z_found, z_swapped = (float(np.abs(z).max()) for z in (first.z, probe.z_scores(swapped)[1]))
 pd.Series({"as it is": z_found, "half swapped": z_swapped}).round(1).to_frame("largest z")
 
 # %% [markdown]
@@ -300,7 +281,7 @@ r"""
 
 ## Evidence
 
-The runs of Qwen and SmolLM2 are kept (`tools/evidence/british.py`); columns are computed here from stored layers. The conditions are in `ctxbook/data/dialect.toml`, which was committed first.
+The runs of Qwen and SmolLM2 are kept (`tools/evidence/british.py`); columns are computed here from stored layers. The conditions are in `ctxbook/data/dialect.toml`, which was committed first, and the table has them in its words.
 
 (sec-bri-verdict)=
 **What was fixed in advance, and what came of it.**
@@ -315,7 +296,7 @@ LISTS = {
 }
 
 
-def heard(name, words):
+def word_auc(name, words):
     """The AUC of a model's neuron between the words of two sides, and how often luck reaches it."""
     one, column = probes[name], probes[name].readout[:, probes[name].found]
     said = sign_of(name) * (one.sums([*words[0], *words[1]]) @ column).numpy()
@@ -334,7 +315,7 @@ def conditions(name):
     by_rule = [(f.split()[0], d[j]) for of in rest for f, d in zip(of.families, of.difference, strict=True)]  # fmt: skip
     mean = pd.DataFrame(by_rule).groupby(0)[1].agg(["mean", "size"])
     wrong = int(((mean["size"] > 1) & (sign * mean["mean"] < 0)).sum())
-    auc, p = heard(name, LISTS["vocabulary"])
+    auc, p = word_auc(name, LISTS["vocabulary"])
     yield "columns", f"{luck:.3f}", luck <= BAR["columns"]
     yield "again", f"{again[0]:.3f}, {again[1]:.3f}", max(again) <= BAR["again"]
     yield "families", f"{agrees[0]:.0%}, {agrees[1]:.0%}", min(agrees) >= BAR["families"]
@@ -353,23 +334,15 @@ def conditions(name):
 of_use = shares["neuron"]
 verdicts = {name: {k: (v, bool(ok)) for k, v, ok in conditions(name)} for name in NAMES}
 verdicts["qwen"]["used"] = f"{of_use.value:.1%}", of_use.low > BAR["used"]
-ROWS = {
-    "columns": f"luck reaches the largest z of the discovery half in at most {BAR['columns']:.0%}",
-    "again": f"and the neuron's z of the judging half, one piece and more, in at most {BAR['again']:.0%}",
-    "families": f"families that agree, one piece and more: {BAR['families']:.0%}",
-    "rules": f"rules of spelling that point the other way: at most {BAR['rules']}",
-    "vocabulary": f"words that are no spelling: AUC of {BAR['vocabulary']}",
-    "by_luck": f"which luck reaches in at most {BAR['by_luck']:.0%}",
-    "documents": f"documents respelled: the gate rises in {BAR['documents']:.0%}",
-    "doses": "it rises with every quarter of the words",
-    "sides": "lower ends of the intervals, American and British documents: above 0",
-    "random_words": f"random words move it less in all of {BAR['random_words']} draws; at most",
-    "used": f"used: a loss of more than {BAR['used']:.0%} of the shift",
-}
+text = (DATA / "dialect.toml").read_text(encoding="utf-8")  # what was fixed, in its words
+ROWS = {k: f"{of} ({v})" for k, v, of in re.findall(r"(?m)^(\w+) = (.*?) +# (.*)$", text)}
 table = pd.DataFrame(
     {NAMES[n]: {ROWS[k]: f"{v}: {'yes' if ok else 'no'}" for k, (v, ok) in of.items()} for n, of in verdicts.items()}
 ).fillna("not asked")  # fmt: skip
-hears = {n: [ok for k, (_, ok) in of.items() if k != "used"] for n, of in verdicts.items()}
+met_of = {n: [ok for k, (_, ok) in of.items() if k != "used"] for n, of in verdicts.items()}
+if MODELS is not None:
+    counts = {NAMES[n]: f"{sum(met_of[n])} of {len(met_of[n])} conditions" for n in kept}
+    cb.keep_rows("09_british", pd.DataFrame(counts, ["a British neuron meets"]))
 table.rename_axis("condition")
 
 # %% [markdown]
@@ -394,39 +367,8 @@ registers.round(2).round({"z, discovery": 1, "z, judging": 1}).astype({"neuron":
 
 # %% [markdown]
 r"""
-**Four subjects.** Has Qwen's first layer a neuron for war, for climate, for Pokémon, for conspiracy theories? For each we wrote a list of words, took the neuron to which every second word adds most compared with other words of the texts, and judged it by the words left over. The rule, fixed in advance, is that a list has its neuron if it does better than {{= 95% =}} of random lists. War passes without doubt: in {{war_auc}} of pairs a word of war adds more than another word. Climate and Pokémon pass too, but the highest tokens of their neurons have nothing to do with them, so to pass is not much. {{?lists_pass}} Conspiracy fails. {{?conspiracy_fails}}
+**Four subjects, and languages.** For war, climate, Pokémon and conspiracy theories we wrote a list of words each, took the neuron to which every second word adds most, and judged it by the words left over. The rule, fixed in advance, is that a list has its neuron if it does better than {{= 95% =}} of random lists. War, climate and Pokémon pass, but the highest tokens of the last two have nothing to do with them, so to pass is not much. Conspiracy fails. {{?lists_pass}} By the measure of {cite:t}`tang2024language`, {{languages_found}} of the hundred strongest neurons belong to one language, where chance would give {{languages_chance}}. (Kept, `tools/evidence/open_rows.py`.)
 
-**Neurons of a language.** By the measure of {cite:t}`tang2024language`, {{of_languages}} neurons of this layer belong to English, French, German or Spanish, because they are active in one of them far more often than in the others. Of these, {{languages_found}} are among the hundred that single tokens can move farthest, where chance would give {{languages_chance}} (p = {{languages_p}}). {{?languages_among}} Both results are kept; `tools/evidence/open_rows.py` makes them again.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "War, climate, Pokémon, conspiracy"}
-lists_of = {k: of for k, of in asked_of_qwen["words"].items() if "AUC" in of}
-subjects = pd.DataFrame(lists_of).T[["neuron", "AUC", "p", "top words"]]
-subjects["top words"] = [" ".join(word.strip() for word in of[:6]) for of in subjects["top words"]]
-subjects.rename_axis("list")
-
-# %% [markdown]
-r"""
-**What other pages quote.**
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What other pages quote"}
-QUOTED = {
-    "stable heads": "the stable heads",
-    "words after layer 1": "the words themselves, layer 1",
-    "words after layer 25": "the words themselves, layer 25",
-}
-carried = {f"spelling of the next word: {what}": f"{shares[k].value:.0%}" for k, what in QUOTED.items()}  # fmt: skip
-lines = pd.DataFrame({NAMES["qwen"]: carried})
-lines.loc["a British neuron meets", [NAMES[name] for name in kept]] = [
-    f"{sum(hears[name])} of {len(hears[name])} conditions" for name in kept
-]
-if MODELS is not None:
-    cb.keep_rows("09_british", lines.fillna(""))
-lines.fillna("")
-
-# %% [markdown]
-r"""
 **The ledger.** The paper's neuron is one of GPT-2 small, and the post names two, {{= 300 =}} and {{= 704 =}}; they are judged where the page runs on GPT-2 itself.
 """
 
@@ -457,8 +399,8 @@ cb.ledger(model, *claims)
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 first, again, more = probe.columns.values()
 smol = probes["smollm2"]
-vocabulary, by_luck = heard("qwen", LISTS["vocabulary"])
-matters, matters_luck = heard("qwen", LISTS["matters"])
+vocabulary, by_luck = word_auc("qwen", LISTS["vocabulary"])
+matters, matters_luck = word_auc("qwen", LISTS["matters"])
 mixed = torch.randn(len(first.z), len(probe.values.T), generator=torch.manual_seed(0))
 spread = torch.linalg.cholesky(probe.readout.double() @ probe.readout.double().T).float()
 mixture = float(np.abs(probe.z_scores(first.families.values(), spread @ mixed.T)[1]).max())
@@ -474,6 +416,7 @@ as_often = (one_way[in_so_many:].sum() - 1) / (one_way.sum() - 1)  # of the othe
 shift = odds["British"] - odds["American"]
 lists = {n: (registers.xs(n, level="model")["by luck"] <= BAR["again"]).sum() for n in ("Qwen", "SmolLM2")}  # fmt: skip
 respelled = of_qwen.rows["words"].mean()
+lists_of = {k: of for k, of in asked_of_qwen["words"].items() if "AUC" in of}
 war, languages = lists_of["war"], asked_of_qwen["languages"]
 cb.facts(
     "british",
@@ -485,7 +428,7 @@ cb.facts(
     rises=cb.fact(rises, ".0%", holds=rises > cb.NEARLY_ALL),
     met=cb.fact(sum(ok for _, ok in verdicts["qwen"].values()), "words"),
     vocabulary=cb.fact(vocabulary, ".3f", holds=[k for k, (_, ok) in verdicts["qwen"].items() if not ok] == ["vocabulary", "used"]
-    and len(verdicts["qwen"]) == 11),
+    and len(verdicts["qwen"]) == 11 and by_luck <= BAR["by_luck"]),
     places=cb.fact(of_qwen.rows["places"].mean(), ".0f"),
     words=cb.fact(round(respelled), "words", holds=abs(respelled / round(respelled) - 1) < 0.2),
     doses=verdicts["qwen"]["doses"][1] and verdicts["qwen"]["sides"][1],
@@ -500,39 +443,31 @@ cb.facts(
     most=cb.fact(most, ".1f", holds=verdicts["qwen"]["columns"][1]),
     agree=cb.fact(more.agree(NEURON), ".0%"),
     agree_smol=cb.fact(smol.columns["judging, more pieces"].agree(smol.found[0], sign_of("smollm2")), ".0%", holds=verdicts["smollm2"]["columns"][1] and not verdicts["smollm2"]["families"][1]),
-    luck=by_luck <= BAR["by_luck"],
     matters=cb.fact(matters, ".2f", holds=matters > 0.9 and matters_luck <= 0.01),
     gate_place_1=cb.fact(of_gate, "ordinal", holds=of_gate == 5),
     falls_2=cb.fact(second_product["falls in"], ".0%", holds=second_product["falls in"] > cb.NEARLY_ALL and of_second < 20 and second_gate["falls in"] < 0.1),
     writes_little=abs(product["in spreads over documents"]) < 0.1 and of_product > 1000,
     shift=cb.fact(shift.mean(), ".1f", holds=(by_context["British"] > by_context["American"]).all()),
     sentences=len(use["families"]),
+    contexts=len(use["contexts"]),
     grows=cb.fact(-of_use.value, ".1%", holds=of_use.high < BAR["used"]),
-    works_against=max(of_use.high, shares["neurons"].high, shares["forty"].high) < 0,
+    works_against=max(of_use.high, shares["neurons"].high, shares["forty"].high, facts["qwen"]["use"]["forty others"][1]) < 0 < facts["qwen"]["use"]["forty others"][2],
     words_25=cb.fact(shares["words after layer 25"].value, ".0%", holds=shares["words after layer 25"].low > cb.MOST),
     words_carry=shares["MLP elsewhere"].high < 0.01 < shares["MLP"].low and shares["stable heads"].low > BAR["used"],
-    others_do_not=facts["qwen"]["use"]["forty others"][1] < 0 < facts["qwen"]["use"]["forty others"][2],
     swapped=cb.fact(z_swapped, ".0f", holds=z_swapped < 1.5 * most),
     too_few=few,
-    war=str(war["neuron"]),
+    war=cb.fact(str(war["neuron"]), holds=war["there is one"]),
     war_tokens=cb.fact(cb.listed([f"*{word.strip()}*" for word in war["top words"][:4]])),
-    war_found=war["there is one"],
-    war_auc=cb.fact(war["AUC"], ".0%"),
-    lists_pass=[k for k, of in lists_of.items() if of["there is one"]] == ["war", "climate", "Pokémon"],
-    conspiracy_fails=not lists_of["conspiracy"]["there is one"],
-    of_languages=languages["neurons"],
+    lists_pass=[k for k in lists_of if not lists_of[k]["there is one"]] == ["conspiracy"] and len(lists_of) == 4,
     languages_found=cb.fact(len(languages["among the strongest"]), "words"),
-    languages_chance=cb.fact(languages["by chance"], ".0f"),
-    languages_p=cb.fact(languages["p"], ".3f"),
-    languages_among=languages["are among"],
+    languages_chance=cb.fact(languages["by chance"], ".0f", holds=languages["are among"]),
     registers_smol=cb.fact(int(lists["SmolLM2"]), "words", holds=lists["Qwen"] == len(ASKED["registers"]) == 5 and registers["z, judging"].max() < first.z[NEURON] / 2),
     others=len(others),
     farthest_share=cb.fact(far.max() / by_spelling["moved"][0], ".0%"),
     not_alone=as_often > 0.01,
     none_reaches=far.max() < by_spelling["moved"][0] and farthest == "nation, nacion" and others["moved"][farthest][0] < 0,
     as_often_share=cb.fact(as_often, ".1%"),
-    product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%"),
-    seen=(of_use.high - of_use.low) / 2 < 0.01,
+    product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%", holds=(of_use.high - of_use.low) / 2 < 0.01),
 )  # fmt: skip
 
 # %% [markdown]

@@ -2,7 +2,7 @@
 r"""
 # Can the circuit take the heads' place?
 
-**The published circuit cannot take the place of the heads of `{{model}}`, and a repaired one can in part.** We silence the first layer's heads, and ask how much of the damage a stand-in undoes. In English texts the repaired circuit undoes {{mended_silence}} of it. The paper's circuit does more harm than silence, and helps a little only where it is made for. {{?paper_fails}} {{?repair_helps}} {{?paper_at_home}} At one position alone even a near-copy of the heads does harm, so that test is void; {{failed}} of {{asked}} conditions fixed in advance failed.
+**The published circuit cannot take the place of the heads of `{{model}}`; a repaired one can in part, but no better than one fixed vector for the text's domain.** {{?no_better}} We silence the first layer's heads, and ask how much of the damage a stand-in undoes. At positions {{half}} to {{last}} of English texts the repaired circuit undoes {{mended_later}} of it, and the vector {{vector}}. {{?repair_helps}} The paper's circuit does more harm than silence, and helps a little only at the position for which it is made; {{failed}} of {{asked}} conditions fixed in advance failed. {{?paper_fails}} {{?paper_at_home}}
 
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The blue tokens are those that the model now predicts worse. Look which words they are. What does the model lose if its first layer cannot look back?
 """
@@ -39,7 +39,7 @@ half_A, half_B = cb.halves(study.texts)
 if sum(p.numel() for p in model.parameters()) > 50_000_000:
     EACH = 1  # the whole model is what takes the time
 table = cb.first_windows(half_B, EACH)  # a document a row: text, domain, kind
-read, KINDS = table["text"].tolist(), table["kind"].unique().tolist()
+read = table["text"].tolist()
 READ = min(READ, n)
 asked = torch.tensor([*range(3, READ - 1, 4), READ - 1])  # the positions that are judged
 the = torch.tensor([weights.token_id(TOKEN)])
@@ -101,28 +101,11 @@ $$ (eq-cau-loss)
 
 By hand: a model gives *moon* and *tide* one half each, and after a change a quarter and three quarters. If *moon* comes, the loss rises by $\log 2 = 0.69$. If *tide* comes, it falls by $\log 1.5 = 0.41$. The damage is the mean of the two, $0.14$ (in nats, as always here).
 
-What should a head output if it may not use this text? **Silence** gives each head its mean output over other texts, position by position. **Another text** gives it what it gathered in a document of another domain. We judge the predictions at every fourth of the first {{read}} positions of a document.
-"""
+What should a head output if it may not use this text? **Silence** gives each head its mean output over other texts, position by position. **Another text** gives it what it gathered in a document of another domain. In English, silence does a damage of {{silence_kl}} nats, and another text {{other_kl}}, averaged over every fourth of the first {{read}} positions. {{?other_is_worse}} Even another document of *the same* domain does {{same_kl}}, so the heads carry more than the domain.
 
-# %%
-run = cb.InterventionRun.of(model, read, asked)
+## Five stand-ins
 
-
-def damage(z):
-    """KL of each text, with z (`text pos head d_head`) in the heads at every position."""
-    found = run.effect(lambda rows: [cx.lookups.replace_z(0, heads, z[rows])])
-    return found.kl[:, :-1].mean(1).numpy()
-
-
-by_silence = damage(silent[:READ].expand(len(read), -1, -1, -1))
-
-# %% [markdown]
-r"""
-In English, silence does a damage of {{silence_kl}} nats, and another text {{other_kl}}. {{?other_is_worse}} Even another document of *the same* domain does {{same_kl}}, so the heads carry more than the domain.
-
-## Four stand-ins
-
-We put four things in place of the heads, at every position of a text. The first is **the paper's circuit**. It is made for one position; at any position $m$ it reads
+We put five things in place of the heads, at every position of a text. The first is **the paper's circuit**. It is made for one position; at any position $m$ it reads
 
 $$
 \begin{aligned}
@@ -132,9 +115,18 @@ w_{m,i}^h &= \frac{\text{pos}_{m,i}\;\text{content}_m^h(x_i)}{\text{denom}_m^h} 
 $$ (eq-cau-z)
 
 with the query of *the* and the denominators that the calibration text has at $m$. **The repaired circuit** has mean denominators of {{= 88 =}} other texts instead, and adds what positions add to values on average; [chapter 11](11_evaluation) found that these two mend most of its amounts. Both have constants that know nothing of the text. **The self-normalised circuit** has the text's own queries and denominators, so only Equation 1 is not exact. **The near-copy** is the same, but the first token, BOS, keeps its true key and value ([appendix A](A_scale) says why).
+
+The fifth is the simplest rival, **one vector for each domain**. Let $\text{out}(x)$ be what the heads write in a text, averaged over positions {{half}} to {{last}}. The vector of a domain $D$ is a difference of means over texts of half A {cite}`rimsky2024steering`:
+
+$$
+g_D = \operatorname*{mean}_{x \in D} \text{out}(x) - \operatorname*{mean}_x \text{out}(x) .
+$$ (eq-cau-direction)
+
+We silence the heads and add the vector of its domain at every position of an unseen text, which is called steering {cite}`turner2023steering`.
 """
 
 # %%
+run = cb.InterventionRun.of(model, read, asked)
 along = lambda text: cx.lookups.denominators_along(study.fixed, text)  # head pos
 page, mean = along(study.calibration_text), torch.stack([*map(along, meant)]).log().mean(0).exp()
 STAND_INS = {
@@ -143,96 +135,63 @@ STAND_INS = {
     "self-normalised circuit": lambda text: cx.lookups.self_normalized_z(circuit, text),
     "the same, BOS read exactly": lambda text: cb.exact_bos_z(circuit, text),
 }
-kl = {name: damage(torch.stack([z(text) for text in run.tokens])) for name, z in STAND_INS.items()}
+VECTOR = "vector of the domain"
 PAPER, REPAIRED, OWN, BOS = STAND_INS
 
-# %% [markdown]
-r"""
-A stand-in *undoes* the share $1 - \text{damage with it} / \text{damage of silence}$. A perfect one has {{= 100% =}}, one that is no better than silence {{= 0% =}}, and one that is worse has less. In the table, stand-ins are put in everywhere or at position {{n}} alone (English texts, {{= 95% =}} intervals).
-"""
-
-# %% tags=["hide-input", "nbval-check-output"]
-EVERY, HOME, ALONE = f"everywhere, to {READ - 1}", f"everywhere, at {n}", f"at {n} alone"
-alone_at = {PAPER: beyond[f"alone: {PAPER}"], REPAIRED: beyond[f"alone: {REPAIRED}"], BOS: beyond[f"alone: {BOS}, at n"]}  # fmt: skip
-
-
-def of_kept(name, key):
-    """What a stand-in undoes beyond the first tokens."""
-    return repaired(beyond[name][key], beyond["silence"][key], known["mini"])
-
-
-shares = {name: {EVERY: repaired(kl[name], by_silence), HOME: of_kept(name, "home")} for name in STAND_INS}  # fmt: skip
-for name, of in alone_at.items():
-    shares[name][ALONE] = repaired(of[name], of["silence"], known["mini"])
-shown = pd.DataFrame(shares).T.map(lambda v: "–" if v != v else f"{v:.0%}")
-shown.rename({BOS: "near-copy"}).rename_axis("undone, put in")
-
-# %% [markdown]
-r"""
-At every position, in the first column, the paper's circuit does more than twice the damage of silence, and the repaired one undoes more than half of it. {{?paper_fails}} {{?repair_helps}} What is left needs the text itself: the near-copy undoes {{bos_silence}}. {{?bos_mends}} In the second column only position {{n}} is judged, with *the* in it, for which the circuits are made. There the repaired one undoes {{mended_home}}.
-
-At position {{n}} alone, with all else as it was, both circuits do more harm than silence. Is that their fault? We put the near-copy to the same test, having fixed in advance that it must undo at least half of the damage, or else the test has failed and not the circuit. It does more harm than silence as well. {{?alone_fails}} So this test says nothing about the circuits.
-
-What does it respond to? Much of each error is the same in every text. The near-copy's mean error, added to what the heads gather, does as much harm at one position as the near-copy, and hardly any if it is added at every position; and with its mean error subtracted, the paper's circuit undoes most of the damage at its one position. {{?cancels}} So later layers cancel a constant that every position carries, and an error at one position stands out.
-
-## Is a vector for each domain enough?
-
-Let $\text{out}(x)$ be what the heads write in a text, averaged over positions {{half}} to {{last}}. The **vector** of a domain $D$ is a difference of means over texts of half A {cite}`rimsky2024steering`:
-
-$$
-g_D = \operatorname*{mean}_{x \in D} \text{out}(x) - \operatorname*{mean}_x \text{out}(x) .
-$$ (eq-cau-direction)
-
-We silence the heads and add the vector of its domain at every position of an unseen text, which is called steering {cite}`turner2023steering`. We judge at the same positions, {{half}} to {{last}}.
-"""
-
-# %%
-judged = cb.InterventionRun.of(model, read, asked[asked >= READ // 2])
 table_A = cb.first_windows(half_A, len(half_A))  # all documents of half A
 z_A = cb.InterventionRun.of(model, table_A["text"], asked).first_layer("attn.hook_z")[:, :, heads]
 out_A = z_A[:, READ // 2 :].mean(1).flatten(1) @ weights.W_O[heads].flatten(0, 1)  # text d_model
 g = cb.domain_mean(out_A, table_A["domain"], table["domain"]) - out_A.mean(0)
 
-costs = judged.effect(lambda rows: [silence]).rise.mean(1).numpy()
-left = judged.effect(lambda rows: [silence, cx.lookups.add_direction(0, g[rows])]).rise.mean(1)
-gives_back = repaired(left, costs)
+by_silence = run.effect(lambda rows: [silence])
+effects = {VECTOR: run.effect(lambda rows: [silence, cx.lookups.add_direction(0, g[rows])])}
+for name, stand_in in STAND_INS.items():
+    z = torch.stack([stand_in(text) for text in run.tokens])  # text pos head d_head
+    effects[name] = run.effect(lambda rows, z=z: [cx.lookups.replace_z(0, heads, z[rows])])
 
+# %% [markdown]
+r"""
+A stand-in *undoes* the share $1 - \text{damage with it} / \text{damage of silence}$. A perfect one has {{= 100% =}}, one that is no better than silence {{= 0% =}}, and one that is worse has less. We judge all five alike, by the damage at every fourth position from {{half}} to {{last}}.
+"""
 
 # %% tags=["hide-input"]
-def nats(name, put, less="none", kind="English"):
-    """The loss in one case less that in another, of a kept model; "no change" has none."""
-    of = known[name].assign(**{"no change": 0.0})
-    values = (of[less] - of[put]).to_numpy()
-    return over(lambda d: values[d].mean(), of, kind)
+later = asked[:-1] >= READ // 2
 
 
-PUT = {
-    "its domain's": "the vector of its domain",
-    "its own text's": "the text's own vector",
-    "another domain's": "another domain's, as long",
-    "random": "a random vector, as long",
-    "log odds at the logits": "word frequencies, at the output",
-    "constant part at the logits": "the vector's constant part, at the output",
-}
-back, whole = {put: nats("mini", put) for put in PUT}, nats("mini", "no change")
-figure, ((axis,),) = cb.figures.panels(height=2.4, width=6.4)
-for k, v in enumerate(back.values()):
-    axis.plot(v.ends, [k, k], color="C0")
-    axis.plot(v.value, k, "o", color="C0")
-axis.axvline(0, color=cb.figures.INK, lw=0.7)
-axis.axvline(whole.value, color=cb.figures.INK, lw=0.7, ls=":")
-axis.set_yticks(range(len(PUT)), PUT.values())
-axis.set(xlabel="loss given back (nats)", ylim=(len(PUT) - 0.5, -0.5))
+def undone(effect, places=slice(None)):
+    """The share of the damage of silence that is undone at these of the judged positions."""
+    left, whole = (of.kl[:, :-1][:, places].mean(1) for of in (effect, by_silence))
+    return repaired(left, whole)
+
+
+same_places = {name: undone(of, later) for name, of in effects.items()}
+ROWS = [PAPER, VECTOR, REPAIRED, OWN, BOS]
+figure, ((axis,),) = cb.figures.panels(height=2.2, width=6.4)
+for k, name in enumerate(ROWS):
+    color = "C1" if name == VECTOR else "C0"
+    axis.plot(same_places[name].ends, [k, k], color=color)
+    axis.plot(same_places[name].value, k, "o", color=color)
+for mark, dash in ((0, "-"), (1, ":")):
+    axis.axvline(mark, color=cb.figures.INK, lw=0.7, ls=dash)
+axis.set_yticks(range(len(ROWS)), [*ROWS[:-1], "near-copy of the heads"])
+axis.xaxis.set_major_formatter("{x:.0%}")
+axis.set(xlabel="share of the damage of silence that is undone", ylim=(len(ROWS) - 0.5, -0.5))
 cb.figures.picture(
     figure,
     "12.2",
-    "What is given back of the loss that silence costs (dotted), by a vector that is added in place of the heads, and by two corrections of the predictions. English documents, 95% intervals.",
-    "Dots with intervals. " + "; ".join(f"{PUT[k]}: {v:+.2f}" for k, v in back.items()) + ".",
+    f"How much of the damage of silence each stand-in undoes, at positions {READ // 2} to {READ - 1} of English texts, with 95% intervals. At 0% a stand-in is no better than silence, at 100% (dotted) as good as the heads.",
+    "Dots with intervals. " + "; ".join(f"{name}: {same_places[name]:.0%}" for name in ROWS) + ".",
 )
 
 # %% [markdown]
 r"""
-In `mini` one vector for each domain gives back {{vector}} of the loss that silence costs. {{?vector_works}} A random vector as long, or another domain's, does harm, and fixed corrections of each domain's predictions give back little. Even the text's own vector, which looks ahead, gives back only a little more. {{?constant_will_do}} So most of what this model uses of its first layer here is one message for the whole text, mostly the domain.
+The paper's circuit does nearly twice the damage of silence. {{?paper_fails}} The repaired one undoes {{mended_later}}, and the vector, which is told the domain and nothing else, {{vector}}. {{?no_better}} (We held them to one measure after each had been measured on its own.) So here a fixed message for each domain is worth as much as a table that reads the text. By the rise of the loss the vector is even ahead, with {{vector_rise}} undone against {{mended_rise}}. {{?vector_works}} What is left needs the text's own queries and denominators: the self-normalised circuit undoes {{own_later}}, and the near-copy {{bos_later}}. {{?bos_mends}}
+
+Is it the domain that makes the vector work? Another domain's vector costs {{other_vector}} nats, where the domain's own gives back {{own_vector}}. A random one as long does harm, too, and fixed corrections of each domain's predictions give back little. Even the text's own vector, which looks ahead, gives back only a little more. {{?constant_will_do}} So most of what this model uses of its first layer here is one message for the whole text, mostly the domain.
+
+At position {{n}}, with *the* in it, for which the circuits are made, the repaired one undoes {{mended_home}}, if it stands in at all earlier positions as well. At position {{n}} *alone*, with all else as it was, both circuits do more harm than silence. Is that their fault? We put the near-copy to the same test, having fixed in advance that it must undo at least half of the damage, or else the test has failed and not the circuit. It does more harm than silence as well. {{?alone_fails}} So this test says nothing about the circuits.
+
+It responds to something else. Much of each error is the same in every text. Later layers cancel a constant that every position carries, and an error at one position stands out. So the near-copy's mean error does as much harm at one position as the near-copy itself, and hardly any if it is added everywhere; and with its mean error subtracted, the paper's circuit undoes most of the damage at its one position. {{?cancels}}
 
 ## Are the neurons that we found special?
 
@@ -247,7 +206,7 @@ pd.DataFrame(damages).T.map("{:.3f}".format).rename_axis("damage of silence (nat
 
 # %% [markdown]
 r"""
-In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures, and on other texts less than these. {{?found_special}} (The last row we thought of after the result.) In SmolLM2 they do not: there the ratio is {{special_smol}}, with a {{= 95% =}} interval from {{special_smol_low}} to {{special_smol_high}}, and on other texts the found neurons do more damage than the mixtures. {{?smol_not_special}} The rule fixed in advance asked for more damage, and more selective damage, in both models. So the neurons that weights find are not special in general.
+In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures, and on other texts less than these. (The last row we thought of after the result.) In SmolLM2 they do not: there the ratio is {{special_smol}}, with a {{= 95% =}} interval from {{special_smol_low}} to {{special_smol_high}}, and on other texts the found neurons do more damage than the mixtures. The rule fixed in advance asked for more damage, and more selective damage, in both models. So the neurons that weights find are not special in general.
 
 ## What can go wrong
 
@@ -259,7 +218,7 @@ In `mini` they do. On texts of their label the found neurons do {{special}} time
 
 ## Where this leaves us
 
-Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but cannot take the place of the heads. Repaired, it can in part, and Equation 1 with each text's own denominators can, if BOS is read exactly. All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them, and [chapter 13](13_families) asks what is left of the method there.
+Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but cannot take the place of the heads. Repaired, it can in part, as far as a vector for the domain can, and Equation 1 with each text's own denominators can, if BOS is read exactly. All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them, and [chapter 13](13_families) asks what is left of the method there.
 
 ## Exercises
 
@@ -267,8 +226,9 @@ Our small model uses what the first layer's heads add, mostly as one message for
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What came out?"}
-taken = judged.effect(lambda rows: [cx.lookups.add_direction(0, -g[rows])]).rise.mean(1).numpy()
-rises = pd.DataFrame({"own vector taken away": taken, "silence": costs})
+taken = run.effect(lambda rows: [cx.lookups.add_direction(0, -g[rows])])
+rises = {"own vector taken away": taken, "silence": by_silence}
+rises = pd.DataFrame({of: effect.rise[:, later].mean(1) for of, effect in rises.items()})
 rises.groupby(table["kind"]).mean().map("{:+.2f}".format).rename_axis("rise of the loss")
 
 # %% [markdown]
@@ -299,46 +259,54 @@ r"""
 
 ## Evidence
 
-**Other baselines, farther on, other kinds of text.** The share of the damage that each stand-in undoes. The first two columns have another baseline than silence: what the heads gathered in another document, of another domain or of the same one (kept, `tools/evidence/resample.py`). The paper's circuit is about as bad as another text, where we had expected worse. {{?paper_fails}} What lies beyond the first positions is kept, too (`tools/evidence/causal.py`). The last two columns are of the first positions again, and have few documents.
+**Other positions and baselines.** The share of the damage that each stand-in undoes. At every fourth of the first {{read}} positions the paper's circuit has {{paper_early}}, and the repaired one {{mended_silence}}. Two rows have another baseline than silence: what the heads gathered in another document, of another domain or of the same one (kept, `tools/evidence/resample.py`). The paper's circuit is about as bad as another text, where we had expected worse. {{?paper_fails}} What lies beyond the first positions is kept, too (`tools/evidence/causal.py`).
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What each stand-in undoes, by baseline, place and kind of text"}
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What each stand-in undoes, by place and baseline"}
+EVERY, HOME, ALONE = f"everywhere, to {READ - 1}", f"everywhere, at {n}", f"at {n} alone"
 OTHER, SAME = "of another text", "of same domain"
+
+
+def of_kept(name, key):
+    """What a stand-in undoes beyond the first tokens."""
+    return repaired(beyond[name][key], beyond["silence"][key], known["mini"])
+
+
 stands = {
     name: {
-        **{way: cb.Estimate(*found_mini[f"{name}, {way}, kl"]) for way in (OTHER, SAME)},
+        EVERY: undone(effects[name]),
+        f"{READ // 2} to {READ - 1}": same_places[name],
         f"{READ} to {n}": of_kept(name, "kl"),
-        **{k: repaired(kl[name], by_silence, kind=k) for k in KINDS if k != "English"},
+        HOME: of_kept(name, "home"),
+        **{way: cb.Estimate(*found_mini[f"{name}, {way}, kl"]) for way in (OTHER, SAME)},
     }
     for name in STAND_INS
 }
-pd.DataFrame(stands).T.rename({BOS: "near-copy"}).map("{:.0%}".format)
+alone_at = {name: beyond[f"alone: {name}"] for name in (PAPER, REPAIRED)}
+alone_at[BOS] = beyond[f"alone: {BOS}, at n"]
+for name, of in alone_at.items():
+    stands[name][ALONE] = repaired(of[name], of["silence"], known["mini"])
+shown = pd.DataFrame(stands).rename(columns={BOS: "near-copy"})
+shown.map(lambda v: "–" if v != v else f"{v:.0%}")
 
 # %% [markdown]
 r"""
-**At one position alone.** Damage in English, in nats, at the position itself (kept). *Mean put right*: the stand-in less its mean error, as measured on half A. *Mean error*: the heads as they are, and off by the near-copy's mean error.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The damage at one position"}
-error, alone = beyond["mean error alone"], {}
-for key, of in beyond.items():
-    if key.startswith("alone: "):
-        m = READ - 1 if key == f"alone: {BOS}" else n
-        name = key.removeprefix("alone: ").removesuffix(", at n")
-        alone |= {f"at {m}: {name}, {k}" if "mean" in k else f"at {m}: {k}": v for k, v in of.items()}  # fmt: skip
-alone |= {"mean error, at one position": error["one place"], "mean error, at every position": error["every place"]}  # fmt: skip
-alone = {k: over(lambda d, v=v: np.array(v)[d].mean(), known["mini"]) for k, v in alone.items()}
-pd.Series({k: f"{v:.2f}" for k, v in alone.items()}).to_frame("damage")
-
-# %% [markdown]
-r"""
-**Through the neurons, or past them?** What the heads write reaches later layers through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Silence the heads but hold the neurons as they were, and the damage left is direct: {{past}} of the whole. Nearly all goes through the neurons. {{?through_neurons}} (In English, one document a domain, kept.) Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
+**Through the neurons, or past them?** What the heads write reaches later layers through the neurons of the same layer (the indirect effect), or past them in the residual stream (the direct one) {cite}`pearl2001direct,vig2020investigating`. Silence the heads but hold the neurons as they were, and the damage left is direct: {{past}} of the whole. Nearly all goes through the neurons. (In English, one document a domain, kept.) Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
 
 **What was fixed in advance.** The first five conditions are those for this page as first written, the next three those for the second baseline, the next four those for the repaired circuit, which a reader had missed, and the last the control for one position alone. A vector of SmolLM2 gives nothing back that could be shared out. SmolLM2 and Qwen were to be read with another text, too; Qwen has not been.
 """
 
+
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The conditions, and what became of each"}
-smol = causal["smollm2"]
+def nats(name, put, less="none", kind="English"):
+    """The loss in one case less that in another, of a kept model; "no change" has none."""
+    of = known[name].assign(**{"no change": 0.0})
+    values = (of[less] - of[put]).to_numpy()
+    return over(lambda d: values[d].mean(), of, kind)
+
+
+back = {put: nats("mini", put) for put in ("its domain's", "its own text's", "another domain's", "random", "log odds at the logits", "constant part at the logits")}  # fmt: skip
+whole, smol = nats("mini", "no change"), causal["smollm2"]
 over_odds = {name: nats(name, "its domain's", less="log odds at the logits") for name in known}
 less_constant = nats("mini", "its domain's, less that part").value / back["its domain's"].value
 (local,) = (h for h, of in smol["roster"].items() if of["family"] == "local")
@@ -349,7 +317,7 @@ gaps = together[0] - together[1] - one[0] + one[1], together[0] - parts
 negative, joint = (over(lambda d, v=v: v[d].mean(), known["smollm2"]) for v in gaps)
 by_key = repaired(causal["mini"]["BOS"]["key"], causal["mini"]["BOS"]["neither"], known["mini"], kind="any")  # fmt: skip
 vector_other = cb.Estimate(*found_mini["its domain's vector, of another text"])
-paper, mended, bos = shares[PAPER], shares[REPAIRED], shares[BOS]
+paper, mended, bos = stands[PAPER], stands[REPAIRED], stands[BOS]
 smol_cost, smol_own, smol_text = (nats("smollm2", put) for put in ("no change", "its domain's", "its own text's"))  # fmt: skip
 nearly = min(stands[BOS][way].low for way in (OTHER, SAME))
 put_in, to_other = resampled["mini"]["put in"], stands[PAPER][OTHER]
@@ -408,15 +376,21 @@ cb.ledger(
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-quiet_kl = over(lambda d: by_silence[d].mean())
+early_kl = by_silence.kl[:, :-1].mean(1).numpy()
+quiet_kl = over(lambda d: early_kl[d].mean())
 other_kl, same_kl, other_smol, same_smol = (
     cb.Estimate(*resampled[m]["result"][f"heads stable: {way}, kl"])
     for m in ("mini", "smollm2")
     for way in ("another text", "same domain")
 )
-right = repaired(beyond[f"{PAPER}, mean put right"]["early"], by_silence)
 right_alone = repaired(alone_at[PAPER]["mean put right"], alone_at[PAPER]["silence"], known["mini"])  # fmt: skip
-error_alone, error_all = alone["mean error, at one position"], alone["mean error, at every position"]  # fmt: skip
+errors = (np.array(beyond["mean error alone"][k]) for k in ("one place", "every place"))
+error_alone, error_all = (over(lambda d, v=v: v[d].mean(), known["mini"]) for v in errors)
+gives_back, mended_rise = (repaired(effects[k].rise[:, later].mean(1), by_silence.rise[:, later].mean(1)) for k in (VECTOR, REPAIRED))  # fmt: skip
+vector, mended_later = same_places[VECTOR], same_places[REPAIRED]
+ahead = repaired(
+    *(effects[k].kl[:, :-1][:, later].mean(1) for k in (REPAIRED, VECTOR))
+)  # of the vector
 document = found_mini["another document of its domain, of another text"][0]
 corrections = [back[put].value / whole.value for put in ("log odds at the logits", "constant part at the logits")]  # fmt: skip
 neurons = causal["mini"]["neurons"]
@@ -431,15 +405,27 @@ leaning = cb.Estimate(*special["mini"]["result"]["found, of leaning mixtures"]["
 percents = {
     "mended_silence": mended[EVERY].value,
     "mended_home": mended[HOME].value,
-    "bos_silence": bos[EVERY].value,
-    "vector": gives_back.value,
+    "paper_early": paper[EVERY].value,
+    "mended_later": mended_later.value,
+    "own_later": same_places[OWN].value,
+    "bos_later": same_places[BOS].value,
+    "vector": vector.value,
+    "vector_rise": gives_back.value,
+    "mended_rise": mended_rise.value,
 }
-in_nats = {"silence_kl": quiet_kl, "other_kl": other_kl, "same_kl": same_kl, "smol_cost": smol_cost}
+in_nats = {
+    "own_vector": back["its domain's"],
+    "silence_kl": quiet_kl,
+    "other_kl": other_kl,
+    "same_kl": same_kl,
+    "smol_cost": smol_cost,
+}
 cb.facts(
     "causal",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
     **{name: cb.fact(v.value) for name, v in in_nats.items()},
-    past=cb.fact(past / silenced_all, ".1%"),
+    other_vector=cb.fact(-back["another domain's"].value),
+    past=cb.fact(past / silenced_all, ".1%", holds=past < 0.01 * silenced_all and through > cb.NEARLY_ALL * silenced_all),
     n=n,
     read=READ,
     half=READ // 2,
@@ -448,28 +434,26 @@ cb.facts(
     failed=cb.fact(len(met) - sum(met), "words", holds=[k for k, came in enumerate(met) if not came] == [0, 1, 2, 7, 10, 11, 12]),
     asked=cb.fact(len(met), "words"),
     subject_lost={pieces[k] for k in most} == {" solar", " formation", " are", " a"},
-    paper_fails=to_other.value < cb.ABOUT and paper[EVERY].high < 0,
+    paper_fails=to_other.value < cb.ABOUT and paper[EVERY].high < 0 and -1 < same_places[PAPER].value < -0.9,
+    no_better=ahead.low < 0 < ahead.high and gives_back.value > mended_rise.value,
     repair_helps=mended[EVERY].low > 0 and mended[HOME].low > max(cb.MOST, paper[HOME].high),
     bos_mends=min(nearly, bos[EVERY].low) > 0.95 and bos[HOME].low > paper[HOME].high,
     other_is_worse=other_kl.low > quiet_kl.high and same_kl.low > 0.1,
     paper_at_home=paper[HOME].low > 0,
     alone_fails=max(paper[ALONE].high, mended[ALONE].high, bos[ALONE].high) < 0,
-    cancels=right_alone.low > cb.MOST and right.low > 0 and error_alone.low > 10 * error_all.high,
+    cancels=right_alone.low > cb.MOST and error_alone.low > 10 * error_all.high,
     centring_fails=of_centring["early"].high < 0,
     vector_works=min(gives_back.low, vector_other.low) > cb.MOST
     and max(back[put].high for put in ("another domain's", "random")) < 0
     and max(corrections) < gives_back.low / 2
     and document < vector_other.value,
     constant_will_do=back["its own text's"].value > 0.75 * whole.value,
-    special=cb.fact(ratio.value, ".0f"),
-    special_smol=cb.fact(ratio_smol.value, ".1f"),
+    special=cb.fact(ratio.value, ".0f", holds=ratio.low > 1 > off_ratio.high and leaning.low > 1),
+    special_smol=cb.fact(ratio_smol.value, ".1f", holds=ratio_smol.low < 1 < off_smol.low),
     special_smol_low=cb.fact(ratio_smol.low, ".1f"),
     special_smol_high=cb.fact(ratio_smol.high, ".1f"),
-    found_special=ratio.low > 1 > off_ratio.high and leaning.low > 1,
-    smol_not_special=ratio_smol.low < 1 < off_smol.low,
     no_domain_in_smol=abs(same_smol.value / other_smol.value - 1) < cb.ABOUT and same_kl.high < other_kl.low,
     mini_only=less_constant > 0.5 and over_odds["mini"].low > 0 > over_odds["smollm2"].low and smol_cost.high < whole.value / 2 and smol_text.low < 0 < smol_text.high,
-    through_neurons=past < 0.01 * silenced_all and through > cb.NEARLY_ALL * silenced_all,
 )  # fmt: skip
 
 # %% [markdown]

@@ -139,6 +139,16 @@ def test_dealt_contents_leave_the_kernel_and_take_the_topic(mini, monkeypatch):
     assert all(low <= middle <= high for low, middle, high in facts["dealt"])
 
 
+def test_the_share_of_the_stable_heads_is_that_of_what_they_add(mini):
+    """By the variance of every neuron's input, over the texts of half A."""
+    A, readout = mini.halves[0], mini.study.fixed.readout
+    added = readout.outputs(mini.z[A]) / mini.scale[A, None, None] @ readout.W_in
+    by_head = added.var(0).sum(-1)
+    facts = controls.lines_of(mini)
+    assert facts["share"] == pytest.approx(float(by_head[mini.heads].sum() / by_head.sum()), 1e-3)
+    assert 0 < facts["with a line"]["circuit"] < facts["with a line"]["uniform average"] < 1
+
+
 def test_the_split_is_held_against_its_parts(mini):
     """By hand: rows from the kernel alone are the same for all texts."""
     facts, fixed = controls.split_of(mini), mini.study.fixed

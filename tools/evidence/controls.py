@@ -12,6 +12,13 @@ denominators are with permuted contents (`controls.toml` has the conditions).
 
 In `data/evidence/split.json`: how much of the attention of the stable heads the split into position
 and content puts in the wrong place, and position alone and content alone beside it.
+
+In `data/evidence/lines.json`, for the scoreboard of chapter 11: the stable heads' share of the
+variance, and what circuit and uniform average leave on half B with a line per neuron. Fixed before
+it was measured: kernel and content are worth more than a line where the circuit leaves less than
+0.8 of what the average does, and where these texts and those of `constants.py` differ in that, it
+is undecided. The scoreboard also has an untrained layer (`ctxbook.nulls.untrained` of `mini`, seed
+0): a measure tells training apart if that layer does worse by it than `mini`.
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ from typing import Any
 import numpy as np
 import torch
 from command import command
+from constants import with_a_line
 from einops import einsum
 from evidence import provenance
 from first_layers import AT_ONCE, FirstLayer, first_layer, keep
@@ -167,6 +175,17 @@ def split_of(layer: FirstLayer) -> dict[str, Any]:
     return facts
 
 
+def lines_of(layer: FirstLayer) -> dict[str, Any]:
+    """Return the stable heads' share of the variance, and the FVU left with a line per neuron."""
+    J, halves, fixed = layer.strongest, layer.halves, layer.study.fixed
+    x, truth = ([of[half] for half in halves] for of in (layer.x, layer.truth[:, J]))
+    shares = cx.denominators.head_variance_share(fixed, [layer.texts[i] for i in halves[0]])
+    return {
+        "share": float(shares[layer.heads].sum()),
+        "with a line": with_a_line(layer.study.circuit, (x[0], x[1]), (truth[0], truth[1]), J),
+    }
+
+
 def measured_of(name: str) -> dict[str, Any]:
     layer = first_layer(name, PLAN["texts"])
     facts: dict[str, Any] = {"heads": layer.heads, "dealt": dealt(layer)}
@@ -188,13 +207,14 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--file", type=Path, default=cb.evidence("controls.json"))
     args = parser.parse_args(argv)
     kept = keep(args.file, args.models, lambda name: measured_of(name) | provenance(name), VERSION)
-    split = [name for name in args.models if name in PLAN["models"]]
-    keep(
-        args.file.with_name("split.json"),
-        split,
-        lambda name: split_of(first_layer(name)) | provenance(name),
-        VERSION,
-    )
+    whole = [name for name in args.models if name in PLAN["models"]]
+    for called, measure in {"split": split_of, "lines": lines_of}.items():
+        keep(
+            args.file.with_name(f"{called}.json"),
+            whole,
+            lambda name, of=measure: of(first_layer(name)) | provenance(name),  # type: ignore[misc]
+            VERSION,
+        )
     free = {name: kept[name]["dealt"]["free in half"] for name in names if name in kept}
     print(
         f"stability is free in half of the broad heads: {sum(free.values())} of {len(free)}", free

@@ -157,12 +157,15 @@ def lines_of(name: str) -> dict[str, str]:
         cx.label_neurons(v, layer.domains[half], range(v.shape[1]))["label"].to_numpy()[J]
         for v, half in ((said(z[A]), A), (true, B))
     )
-    readings = json.loads(cb.evidence("controls.json").read_text())[name]["readings"]
+    controls, lines = (
+        json.loads(cb.evidence(f).read_text()) for f in ("controls.json", "lines.json")
+    )
+    readings, carried = controls[name]["readings"], lines[name]["share"]  # of the heads themselves
     table = study.head_table
     return {
         "heads stable": f"{len(heads)} of {fixed.n_heads}",
         "heads by family": ", ".join(f"{v} {k}" for k, v in table["family"].value_counts().items()),
-        "their share": f"{share[heads].sum():.0%}",
+        "their share": f"{carried:.0%}",
         "effective tokens": f"{over_heads(table['effective tokens']):.0f}",
         "spread": f"{over_heads(table['coefficient of variation']):.2f}",
         "TV": f"{over_heads(tv):.3f}",
