@@ -168,7 +168,7 @@ The strongest heads are those of half A, and the peaks are the {{silenced}} larg
 """
 
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %% tags=["nbval-check-output"]
 def nats(name, group, kind):  # by how much log P falls: the mean over a group and its interval
     of = BOTH[name]["groups"][group]
     return cb.peaks.over_peaks(of["fall"][kind], of["documents"], of["token"])
