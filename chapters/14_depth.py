@@ -209,7 +209,7 @@ r"""
 
 **The circuit through the second layer.** Can the circuit be continued? We take the {{chosen_count}} heads of the second layer that are broad and have stable denominators ({{chosen}}), and predict what they add to the {{= 100 =}} neurons that they move most, {{small}} of these neurons' standard deviation, from the two means, a mean denominator, and values at each source. The published recipe computes the values from a first layer with one page's constants, Equation 1 from one with each text's own denominators. There are two rivals: the mean of the text's domain, and kernel and content with each token's mean value in other texts.
 
-From a first layer rebuilt by Equation 1, the prediction is as good as from the true states. {{?as_good}} The published recipe ranks texts well, too ({{r_recipe}}), and better than mean values for each token, but its squared error is {{fvu_recipe}} times the variance, so its amounts are worse than those of a constant.
+From a first layer rebuilt by Equation 1, the prediction is as good as from the true states. {{?as_good}} The published recipe ranks texts well, too, and better than mean values for each token. But its squared error is larger than the variance, so its amounts are worse than those of a constant. {{?recipe_fails}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The circuit and its rivals (kept)"}
@@ -260,11 +260,11 @@ table.rename_axis("noise / stream after")
 
 # %% [markdown]
 r"""
-In `{{model}}` the share falls from {{noise_first}} to {{noise_last}}, and in SmolLM2, a model of {{layers}} layers, from {{deep_first}} times the stream's own variance to {{deep_last}} of it, most of it within two layers. {{?outgrown}} But the noise is not averaged away: it is larger after the last layer than after the first, and the stream has grown more. {{?noise_grows}}
+In `{{model}}` the share falls to less than half, and in SmolLM2, a model of {{layers}} layers, from more than the stream's own variance to a few hundredths of it, most of it within two layers. {{?outgrown}} But the noise is not averaged away: it is larger after the last layer than after the first, and the stream has grown more. {{?noise_grows}}
 
 Averaging fails for a reason that [chapter 4](04_denominators) has met. A broad head does remove noise that is independent from source to source: of noise whose factors are permuted among the texts at each source, the broad heads of the second layer pass on {{passed_permuted}}. Of the real noise they pass on {{passed}}. {{?passed_on}} A text whose denominators are too large at one position tends to have them too large at all others, because it has a topic, and no average removes what all its members share.
 
-**Noise that is passed on.** The noise of the second layer's values is weighted by the kernel, and compared with what the head writes. *Permuted* means that the factors of {eq}`eq-depth-noise` are permuted among the texts, for each head and position on its own. In SmolLM2 the noise is that of the first layer's stable heads, in {{deep_texts}} texts. The condition fixed in advance was about all heads of the layer, narrow ones, too: in the median head, real noise was to pass more than twice as easily as permuted noise. It passes {{of_all_heads}} times as easily, {{of_all_low}} to {{of_all_high}}, which leaves this undecided.
+**Noise that is passed on.** The noise of the second layer's values is weighted by the kernel, and compared with what the head writes. *Permuted* means that the factors of {eq}`eq-depth-noise` are permuted among the texts, for each head and position on its own. In SmolLM2 the noise is that of the first layer's stable heads. The condition fixed in advance was about all heads of the layer, narrow ones, too: in the median head, real noise was to pass more than twice as easily as permuted noise. That is undecided. {{?of_all_heads}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much of the noise each head of the second layer passes on (kept)"}
@@ -277,7 +277,7 @@ r"""
 
 **Positional neurons.** Are there neurons that mostly tell where in the text they are? Call one positional if the position explains half of the variance of its pre-activation, over texts and the positions {{= 1 =}} to {{= 256 =}}. In the first layer of `mini` {{positional}} of the neurons are, and in later layers none. {{?none_later}} With positions permuted within each text, position explains at most {{positional_null}} of any neuron. (Kept, `tools/evidence/open_rows.py`.)
 
-**The eight conditions.** They were set before anything was measured, for all tokens and tables from {{few_texts}} texts, judged on half B of these: there position and token explain {{first}} in the first layer and {{second}} in the second. One holds, two failed, {{undecided}} are undecided and {{untestable}} cannot be tested. {{?came_out}} The second and the third are about the token alone, of the variance that the position leaves. {{?token_fades}} The last two lines were asked later. Intervals redraw documents or domains, whichever makes them wider; the tables stay as they are.
+**The eight conditions.** They were set before anything was measured, for all tokens and tables from {{few_texts}} texts, judged on half B of these. One holds, two failed, {{undecided}} are undecided and {{untestable}} cannot be tested. {{?came_out}} The second and the third are about the token alone, of the variance that the position leaves. {{?token_fades}} The last two lines were asked later. Intervals redraw documents or domains, whichever makes them wider; the tables stay as they are.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The conditions, and what became of each (kept)"}
@@ -328,8 +328,6 @@ by_few, _, by_many = map(np.array, kept["explained"].values())
 of_each, less_next = ([cb.Estimate(*of) for of in kept[k]] for k in ("of each", "less the next"))
 common, broad = kept["in common"], kept["broad"]
 percents = {
-    "first": explained[0],
-    "second": explained[SECOND],
     "common_first": common[0],
     "common_fourth": common[-1],
     "steadiest": tv[SECOND].mean(0).min(),
@@ -337,7 +335,6 @@ percents = {
     "passed_permuted": on["the same, permuted"][broad].mean(),
     "small": kept["of the neurons"],
 }
-small = {"noise_first": part[0], "noise_last": part[-1], "deep_last": part_deep[-1]}
 counts = {"undecided": count["undecided"], "untestable": count["untestable"], "chosen_count": len(kept["chosen"])}  # fmt: skip
 r, auc = ladder["r"], kept["AUC"]
 at = json.loads(cb.evidence("open_rows.json").read_text())["positions"]
@@ -346,7 +343,6 @@ positional, *later = (of["positional"][0] for of in by_layer)
 cb.facts(
     "depth",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
-    **{name: cb.fact(v, ".1%") for name, v in small.items()},
     **{name: cb.fact(v, "words") for name, v in counts.items()},
     model=MODEL.rpartition("/")[2],
     few_texts=few_texts,
@@ -370,13 +366,9 @@ cb.facts(
     not_the_query=own_query < smol[20][1] + 0.15 and own_query < smol[1][1] / 2,
     smol_order=smol[1][1] > smol[0][1] and smol[10][1] > smol[5][1],
     smol_fades=smol[1][1] > max(smol[5][1], smol[10][1]) > smol[20][1],
-    deep_first=cb.fact(part_deep[0], ".1f"),
-    outgrown=part[-1] < part[0] / 2 and part_deep[-1] < part_deep[0] / 2 and part_deep[2:].max() < 0.05,
+    outgrown=part[-1] < part[0] / 2 and part_deep[0] > 1 and part_deep[2:].max() < 0.05,
     noise_grows=bool((np.diff(noise.mean(1)) > 0).all()) and noise_deep[-1].mean() > noise_deep[0].mean(),
-    deep_texts=noise_deep.shape[1],
-    of_all_heads=cb.fact(values[3].value, ".1f"),
-    of_all_low=cb.fact(values[3].low, ".1f"),
-    of_all_high=cb.fact(values[3].high, ".1f", holds=became[3] == "undecided"),
+    of_all_heads=became[3] == "undecided",
     comparison_works=common[0] >= 0.8,
     rest_is_context=common[-1] < cb.ABOUT and abs((1 - common[-1]) * rest[-1] - 0.4) < cb.ABOUT,
     passed_on=percents["passed_permuted"] < 0.05 and percents["passed"] > 5 * percents["passed_permuted"],
@@ -384,8 +376,6 @@ cb.facts(
     positional=cb.fact(positional, ".0%"),
     none_later=max(later) == 0,
     positional_null=cb.fact(max(of["null, largest"] for of in by_layer), ".1%"),
-    r_recipe=cb.fact(r[recipe]),
-    fvu_recipe=cb.fact(ladder["fvu"][recipe], ".1f"),
     as_good=r[equation_1] > max(cb.ALMOST_EXACTLY, r[true_states] - 0.01),
     recipe_fails=ladder["fvu"][recipe] > 1 > ladder["fvu"][plain].max() and r[recipe] > r[plain].max(),
     no_narrow=kept["narrow"] == 0,

@@ -2,7 +2,7 @@
 r"""
 # Which head drives this neuron?
 
-**Usually no single head does: in SmolLM2, a small language model, the strongest head brings {{smol_median}} of the rise of the median neuron that raises one token.** {{?no_single}} So the proposal that heads look up the context and drive such neurons {cite}`neo2024interpreting` does not describe most of them, and look-ups that bring a tenth of the rise we would mostly have seen. {{?power}} But we count the last step alone; what a head does by way of MLPs, which bring most of the rise, this page cannot tell. {{?mlps_lead}} Of five conditions fixed in advance {{held}} holds, and controls with the same tokens cannot be told from them. {{?no_mark}}
+**Usually no single head does: in SmolLM2, a small language model, the strongest head brings {{smol_median}} of the rise of the median neuron that raises one token.** {{?no_single}} So most such neurons are not driven by a head that looks up the context, as has been proposed {cite}`neo2024interpreting`; of look-ups that bring a tenth we would have seen most. {{?power}} But what a head does by way of MLPs, which bring most of the rise, this page cannot tell. {{?mlps_lead}} Of five conditions fixed in advance {{held}} holds, and controls with the same tokens look alike. {{?no_mark}}
 
 Take one of the {{count}} neurons that we chose, those whose token is most likely to follow where they are most active. (SmolLM2 has {{= 135 =}} million parameters; layers, heads and neurons are counted from {{= 0 =}}.) Neuron {{comma_neuron}} of layer {{comma_layer}} raises the comma: where it is most active, in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}. The figure shows this number for all the neurons, of SmolLM2 and of our small model `mini`.
 """
@@ -179,7 +179,7 @@ pd.DataFrame({m: {g: f"{D[m, g]:+.2f}" for g in GROUPS} for m in BOTH}).rename_a
 
 # %% [markdown]
 r"""
-For the neurons chosen by $P$ it is undecided on both models whether the token needs the head: the {{= 95% =}} intervals include zero. {{?undecided}} For those chosen by congruence, silence does cost the token something, {{smol_d}} nats in SmolLM2 and {{mini_d}} in `mini`. But chance can make the difference from their controls. {{?cost_like_others}} (The ledger below asks for the fall of $P$ itself, in which peaks with a likely token weigh most. In `mini` that is small and above zero.)
+For the neurons chosen by $P$ it is undecided on both models whether the token needs the head: the {{= 95% =}} intervals include zero. {{?undecided}} For those chosen by congruence, silence does cost the token something on both. But chance can make the difference from their controls. {{?cost_like_others}} (The ledger below asks for the fall of $P$ itself, in which peaks with a likely token weigh most. In `mini` that is small and above zero.)
 
 ## Turn it
 
@@ -378,7 +378,6 @@ for short, (m, of) in zip(("smol", "mini"), BOTH.items(), strict=True):
     parts[m] = {k: (rise[k] / rise["all"]).mean() for k in ("MLPs", "heads")}
     for name, of_group in {"tenth": "by P", "like": "like those by P"}.items():
         of_each[f"{short}_{name}"] = cb.fact(tenth_of[m, of_group], "words")
-    of_each[f"{short}_d"] = D[m, "by congruence"].value
 cb.facts(
     "lookups",
     **of_each,
