@@ -180,7 +180,7 @@ def test_the_measurements_of_a_claim_stand_together(tiny, write, here, kind):
     first, second = row.split("<br>")
     assert "| 0.06 [" in first.replace("\\", "") and "([2](02_keys)), worst TV" in first
     assert second.startswith(f"{here:.2f} ") and "([13](13_families)), typical TV" in second
-    assert ("*does not hold, by 167%*" in second) == (here == 0.2)
+    assert (": does not hold, by 167%" in second) == (here == 0.2)
     assert row.endswith(f"| at most 0.075 | {kind} |")
     assert "another model;" not in page
     assert (
@@ -202,7 +202,7 @@ def test_the_page_opens_with_one_sentence_and_counts_that_add_up(tiny, write):
     sentence = page.split("\n")[2]
     assert "Of 3 published claims" in sentence
     assert "2 hold on another model, `mini`; 1 do not, 0 depend on how" in sentence
-    assert "The 2 others are [not counted](#not-counted): 1 hold, but by a bound" in page
+    assert "Another 2 are [not counted](#not-counted): 1 hold, but by a bound" in page
     assert "| **all** | **1** | **0** | **0** | **2** | **3** |" in page
     about = page.partition("### Keys and positions")[2].partition("\n#")[0]
     outcomes = re.findall(r"\| (does not hold|holds)[^|]*\|\n", about)
