@@ -2,7 +2,7 @@
 r"""
 # Does the split survive other kinds of positions?
 
-**It does: exactly with ALiBi or without any positions, and only roughly with rotary positions, which most models use today.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place; position alone or content alone would put at least {{smollm2_rival}} there. {{?both_parts}} Two conditions that we had fixed in advance failed, because with rotary positions the effects of position and token are more entangled than we had expected. {{?quarter}} {{?not_the_fast}}
+**It does: exactly with ALiBi or without any positions, and only roughly with rotary positions, which most models use today.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place; position alone or content alone would put at least {{smollm2_rival}} there. {{?both_parts}} Two conditions that we had fixed in advance failed: with rotary positions the effects of position and token are more entangled than we had expected, and not only where they turn fast. {{?quarter}} {{?not_the_fast}}
 
 Up to here a position was a vector that is added to a token. To see what becomes of our split elsewhere, we trained four small models, the *twins*, that differ in their positions and in little else. In each picture a head scores three tokens by their distance to the query, *the*. If a score is a sum of one part for the distance and one for the token, the three curves run side by side. In which picture do they not?
 """
@@ -18,13 +18,10 @@ MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub: any
 READ = 512  # tokens of each text, where the model reads as many
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the query token
-NEURONS = 100  # how many are judged: those that single tokens can move farthest
-PAGES = 20  # pages that calibrate, texts of half A drawn with seed 0
 RUNS = None  # a folder of training runs: what other seeds give is then computed and kept
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, the four twins, and the texts"}
 import json
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -227,19 +224,13 @@ table.map("{:.1%}".format).rename_axis("positions")
 
 # %% [markdown]
 r"""
-With ALiBi and with no positions the split makes no error. {{?exact}} That is algebra, because $g_i$ is the same for all sources. With learned positions the error is small: a position changes LayerNorm's scale, and so it interacts with the token a little. {{?own_is_small}} In the rotary twin the error is larger, and in the two large rotary models larger still, {{smollm2}} in SmolLM2 and {{qwen}} in Qwen. Both parts are needed there all the same. {{?order}} {{?both_parts}} (Qwen's stable heads hold only {{real_model.share_qwen}} of what varies between texts, so its number says little about the whole layer.)
+With ALiBi and with no positions the split makes no error. {{?exact}} That is algebra, because $g_i$ is the same for all sources. With learned positions the error is small: a position changes LayerNorm's scale, and so it interacts with the token a little. {{?own_is_small}} In the rotary twin the error is larger, and in the two large rotary models larger still, {{smollm2}} in SmolLM2 and {{qwen}} in Qwen. Both parts are needed there all the same. {{?order}} {{?both_parts}} (Qwen's stable heads hold only {{real_model.share_qwen}} of what varies between texts, so its number says little about the whole layer. In this table a head counts by its share of the variance, and the last three rows are kept from runs of the models of [chapter 8](08_real_model).)
 
-Would another sum of two parts do better? Ours is the least-squares fit that weighs the scores by the kernel and by how often tokens occur; if a score counts instead as much as it is attended to on average, the best fit keeps {{best_smollm2}} of our error in SmolLM2, and {{best_qwen}} in Qwen. We had fixed in advance that ours is near the best if at least {{= 80% =}} is kept, so most of the error is not due to our choice of the two parts. {{?near_best}} (Kept, from `tools/evidence/best_split.py`.)
+## Where does the rotary error come from?
 
-Why does this table say {{own_split}} for `{{model}}`, and the ledger below {{middle_own}}? Here a head counts by its share of the variance, and the heads that contribute most happen to be split best. The ledger takes the middle head, with all heads alike. ([Appendix E](E_training) takes the middle head, too, and Equation 1 in place of this split. The last three rows are kept from runs of the models of [chapter 8](08_real_model); MiniLM's split is that of chapter 2.)
+Perhaps we chose the two parts badly? Ours are the least-squares fit that weighs the scores by the kernel and by how often tokens occur. If a score counts instead as much as it is attended to on average, the best sum of two parts still keeps {{best_smollm2}} of our error in SmolLM2, and {{best_qwen}} in Qwen. {{?near_best}} (Kept, from `tools/evidence/best_split.py`. That it keeps at least {{= 80% =}} was fixed in advance.) So most of the error is interaction, which no sum of two parts can hold, and it must come from the turning.
 
-## Is it learned that a head is stable?
-
-With these splits we can ask of nine models whether training makes heads stable. We leave a head its kernel and permute its contents, so that *moon* gets the content of *because*, {{= 200 =}} times for each of the {{broad}} broad heads. If training made denominators stable, they would vary more after a permutation. But in {{above}} of the heads most permuted denominators vary *less* than the trained one, and in the others exactly half do. {{?topic}} Contents follow the topic of a text, and this moves denominators. All stable heads stay stable when their contents are permuted. {{?kernel_suffices}} So a stable head is one whose kernel is broad enough for its contents, whatever these mean.
-
-## Why a rotary head can have content at all
-
-If a head turns its query by another angle for every distance, why is there any content that holds at all of them? Rotary positions divide query and key into **planes** of two numbers each, {{= 16 =}} for a head of the twin. Plane $k$ turns by the angle $\theta_k$ with each token: one radian in the first plane, a few ten-thousandths in the last. In the mean over sources, what turns by $\theta$ is multiplied by
+Why, then, is there any content at all, if a head turns its query by another angle for every distance? Rotary positions divide query and key into **planes** of two numbers each, {{= 16 =}} for a head of the twin. Plane $k$ turns by the angle $\theta_k$ with each token: one radian in the first plane, a few ten-thousandths in the last. In the mean over sources, what turns by $\theta$ is multiplied by
 
 $$
 \varphi(\theta) \;=\; \sum_i \text{pos}_i\, e^{\mathrm{i}\, \theta (n - i)} ,
@@ -292,7 +283,9 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Training has mainly used the slow planes, as the post expected: in the middle stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} Most of the interaction is in between, in the four planes around the dotted line, slow enough to be used and fast enough to turn. {{?in_between}} So it does not go away with the fast planes. Without them {{kept_by_slow}} of its standard deviation is left, where we had expected less than half. {{?not_the_fast}} And we had expected the interaction to be less than a quarter of what the token does, but it is more in {{over_quarter}} of the {{rotary_stable}} stable heads of the rotary twin. {{?quarter}} Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
+Training has mainly used the slow planes, as the post expected: in the middle stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} That is why content survives. But most of the interaction is in between, in the four planes around the dotted line, slow enough to be used and fast enough to turn. {{?in_between}} So it does not go away with the fast planes: without them {{kept_by_slow}} of its standard deviation is left, where we had expected less than half. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads it is more than a quarter of what the token does, where we had expected less. {{?quarter}}
+
+So two tables are too few for a rotary head. [Chapter 10](10_whole_neuron) adds two more, one of positions and one of tokens, whose product is added to the score; with one or two such pairs a head, little is left. Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
 
 ## What can go wrong
 
@@ -372,7 +365,9 @@ seeds[["kind", "stable", "TV"]]
 
 # %% [markdown]
 r"""
-**What was fixed in advance.** We wrote the conditions down before the twins were measured for this page (an earlier form of it had seen some of the numbers). The last one decides little: by it stability is free in all heads, but the {{loose}} that are not stable meet it, too. {{?free}}
+**Is it learned that a head is stable?** We leave a head its kernel and permute its contents, so that *moon* gets the content of *because*, {{= 200 =}} times for each of the {{broad}} broad heads of nine models. If training made denominators stable, they would vary more after a permutation. But in {{above}} of the heads most permuted denominators vary *less* than the trained one, and in the others exactly half do. {{?topic}} Contents follow the topic of a text, and this moves denominators. All stable heads stay stable when their contents are permuted. {{?kernel_suffices}} So a stable head is one whose kernel is broad enough for its contents, whatever these mean.
+
+**What was fixed in advance.** We wrote the conditions down before the twins were measured for this page (an earlier form of it had seen some of the numbers). The last one decides little: the {{loose}} heads that are not stable meet it, too. {{?free}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The conditions, and what became of each"}
@@ -403,7 +398,7 @@ pd.DataFrame(conditions, ["found", "met"]).T
 
 # %% [markdown]
 r"""
-**The published claims.** The first four lines are about the model of the second cell, the last three about the twins. Two lines decide little. That a layer has stable heads is free, as said above, and with ALiBi slopes that are set before training make half of the heads broad, and the others narrow. (A summary of the paper asks whether ALiBi has *similar stable heads* {cite}`gibson2025decomposing`.) Intervals are over documents of half B; those of r and FVU draw the page, too.
+**The published claims.** They are about positions, and judged on the twins. The first decides little: with ALiBi slopes that are set before training make half of the heads broad, and the others narrow. (A summary of the paper asks whether ALiBi has *similar stable heads* {cite}`gibson2025decomposing`.) Intervals are over documents of half B.
 """
 
 
@@ -413,29 +408,12 @@ def less_neat(drawn=slice(None)):
     return middle(tv["rotary"], drawn) - middle(tv["learned"], drawn)
 
 
-def by_pages(number):
-    """The median over pages that calibrate; its interval draws a page and the documents of half B."""
-    of = [cb.median_over_neurons(number, summary, truth) for summary in by_page]
-    page = partial(np.random.default_rng(1).integers, len(of))
-    ends = cb.by_document(lambda drawn: of[page()](drawn), own.B, 199)
-    return np.median([v(np.arange(len(own.B))) for v in of]), ends
-
-
-J = cx.find_neurons(own.study.circuit, threshold=-np.inf)[:NEURONS].index.tolist()
-truth = torch.cat([own.fixed.exact_summary(x, own.heads)[:, J] for x in own.x.split(32)])
-drawn = np.random.default_rng(0).choice(len(own.A), min(PAGES, len(own.A)), replace=False)
-pages = [cx.ContextualCircuit.calibrate(own.fixed, own.A[i], own.heads) for i in drawn]
-by_page = [page.summary(own.x)[:, J] for page in pages]
 on_slow, on_fast = (variances(of_plane[on].sum(0))[0][rotary.heads] for on in (slow, ~slow))
 by_slow = float(np.median(on_slow / (on_slow + on_fast)))
-stable = {k: one.study.head_table["stable"] for k, one in all_of_them.items()}
+stable = alibi.study.head_table["stable"]
 cb.ledger(
     own.model,
-    cb.Claim("tv", "TV of rebuilt rows, middle one of the stable heads", middle(tv[MODEL]), cb.by_document(lambda d: middle(tv[MODEL], d), own.B, 199), digits=3),
-    cb.Claim("share_stable", "stable heads among all of the layer", float(stable[MODEL].mean())),
-    cb.Claim("median_r", "r of summary and truth, median neuron", *by_pages("r"), digits=4),
-    cb.Claim("median_fvu", "FVU of summary and truth, median neuron (median of 20 pages, where chapter 11 has one)", *by_pages("fvu"), digits=4),
-    cb.Claim("similar_elsewhere", "stable heads among all of the ALiBi twin", float(stable["ALiBi"].mean())),
+    cb.Claim("similar_elsewhere", "stable heads among all of the ALiBi twin", float(stable.mean())),
     cb.Claim("rotary_slow", f"share of the slow planes, {slow.sum()} of {width}, in the rotary twin's scores, middle stable head", by_slow),
     cb.Claim("rotary_less_neat", "TV of rebuilt rows, middle stable head, rotary twin less learned", less_neat(), cb.by_document(less_neat, rotary.B, 199), digits=3),
 )  # fmt: skip
@@ -480,9 +458,7 @@ cb.facts(
     quarter=learned.left.max() < 0.25 < rotary.left.max(),
     kept_by_slow=cb.fact(kept_by_slow, ".0%"),
     not_the_fast=[k for k, (_, met) in conditions.items() if not met] == list(conditions)[1:3],
-    own_split=cb.fact(own_split, ".0%"),
     own_is_small=max(own_split, table.loc["learned (twin)", "split"]) < cb.ABOUT / 2,
-    middle_own=cb.fact(middle(tv[MODEL]), ".1%"),
 )  # fmt: skip
 
 # %% [markdown]

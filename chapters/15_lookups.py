@@ -2,9 +2,9 @@
 r"""
 # Which head drives this neuron?
 
-**Usually no single head does.** It has been proposed that attention heads look up the context and drive the neurons that raise one particular token {cite}`neo2024interpreting`. In SmolLM2, a small language model, the most influential head brings {{smol_median}} of the rise of the median such neuron, by its last step alone: what it does by way of other parts is not counted. {{?no_single}} We cannot tell such neurons from controls with the same tokens, and of five conditions that we had fixed in advance {{held}} holds. {{?no_mark}}
+**Usually no single head does: in SmolLM2, a small language model, the strongest head brings {{smol_median}} of the rise of the median neuron that raises one token.** {{?no_single}} So most such neurons are not driven by a head that looks up the context, as has been proposed {cite}`neo2024interpreting`; of look-ups that bring a tenth we would have seen most. {{?power}} But what a head does by way of MLPs, which bring most of the rise, this page cannot tell. {{?mlps_lead}} Of five conditions fixed in advance {{held}} holds, and controls with the same tokens look alike. {{?no_mark}}
 
-Here is one of the {{count}} neurons that we chose, those whose token is most likely to follow where they are most active. (SmolLM2 has {{= 135 =}} million parameters; layers, heads and neurons are counted from {{= 0 =}}.) Neuron {{comma_neuron}} of layer {{comma_layer}} raises the comma. Where it is most active in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}. The figure shows this number for all of them.
+Take one of the {{count}} neurons that we chose, those whose token is most likely to follow where they are most active. (SmolLM2 has {{= 135 =}} million parameters; layers, heads and neurons are counted from {{= 0 =}}.) Neuron {{comma_neuron}} of layer {{comma_layer}} raises the comma: where it is most active, in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}. The figure shows this number for all the neurons, of SmolLM2 and of our small model `mini`.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -78,11 +78,10 @@ to the logit of the token $t$, up to the scale of the last LayerNorm. This is th
 The publication takes the neurons with the largest congruence. But such a neuron may never be active where its token comes next. So we also choose by what happens. In each text of half A we find the neuron's **peak**, the position where it is most active, and $P$ is the mean probability of its token at its {{peaks}} largest peaks. Half B, with other documents, is for judging. For each neuron that is chosen there is a control, the one with the same token whose $P$ is nearest.
 """
 
-# %% tags=["nbval-check-output"]
+# %%
 halves = cb.peaks.halves_of(model, TEXTS, READ)
 sides = cb.peaks.candidates(model, halves)  # of the last layers: token, congruence, and P
 groups = cb.peaks.groups_of(sides, NEURONS)
-{g: sum(bool(sides.P["B"][p] >= 0.5) for p in of if p) for g, of in groups.items()}
 
 # %% tags=["hide-input", "nbval-check-output"]
 P_of = {(m, g): np.array(BOTH[m]["groups"][g]["P"]["B"]) for m in BOTH for g in GROUPS}
@@ -92,7 +91,7 @@ pd.DataFrame(shown).rename_axis("mean P on half B (0.5 or more)")
 
 # %% [markdown]
 r"""
-The output counts the neurons of `{{model}}` whose $P$ on half B is one half or more; the table adds SmolLM2. We had fixed in advance that a choice works if half of its neurons get there. The publication's does not, with {{smol_congruent}} of {{count}} in SmolLM2, and neither does ours, with {{smol_predict}}. {{?both_fail}} Ours does better, since $P$ is what it chooses by. {{?by_p_better}} The tokens of its neurons are punctuation, new lines, digits and small words, which are easy to predict.
+Do these neurons predict their token at all? We had fixed in advance that a choice works if half of its neurons have a $P$ of one half or more on half B. In SmolLM2 {{smol_predict}} of {{count}} of ours get there, and of the publication's {{smol_congruent}}. {{?both_fail}} Ours does better because $P$ is what it chooses by. {{?by_p_better}} But its tokens are punctuation, new lines, digits and small words, which are easy to predict.
 
 ## What brings an activation about?
 
@@ -134,11 +133,11 @@ share = brought / found.rise["all"].mean(0)
 
 # %% [markdown]
 r"""
-Run here on `{{model}}`, these lines give what Figure 15.1 shows of it. {{?same}} In the neurons chosen by $P$, MLPs bring most of the rise: {{smol_mlps}} in SmolLM2, where all heads together bring {{smol_heads}}. {{?mlps_lead}} This is credit for the last step only. MLPs in turn read what heads have written, so a head may matter more than its share says.
+Run here on `{{model}}`, these lines give what Figure 15.1 shows of it. {{?same}} What brings the rise, if not one head? In SmolLM2, MLPs bring {{smol_mlps}} of it, and all heads together {{smol_heads}}. {{?mlps_lead}} This is credit for the last step only. MLPs in turn read what heads have written, so a head may matter more than its share says.
 
 Where one head does bring a tenth, it looks like a real look-up: in all {{smol_tenth}} such neurons of SmolLM2 it is the same head in both halves. {{?recurs}} And one head tends to come back from peak to peak, more than in random neurons. {{?comes_back}} But we had asked for more than half of the peaks, so this condition fails.
 
-Nor can the chosen neurons be told from the better controls, those with the same tokens. In SmolLM2 {{smol_tenth}} of them have a strong head and {{smol_like}} of the controls; in `mini` it is the other way round, {{mini_tenth}} against {{mini_like}}. Chance can make either difference (see Evidence). {{?no_mark}}
+Are such heads a mark of neurons that predict a token? We cannot say so. In SmolLM2 {{smol_tenth}} of the chosen neurons have a head that brings a tenth, and {{smol_like}} of the controls with the same tokens. In `mini` it is the other way round, {{mini_tenth}} against {{mini_like}}, and chance can make either difference (see Evidence). {{?no_mark}}
 
 ## Would we have seen a look-up?
 
@@ -169,7 +168,7 @@ The strongest heads are those of half A, and the peaks are the {{silenced}} larg
 """
 
 
-# %% tags=["hide-input", "nbval-check-output"]
+# %% tags=["nbval-check-output"]
 def nats(name, group, kind):  # by how much log P falls: the mean over a group and its interval
     of = BOTH[name]["groups"][group]
     return cb.peaks.over_peaks(of["fall"][kind], of["documents"], of["token"])
@@ -180,7 +179,7 @@ pd.DataFrame({m: {g: f"{D[m, g]:+.2f}" for g in GROUPS} for m in BOTH}).rename_a
 
 # %% [markdown]
 r"""
-For the neurons chosen by $P$, whether the token needs the head is undecided on both models: the {{= 95% =}} intervals include zero. {{?undecided}} For those chosen by congruence, silence does cost the token something, {{smol_d}} nats in SmolLM2 and {{mini_d}} in `mini`. But it costs no more than in neurons with the same tokens. {{?cost_like_others}} (The ledger below asks for the fall of $P$ itself, in which peaks with a likely token weigh most. In `mini` that is small and above zero.)
+For the neurons chosen by $P$ it is undecided on both models whether the token needs the head: the {{= 95% =}} intervals include zero. {{?undecided}} For those chosen by congruence, silence does cost the token something on both. But chance can make the difference from their controls. {{?cost_like_others}} (The ledger below asks for the fall of $P$ itself, in which peaks with a likely token weigh most. In `mini` that is small and above zero.)
 
 ## Turn it
 
@@ -267,23 +266,13 @@ else:
 
 # %% [markdown]
 r"""
-2. *Predict, then run.* How many sides reach a mean probability of a tenth on half A, and how many of these keep it on half B?
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How many reach a tenth?"}
-on_A, on_B = (sides.P[half] >= 0.1 for half in "AB")
-pd.DataFrame({"half A": [int(on_A.sum())], "and half B": [int((on_A & on_B).sum())]})
-
-# %% [markdown]
-r"""
-3. *Prove.* In {eq}`eq-look-terms` let one head's output be multiplied by $\kappa \to \infty$. What becomes of its own term, and of all others? Why does the silence of a head that writes nothing along $e$ still move the neuron?
+2. *Prove.* In {eq}`eq-look-terms` let one head's output be multiplied by $\kappa \to \infty$. What becomes of its own term, and of all others? Why does the silence of a head that writes nothing along $e$ still move the neuron?
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. `return z @ W_O @ e / s`
-2. A few dozen, most of them for new lines, punctuation and small words. Neurons that were chosen for a large number owe part of it to luck, so some do not keep it.
-3. $s$ grows like $\kappa\, s(h)$. The head's own term tends to $h \cdot e / s(h)$, and all others vanish, though nothing about them has changed. A head with $h \cdot e = 0$ still fills the stream: without it $s$ falls, and every other term grows.
+2. $s$ grows like $\kappa\, s(h)$. The head's own term tends to $h \cdot e / s(h)$, and all others vanish, though nothing about them has changed. A head with $h \cdot e = 0$ still fills the stream: without it $s$ falls, and every other term grows.
 ```
 
 ## Evidence
@@ -389,7 +378,6 @@ for short, (m, of) in zip(("smol", "mini"), BOTH.items(), strict=True):
     parts[m] = {k: (rise[k] / rise["all"]).mean() for k in ("MLPs", "heads")}
     for name, of_group in {"tenth": "by P", "like": "like those by P"}.items():
         of_each[f"{short}_{name}"] = cb.fact(tenth_of[m, of_group], "words")
-    of_each[f"{short}_d"] = D[m, "by congruence"].value
 cb.facts(
     "lookups",
     **of_each,

@@ -2,9 +2,9 @@
 r"""
 # How much do the last few tokens tell?
 
-**In Qwen, a language model with {{= 1.5 =}} billion parameters, the heads that read only the last few tokens are enough to predict the output of a neuron well, with *the* as the query.** {{?alone_suffice}} Tables of these *local* heads alone reach a median correlation of {{alone}}, where a table of the previous token reaches {{previous}}. {{?more_than_previous}} But exact attention to the last ten tokens does at least as well, and in a second model, SmolLM2, the tables fail. {{?not_in_smollm2}} What such heads are for we did not find out, since most of the conditions that we had fixed in advance failed. {{?most_fail}}
+**In Qwen, a language model with {{= 1.5 =}} billion parameters, the last ten tokens tell most of what a neuron of the first layer puts out; in SmolLM2, a smaller one, they tell much less.** {{?in_qwen}} {{?not_in_smollm2}} If attention is cut to these tokens, the median neuron's output correlates with the true one by {{ten}} in Qwen and by {{smol_ten}} in SmolLM2. Tables can stand in for attention here: in Qwen, tables of the heads that look no farther do nearly as well. {{?alone_suffice}} (All with *the* as the query.)
 
-A **local** head spreads its attention over fewer than {{= 15 =}} tokens ([chapter 3](03_kernels)). It can say little about the subject of a page, so the circuit of [chapter 5](05_circuit) leaves it out. Our small model `mini` has no such head, and Qwen has {{local}}. Here is where each of Qwen's heads looks. Which would you keep, if you could keep two?
+A head that spreads its attention over fewer than {{= 15 =}} tokens is called **local** ([chapter 3](03_kernels)). It can say little about the subject of a page, so the circuit of [chapter 5](05_circuit) leaves it out. Our small model `mini` has no such head, SmolLM2 has one, and Qwen has {{local}}. Here is where each of Qwen's heads looks. Which would you keep, if you could keep two?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -66,7 +66,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The local heads account for {{local_share}} of the variance. {{?nearly_all}} Head {{first}} alone has {{first_share}}, and it looks at the token before the query and at hardly anything else. {{?mostly_one}} So most of what changes in a neuron's input, from text to text, is the word before the query.
+Head {{first}} has {{first_share}} of the variance alone, and it looks at the token before the query and at hardly anything else. {{?mostly_one}} All local heads together have {{local_share}}. {{?nearly_all}} So most of what changes in a neuron's input, from text to text, is the word before the query.
 
 ## How many tokens do they read?
 
@@ -101,7 +101,7 @@ The query and the token before it leave {{two_left}} unexplained, because other 
 
 ## How well do they predict a neuron?
 
-So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, and predicts a neuron's whole output from the kernel, the content and the values of more and more heads, with each text's own denominators; those that are not there yet stand at their mean. Here are its median correlations for the local heads alone, then with the stable heads, then with all, beside two simpler rivals. One is a table of the previous token, which is what all heads give if they see nothing but the query and the token before it. The other is the model's own attention, cut to the last ten tokens.
+So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, and predicts a neuron's whole output from tables of more and more heads; those that are not there yet stand at their mean. Here are its median correlations for the local heads alone, then with the stable heads, then with all. In front of them stand two simpler rivals: a table of the previous token, and the model's own attention, cut to the last ten tokens.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -117,11 +117,11 @@ pd.DataFrame(reached).T.round(2)
 
 # %% [markdown]
 r"""
-These correlations are over all texts; chapter 10 subtracts the mean of each domain first, so its numbers differ a little. In Qwen the local heads know much more than the previous word: they leave {{alone_left}} of the variance of the median neuron unexplained, where the table of the previous token leaves {{previous_left}}, and with a straight line per neuron, fitted on these very texts, still about {{previous_line}}. {{?more_than_previous}} (That they would leave less was fixed in advance. A table fitted to outputs might do better than this rival, and we have too few texts to fit one.) In SmolLM2, which has one local head, most of the way is made by the stable heads. {{?not_in_smollm2}}
+In Qwen the tables of the local heads do nearly as well as exact attention to ten tokens, and much better than the previous word alone. {{?alone_suffice}} They leave {{alone_left}} of the variance of the median neuron unexplained. The table of the previous token leaves {{previous_left}}, and even with a straight line per neuron, fitted on these very texts, about {{previous_line}}. {{?more_than_previous}} (That the local heads would leave less was fixed in advance. A table fitted to outputs might do better than this rival, and we have too few texts to fit one.) In SmolLM2 most of the way is made by the stable heads, which read the whole text. {{?not_in_smollm2}} (These correlations are over all texts; chapter 10 subtracts the mean of each domain first, so its numbers differ a little.)
 
 ## What can go wrong
 
-These are two models and one query token, and the shares of the variance come from tables, which leave out what tables miss. Nor do we know what local heads are for. The post suggests that those of GPT-2 small do *detokenisation*, that is, join the pieces of a split word {cite}`gibson2025contextual`. We asked whether a head looks at the first piece *more because* the second one is the query, and the preference is weak (see Evidence). A head that looks at the token before, whatever it is, brings every first piece along anyway, and we did not test what the MLP makes of it.
+These are two models and one query token, and the shares of the variance come from tables, which leave out what tables miss. Nor do we know what local heads are for. The post suggests that those of GPT-2 small do *detokenisation*, that is, join the pieces of a split word {cite}`gibson2025contextual`. We looked for signs of this and of other uses, and most of the conditions that we had fixed in advance failed (see Evidence). {{?most_fail}}
 
 ## Where this leaves us
 
@@ -129,7 +129,7 @@ The heads that we left out of the circuit read a few tokens, and in Qwen their t
 
 ## Exercises
 
-1. *Predict, then run.* The first table in Evidence says where SmolLM2's local head looks. How much of its kernel do two tokens hold? Guess what they leave unexplained, then set `LAYER = "smollm2"`.
+1. *Predict, then run.* The one local head of SmolLM2 has {{smol_own}} of its kernel on its own token and {{smol_before}} on the token before. Guess what these two leave unexplained, then set `LAYER = "smollm2"`.
 2. *Fill in.* A head gives the token before a kernel of $p$ and the query $1 - p$, and the two contents are $a$ and $b$. How much attention does the token before get, for $p = 0.9$, $a = 1$ and $b = 9$?
 """
 
@@ -144,28 +144,15 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. About a third of its kernel is on its own token and a quarter on the one before, so two tokens hold fewer than two thirds of it, and the rest must come from farther back.
+1. The two hold less than two thirds of the kernel, so the rest must come from farther back.
 2. `before = 0.9 * 1 / (0.9 * 1 + 0.1 * 9)`, which is a half. The content of the query is nine times as large and makes up for the kernel.
 ```
 
 ## Evidence
 
-**Do local heads prefer the right piece of a word?** The score of a head is large for some pairs of a query and the token before because it likes either, and we take both off. What is left says whether a head looks at this token *more because* of that query. It prefers a pair if this is larger than for the same second piece with the first piece of another split word; a coin prefers half. Qwen's best local head, chosen on half A, prefers {{best}} of the pairs that only half B has. Chance stays below {{chance}}, so there is a preference, and it is weaker than the {{= 75% =}} that we had asked for. {{?best}} (`tools/evidence/local.py` measures again.)
-"""
+**What local heads are for.** Nine conditions were fixed in advance, each with its bound in brackets. The first is about split words. The score of a head is large for some pairs of a query and the token before because it likes either, and we take both off. What is left says whether a head looks at this token *more because* of that query: it prefers a pair if this is larger than for the same second piece with the first piece of another split word. Qwen's best local head, chosen on half A, prefers {{best}} of the pairs that only half B has, where chance stays below {{chance}}. So there is a preference, weaker than we had asked for. {{?best}} (`tools/evidence/local.py` measures again.)
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Each local head: where it looks, which pieces it prefers"}
-rows = {}
-for model, name in NAMES.items():
-    of, ends = kept[model], kept[model]["interval"]["split word, B"]
-    for h in of["local"]:
-        prefers = cb.Estimate(of["kinds"]["split word, B"][h], *ends[h])
-        rows[name, h] = f"{of['kernel'][0][h]:.0%}", f"{of['kernel'][1][h]:.0%}", f"{prefers:.0%}"
-columns = ["its own token", "the token before", "prefers the true piece"]
-pd.DataFrame(rows, columns).T.rename_axis(["model", "head"])
-
-# %% [markdown]
-r"""
-**What was fixed in advance,** and what became of it; each bound stands in brackets. The rows about denominators, positions and keywords are lines of the ledgers of [chapter 3](03_kernels) and [appendix C](C_certificates). (The post calls the denominators of local heads *confetti*. They do jump, but where a head attends to one token, its denominator is that token's content, and this had to come out.)
+The rows about denominators, positions and keywords are lines of the ledgers of [chapter 3](03_kernels) and [appendix C](C_certificates). (The post calls the denominators of local heads *confetti*. They do jump, but where a head attends to one token, its denominator is that token's content, and this had to come out.)
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Nine conditions"}
@@ -176,16 +163,22 @@ conditions.rename_axis(None)
 first = int(np.argmax(share))
 best, chance = conditions["measured"].iloc[0], max(kept[m]["null"]["split word, B"] for m in NAMES)
 (previous, ten, alone, *_), in_smollm2 = reached["Qwen"].values(), reached["SmolLM2"]
+smol_own, smol_before = (of[kept["smollm2"]["local"][0]] for of in kept["smollm2"]["kernel"][:2])
 by_one = rivals["qwen"]["previous token"]["fvu"]
 cb.facts(
     "local",
     local=cb.fact(len(local), "words"),
     local_share=cb.fact(sum(share[h] for h in local), ".0%"),
     nearly_all=sum(share[h] for h in local) > cb.NEARLY_ALL,
-    alone=cb.fact(alone),
-    alone_suffice=0.85 < alone <= ten,
+    alone_suffice=ten - cb.ABOUT < alone <= ten,
+    ten=cb.fact(ten),
+    smol_ten=cb.fact(in_smollm2["last ten tokens"]),
+    in_qwen=ten**2 > cb.MOST,
+    smol_own=cb.fact(smol_own, ".0%"),
+    smol_before=cb.fact(smol_before, ".0%", holds=smol_own + smol_before < 2 / 3),
     most_fail=(conditions["holds"] == "no").mean() > cb.MOST,
-    not_in_smollm2=in_smollm2["local heads"] < cb.MOST * in_smollm2["and stable heads"],
+    not_in_smollm2=in_smollm2["last ten tokens"] < cb.MOST * ten
+    and in_smollm2["local heads"] < cb.MOST * in_smollm2["and stable heads"],
     best=cb.fact(best, holds=chance < float(best[:-1]) / 100 < 0.75),
     chance=cb.fact(chance, ".0%"),
     first=first,
@@ -194,7 +187,6 @@ cb.facts(
     two_left=cb.fact(lost[2], ".0%"),
     eight_left=cb.fact(lost[8], ".0%"),
     more_than_previous=left["Qwen"] < by_one and previous < alone - cb.ABOUT,
-    previous=cb.fact(previous),
     previous_left=cb.fact(by_one, ".0%"),
     previous_line=cb.fact(1 - reached["Qwen"]["previous token"] ** 2, ".0%"),
     alone_left=cb.fact(left["Qwen"], ".0%"),

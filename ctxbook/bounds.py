@@ -27,6 +27,7 @@ class Published:
     id: str
     quotation: str  # what is stated, in a few words, with the source's own number
     source: str
+    plain: str = ""  # the same in plain words, and after the colon what the number of a run is
     value: str = ""  # that number as printed, if the source gives one
     at_least: float = -math.inf
     at_most: float = math.inf

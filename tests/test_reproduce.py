@@ -153,9 +153,9 @@ def test_the_page_shows_every_figure_and_its_origin(tiny, as_gpt2_small, write, 
     assert tool.main(["--page", str(file)]) == 0
     output = file.read_text()
     for figure in cb.published_figures().values():
-        assert tool.plain(figure.statement) in output
-    held = output.partition("## What holds\n")[2].partition("\n## ")[0]
-    assert "| median TV ([2](02_keys)) | 0.06 (at most 0.075) |" in held
+        asked = figure.id == "tv"
+        assert tool.plain(figure.plain if asked else figure.statement) in output
+    assert "| 0.06 ([2](02_keys)) | at most 0.075 | holds |" in output
     assert str(tmp_path) not in output
     assert f"ctxlib {cx.__version__}" in output and "held-out documents" in output
 
@@ -167,25 +167,29 @@ def test_the_page_in_the_book_is_what_its_notebooks_say(mini):
     assert tool.page(run) == (ROOT / "book" / "reproduction.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize(("here", "group"), [(0.2, "What depends"), (0.04, "What holds")])
-def test_the_measurements_of_a_claim_stand_together(tiny, write, here, group):
-    """Each has a line; the claim has the verdict in which they agree, if they do."""
+@pytest.mark.parametrize(("here", "kind"), [(0.2, "depends"), (0.04, "holds")])
+def test_the_measurements_of_a_claim_stand_together(tiny, write, here, kind):
+    """A claim has one row; its verdict is that in which they agree, if they do."""
     wide, narrow = (
         cb.ledger(tiny, cb.Claim("tv", what, of, (of - off, of + off))).attrs
         for what, of, off in (("typical TV", here, 0.02), ("worst TV", 0.06, 0.01))
     )
     write(**{"02_keys": narrow, "13_families": wide})
     page = tool.page(tool.collected("mini"))
-    (under,) = (part for part in page.split("\n## ") if part.startswith(group))
-    first, second = re.findall(r"(?m)^\| .*\| .* TV \(.*$", under)
-    assert first.startswith("| TV typically about 0.05") and "worst TV ([2](02_keys))" in first
-    assert second.startswith(f"| (the same) | typical TV ([13](13_families)) | {here:.2f} ")
+    row, _ = re.findall(r"(?m)^\| An attention row .*$", page)  # and one beside real models
+    first, second = row.split("<br>")
+    assert "| 0.06 [" in first.replace("\\", "") and "([2](02_keys)), worst TV" in first
+    assert second.startswith(f"{here:.2f} ") and "([13](13_families)), typical TV" in second
+    assert (": does not hold, by 167%" in second) == (here == 0.2)
+    assert row.endswith(f"| at most 0.075 | {kind} |")
     assert "another model;" not in page
-    count = "0 hold, 0 do not, 1 depend" if here == 0.2 else "1 hold, 0 do not, 0 depend"
-    assert f"1 published claims that could come out either way on `mini`, {count}" in page
+    assert (
+        f"| **all** | **0** | **{int(here == 0.2)}** | **0** | **{int(here != 0.2)}** | **1** |"
+        in page
+    )
 
 
-def test_the_page_opens_with_one_sentence_and_has_the_worst_first(tiny, write):
+def test_the_page_opens_with_one_sentence_and_counts_that_add_up(tiny, write):
     figures = {
         "tv": 0.2,
         "typical_norm": 1.0,
@@ -196,10 +200,17 @@ def test_the_page_opens_with_one_sentence_and_has_the_worst_first(tiny, write):
     write(**{"02_a": cb.ledger(tiny, *(cb.Claim(id, id, v) for id, v in figures.items())).attrs})
     page = tool.page(tool.collected("mini"))
     sentence = page.split("\n")[2]
-    assert "3 published claims" in sentence
-    assert "2 hold, 1 do not, 0 depend on the measure, and 0 are undecided" in sentence
-    titles = [t for t in re.findall("(?m)^## (.*)$", page) if t in tool.GROUPS.values()]
-    assert titles == [
-        "What does not hold", "What holds", "What holds, and decides little",
-        "What could not come out otherwise",
-    ]  # fmt: skip
+    assert "Of 3 published claims" in sentence
+    assert "2 hold on another model, `mini`; 1 do not, 0 depend on how" in sentence
+    assert "Another 2 are [not counted](#not-counted): 1 hold, but by a bound" in page
+    assert "| **all** | **1** | **0** | **0** | **2** | **3** |" in page
+    about = page.partition("### Keys and positions")[2].partition("\n#")[0]
+    outcomes = re.findall(r"\| (does not hold|holds)[^|]*\|\n", about)
+    assert outcomes == ["does not hold", "holds", "holds"], "the worst first"
+
+
+def test_every_figure_is_about_something():
+    """The subjects follow one another as the figures do, and each begins with one of them."""
+    figures = [*cb.published_figures()]
+    first = [figures.index(id) for id in tool.SUBJECTS]
+    assert first == sorted(first) and first[0] == 0

@@ -43,17 +43,30 @@ KERNELS = cb.DATA / "gpt2-kernels.npz"
 N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token norm, is the book's
 NEAR = 0.05  # of the bound: a miss by no more is a near one; set before any miss was sized
 HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
-GROUPS = {  # what came out, in the order of the page, and what its part of the page is called
-    "does not hold": "What does not hold",
-    "depends": "What depends on the measure",
-    "undecided": "What is undecided",
-    "holds": "What holds",
-    "other texts": "What wants more texts, or longer ones",
-    "of mini's twins": "What was asked of the twins of `mini`",
-    "of GPT-2 small's own kernels": "What GPT-2 small's own kernels say",
-    "deciding little": "What holds, and decides little",
-    "decided by algebra": "What could not come out otherwise",
-    "untestable here": "What this model cannot be asked",
+OUTCOMES = {  # of a claim that counts, the worst first, and what the page calls it
+    "does not hold": "do not hold",
+    "depends": "depend on the measure",
+    "undecided": "are undecided",
+    "other texts": "want more texts, or longer ones",
+    "holds": "hold",
+}
+SUBJECTS = {  # the first published figure of each, as they stand in the file
+    "folding_is_algebra": "keys and positions",
+    "kernel_shapes": "kernels",
+    "stable_heads": "denominators",
+    "one_text": "calibration",
+    "bag_length": "the circuit",
+    "neurons_at_theta": "neurons",
+    "deeper_positional": "deeper layers",
+    "next_token_neurons": "look-ups and explanations",
+    "universal_neurons": "other trainings and positions",
+}
+ASIDE = {  # why claims are not counted with the others, in the order of the page
+    "of GPT-2 small's own kernels": "were tried on GPT-2 small itself",
+    "of mini's twins": "were tried on twins of `mini`",
+    "deciding little": "hold, but by a bound that decides little",
+    "untestable here": "cannot be asked of this model",
+    "decided by algebra": "could not come out otherwise",
 }
 
 
@@ -155,34 +168,36 @@ def table(run: Run) -> str:
 
 
 def page(run: Run) -> str:
-    """What was found on a model as a page of the book, claim by claim, the worst first."""
+    """What was found on a model as a page of the book: by subject, each with the worst first."""
     if not run.studied:  # the page has what is of real models in columns of its own
         run = replace(run, rows=[row for row in run.rows if row["in"] != "08_real_model"])
     real, beside = ([], []) if run.studied else (REAL, on_real_models(run))
-    claims = by_claim(row | {"apart": apart(row)} for row in run.rows)
-    claims.sort(key=lambda claim: -max(map(miss, claim)) * (kind(claim) == "does not hold"))
-    groups = {
-        title: [row for claim in claims if kind(claim) == of for row in claim]
-        for of, title in GROUPS.items()
-    }
+    claims = by_claim(row | {"apart": apart(row), "missed": miss(row)} for row in run.rows)
     judged = [claim for claim in claims if not claim[0]["apart"]]
-    missed = [max(map(miss, claim)) for claim in claims if kind(claim) == "does not hold"]
+    judged.sort(key=lambda claim: ([*OUTCOMES].index(kind(claim)), -max(map(miss, claim))))
+    about: dict[str, list[Claim]] = {}
+    for claim in judged:
+        about.setdefault(subject(claim), []).append(claim)
+    least = sorted(about.items(), key=lambda of: tally(of[1])["holds"] / len(of[1]))
+    missed = [max(map(miss, claim)) for claim in judged if kind(claim) == "does not hold"]
     numbers = [kind(claim) for claim in judged if is_number(claim[0])]
+    aside = {why: [claim for claim in claims if claim[0]["apart"] == why] for why in ASIDE}
     return files.filled_in(
         "reproduction.md",
-        run=run, real=real, beside=beside, groups=groups, published=cb.published,
-        figures=cb.published_figures().values(), plain=plain, came=came, short=short, miss=miss,
-        near=sum(size <= NEAR for size in missed), far=sum(size > 1 for size in missed), limit=NEAR,
-        judged=len(judged), numbers=len(numbers), numbers_held=numbers.count("holds"), kinds=kinds,
-        drawn=sum("[" in row["this run"] for of in judged for row in of),
-        count=Counter(map(kind, claims)),
+        run=run, real=real, beside=beside, published=cb.published, aside=aside,
+        titles={"aside": ASIDE, "outcomes": OUTCOMES}, about=least, kinds=tally(judged),
+        tally=tally, figures=cb.published_figures().values(), plain=plain, came=came,
+        short=short, miss=miss, kind=kind, near=sum(size <= NEAR for size in missed),
+        far=sum(size > 1 for size in missed), limit=NEAR, judged=len(judged), tried=len(claims),
+        numbers=len(numbers), numbers_held=numbers.count("holds"),
+        drawn=sum("[" in row["this run"] for claim in judged for row in claim),
     )  # fmt: skip
 
 
-Claim = list[dict[str, str]]  # the rows that measure one published number, or one sentence
+Claim = list[dict[str, Any]]  # the rows that measure one published number, or one sentence
 
 
-def by_claim(rows: Iterable[dict[str, str]]) -> list[Claim]:
+def by_claim(rows: Iterable[dict[str, Any]]) -> list[Claim]:
     """The rows, those of one claim together, in the order of the published figures."""
     claims: dict[tuple[str, str, str], Claim] = {}
     for row in rows:
@@ -193,9 +208,9 @@ def by_claim(rows: Iterable[dict[str, str]]) -> list[Claim]:
 
 
 def kind(claim: Claim) -> str:
-    """What came out of a claim, where its rows agree; or why it is not counted with the others."""
+    """What came out of a claim, where its rows agree."""
     verdicts = {came(row["verdict"]) for row in claim}
-    return claim[0]["apart"] or (verdicts.pop() if len(verdicts) == 1 else "depends")
+    return verdicts.pop() if len(verdicts) == 1 else "depends"
 
 
 def is_number(row: dict[str, str]) -> bool:
@@ -204,13 +219,15 @@ def is_number(row: dict[str, str]) -> bool:
     return figure.about_gpt2 and bool(figure.value)
 
 
-def kinds(rows: Claim) -> dict[str, Claim]:
-    """The rows of a group, those of statements in words apart from those of numbers."""
-    words = {
-        False: "Statements about how attention and neurons behave:",
-        True: "Numbers of GPT-2 small, where another model gives another number:",
-    }
-    return {said: [row for row in rows if is_number(row) == so] for so, said in words.items()}
+def subject(claim: Claim) -> str:
+    """What a claim is about."""
+    order = [*cb.published_figures()]
+    return [of for id, of in SUBJECTS.items() if order.index(id) <= order.index(claim[0]["id"])][-1]
+
+
+def tally(claims: list[Claim]) -> dict[str, int]:
+    """How many claims came out in which way."""
+    return {outcome: [*map(kind, claims)].count(outcome) for outcome in OUTCOMES}
 
 
 def miss(row: dict[str, str]) -> float:
@@ -241,7 +258,7 @@ def on_real_models(run: Run) -> list[dict[str, str]]:
     for row in run.rows:
         if (figure := cb.published(row["id"])).real:
             number = f"{row['this run'].partition(' ')[0]} ({short(row['in'])})"
-            line = {"published": figure.statement, run.model: number}
+            line = {"id": row["id"], run.model: number}
             line = lines.setdefault(row["id"], line | cb.on_real(figure.real).iloc[0].to_dict())
             if number not in line[run.model]:
                 line[run.model] += f"; {number}"
