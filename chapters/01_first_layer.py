@@ -169,12 +169,14 @@ adds = row * of_neuron  # head source
 
 # %% [markdown]
 r"""
-This answers the question from the beginning:
+This answers our question about *planets*:
 
-| *planets* | tokens back | attention of head {{top}} | value | product: what head {{top}} adds | what all heads add |
-|---|---|---|---|---|---|
-| near | {{back_near}} | {{attention_near}} | {{value_near}} | {{product_near}} | **{{adds_near}}** |
-| far | {{back_far}} | {{attention_far}} | {{value_far}} | {{product_far}} | **{{adds_far}}** |
+| *planets* | near | far |
+|---|---|---|
+| attention of head {{top}} | {{attention_near}} | {{attention_far}} |
+| value in head {{top}} | {{value_near}} | {{value_far}} |
+| product: what head {{top}} adds | {{product_near}} | {{product_far}} |
+| what all heads add | **{{adds_near}}** | **{{adds_far}}** |
 
 The values are nearly the same, because the word is. {{?same_value}} What differs is the attention: head {{top}} gives the near one {{times}} times as much, and nearly all that this one adds goes through head {{top}}. {{?attention_decides}} Here is the whole text:
 """
@@ -230,7 +232,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The three natural sciences stand apart from the other domains: a text of theirs is above a text of another in {{auc}} of all pairs. {{?gives_away}} What does the average need for this? We take things away, one after another:
+The three natural sciences stand apart from the other domains: a text of theirs is above a text of another in {{auc}} of all pairs. {{?gives_away}} To see what the average needs for this, we take things away, one after another:
 """
 
 # %% tags=["hide-input"]
@@ -270,7 +272,7 @@ cb.figures.picture(
 r"""
 To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last few words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads. {{?values}} To these heads, then, a text is a bag of words: each word has a value of its own, and attention decides how heavily it counts.
 
-Why then should we care where a head looks? Because attention decides the amounts. With uniform attention, even the best rescaling leaves {{missed}} of the variance unexplained. Uncorrected, uniform attention leaves {{left}}: it moves the neuron half as far. {{?half}}
+It still matters where a head looks, because attention decides the amounts. With uniform attention, even the best rescaling leaves {{missed}} of the variance unexplained. Uncorrected, uniform attention leaves {{left}}: it moves the neuron half as far. {{?half}}
 
 ## What can go wrong
 

@@ -2,7 +2,7 @@
 r"""
 # Splitting a key into content and position
 
-**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail, that tokens and positions are at right angles and that the median token has the best length to assume, but little depends on them. {{?assumptions_fail}} Models that rotate keys instead of adding positions need another split, which does about three times worse. {{?rotary}}
+**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail (tokens and positions are not at right angles, and the median is not the best length to assume for a token), but little depends on them. {{?assumptions_fail}} Models that rotate keys instead of adding positions need another split, which does about three times worse. {{?rotary}}
 
 Why only *nearly*? A token and its position are added ([chapter 1](01_first_layer)), and a linear function of a sum comes apart by itself: $(a + b)\,W = aW + bW$. Something else must tie the two together, and there is only one suspect.
 """
@@ -96,7 +96,6 @@ low, high = np.quantile(W_E[X[:, 1:]].norm(dim=-1), (0.05, 0.95))
 lengths = W_pos.norm(dim=-1)
 figure, ((axis,),) = cb.figures.panels(height=2.5, width=7.5)
 axis.plot(lengths, color=cb.figures.COLORS[1])
-axis.plot([0], lengths[:1], "o", ms=5, color=cb.figures.COLORS[1])
 axis.axhspan(low, high, alpha=0.2)
 axis.axhline(C, color=cb.figures.INK, lw=1, ls="--")
 for name, at in {
@@ -168,12 +167,14 @@ rebuilt = (c + p).softmax(-1)
 
 # %% [markdown]
 r"""
-At $i = n$ the second part is zero and the first is exact, so there the equation makes no error at all. And the two *planets* of [chapter 1](01_first_layer)? In head {{top}}, which gave the near one {{first_layer.times}} times the attention of the far one,
+At $i = n$ the second part is zero and the first is exact, so there the equation makes no error at all. Here are the scores of the two *planets* of [chapter 1](01_first_layer), {{first_layer.back_near}} and {{first_layer.back_far}} tokens back, in head {{top}}, which gave the near one {{first_layer.times}} times the attention of the far one:
 
-| *planets* | tokens back | token part $c_i$ | position part $p_i$ | sum | score in the model |
-|---|---|---|---|---|---|
-| near | {{first_layer.back_near}} | {{c_near}} | {{p_near}} | **{{sum_near}}** | {{score_near}} |
-| far | {{first_layer.back_far}} | {{c_far}} | {{p_far}} | **{{sum_far}}** | {{score_far}} |
+| *planets* | near | far |
+|---|---|---|
+| token part $c_i$ | {{c_near}} | {{c_far}} |
+| position part $p_i$ | {{p_near}} | {{p_far}} |
+| sum | **{{sum_near}}** | **{{sum_far}}** |
+| score in the model | {{score_near}} | {{score_far}} |
 
 Both are read from the same row of the same table, so the token parts are equal. All the difference comes from the position. {{?by_position}} For the near one the sum is about right, while for the far one it is too large, an error to which we come back. {{?far_too_large}}
 
@@ -247,7 +248,7 @@ $$ (eq-error)
 
 So an error matters only where three things meet: the score has a large part, a length is wrong, and the head attends to the source. Early in a text this happens at BOS, whose position is long, and late in a text far back, where positions differ most from the query's. The two are taken apart under *Evidence*.
 
-Two assumptions are not true here. Tokens are not orthogonal to positions: in `mini` their cosines are {{cosine}} times as large as those of random directions. And the median length is not the best $C$ for the median head, which would have one {{best_C}} times as long, because that helps at BOS. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
+Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their cosines are {{cosine}} times as large as those of random directions. And the median length is not the best $C$ for the median head, which would have one {{best_C}} times as long, because that helps at BOS. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
 
 ## Turn it
 
@@ -270,7 +271,7 @@ cv.Rows(weights, passage=passage, head=shown, n=n, picture=picture)
 r"""
 ## Where this leaves us
 
-A score is now a sum, $c_i + p_i$, of one number for the token and one for the position. A softmax turns sums into products: $e^{c_i + p_i} = e^{c_i} e^{p_i}$. So as long as the query is given, each head has one curve over positions, the same for all texts, and one number for each token of the vocabulary. *Planets* added much to our neuron near the end of the text, and almost nothing two hundred tokens earlier. The curve should tell us why. How far back does a head look? That is [chapter 3](03_kernels).
+A score is now a sum, $c_i + p_i$, of one number for the token and one for the position. A softmax turns sums into products: $e^{c_i + p_i} = e^{c_i} e^{p_i}$. So as long as the query is given, each head has one curve over positions, the same for all texts, and one number for each token of the vocabulary. *Planets* added much to our neuron near the end of the text, and almost nothing two hundred tokens earlier. Its token has the same number twice, so the curve should tell us why. How far back does a head look? That is [chapter 3](03_kernels).
 
 ## Exercises
 
@@ -320,9 +321,7 @@ tv = {
     name: cx.total_variation(true_rows, row.expand_as(true_rows)).median(0).values
     for name, row in guesses.items()
 }  # each: head
-pd.DataFrame({"variance share": share} | {k: of.numpy() for k, of in tv.items()}).round(2)
-
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "How much of the error early in a text is that of BOS?"}
+# how much of the error early in a text is that of BOS?
 of_early = []  # TV before position 50 as published, and with BOS read by its own key
 for tokens in (p.tokens[:50] for p in passages[::3]):
     c_all, p_all = cx.decompose.split_scores(weights, tokens, weights.queries(tokens))
@@ -334,6 +333,7 @@ for tokens in (p.tokens[:50] for p in passages[::3]):
     for s in (of_both, torch.cat([bos[..., None], of_both[..., 1:]], -1)):
         of_early.append(cx.total_variation(exact, cx.decompose.causal_softmax(s))[:, 1:].mean(1))
 early_before, early_after = torch.stack(of_early).unflatten(0, (-1, 2)).mean(0) @ of_heads
+pd.DataFrame({"variance share": share} | {k: of.numpy() for k, of in tv.items()}).round(2)
 
 # %% [markdown]
 r"""

@@ -135,10 +135,13 @@ cb.figures.picture(
 r"""
 The kernel is a slope with a spike at BOS, and it would be the same for any other text. The content belongs to the words: shuffle them, and its bars move along. The row is the product, so a word needs high content *and* a near position. For *planets*:
 
-| *planets* | tokens back | kernel | content | kernel × content | divided by {{denominator}}: attention | in the model |
-|---|---|---|---|---|---|---|
-| near | {{first_layer.back_near}} | {{kernel_near}} | {{content_near}} | {{product_near}} | **{{row_near}}** | {{true_near}} |
-| far | {{first_layer.back_far}} | {{kernel_far}} | {{content_far}} | {{product_far}} | **{{row_far}}** | {{true_far}} |
+| *planets* | near | far |
+|---|---|---|
+| kernel | {{kernel_near}} | {{kernel_far}} |
+| content | {{content_near}} | {{content_far}} |
+| product | {{product_near}} | {{product_far}} |
+| attention: product / {{denominator}} | **{{row_near}}** | **{{row_far}}** |
+| attention in the model | {{true_near}} | {{true_far}} |
 
 It is the kernel. Both have the same content, that of *planets*, but the head gives the near position {{kernel_times}} times the weight of the far one, and so {{kernel_times}} times the attention. {{?by_kernel}} (In the model it is {{first_layer.times}} times, because the split makes the far score a little too large.) {{?keys.far_too_large}} Multiplied by nearly equal values, this is why one *planets* adds much to our neuron, and the other almost nothing.
 
@@ -281,8 +284,6 @@ r"""
 
 ## Evidence
 
-How far the split is off in every head is in a table under Evidence in [chapter 2](02_keys).
-
 **The families, in full.** `mini` and GPT-2 small have position embeddings; [chapter 8](08_real_model) introduces the other models, and [chapter 13](13_families) explains what a kernel is for them. The query stands at position {{n}} for `mini`, {{n_gpt2}} for GPT-2 small, {{n_qwen}} for Qwen and SmolLM2, and {{n_minilm}} for MiniLM, an encoder, whose kernels go on behind the query (Figure 3.2 draws the part before it). The same rule holds for every model, and the first line that fits decides. A head is *local* if its kernel has fewer than {{local_below}} effective tokens; a *duplicate-token* head if a copy of the query token has more than {{copies}} times the content of another token; *uniform* if its kernel is less than one third from uniform attention; *remote* if half of its kernel lies beyond $n/2$ tokens; and *slowly decaying* otherwise.
 
 **Where does the model look at the last words?** The share of their attention that the heads of the second layer give to the last {{last}} tokens, averaged over eight texts and over queries in their second halves.
@@ -319,14 +320,10 @@ late, end = np.linspace(n / 2, n - 1, 16).astype(int), max(n, weights.n_ctx - 26
 shifted = torch.stack([moved(m) for m in late.tolist()]).mean(0)  # head
 there = cx.heads.family_table(cx.positional_kernels(weights, end, TOKEN))
 renamed = heads[there["family"] != table["family"]].tolist()
-pd.DataFrame(
-    {
-        "other token": other.numpy().round(2),
-        "other position": shifted.numpy().round(2),
-        f"to uniform at {n}": table["TV to uniform"].round(2),
-        f"to uniform at {end}": there["TV to uniform"].round(2),
-    }
-).rename_axis("head")
+changed = pd.DataFrame({"other token": other.numpy(), "other position": shifted.numpy()})
+for at, of in ((n, table), (end, there)):
+    changed[f"to uniform at {at}"] = of["TV to uniform"]
+changed.round(2).rename_axis("head")
 
 # %% [markdown]
 r"""
@@ -337,13 +334,7 @@ r"""
 r = (1 - 2 / (cx.effective_tokens(gpt2)[:, None] + 1)) ** torch.arange(gpt2.shape[-1]).flip(0)
 exponential = r / r.sum(-1, keepdim=True)  # with as many effective tokens (Exercise 2)
 gpt2_table["TV to an exponential"] = cx.total_variation(gpt2, exponential).tolist()
-PUBLISHED = {  # the groups of the post, by what the heads do
-    "slowly decaying": [0, 2, 6, 8, 9, 10],
-    "local": [3, 4, 7],
-    "duplicate-token": [1, 5],
-    "other": [11],
-}
-six, three, copiers, _ = PUBLISHED.values()
+six, three, copiers = [0, 2, 6, 8, 9, 10], [3, 4, 7], [1, 5]  # the post's: slow, local, for copies
 gpt2_table.round(2)
 
 # %% [markdown]
@@ -371,10 +362,10 @@ def on_copies(tokens):
 copies = torch.stack([on_copies(p.tokens[: n + 1]) for p in study.passages[::9]]).mean(0)
 
 
-def one_only(kind):
-    """Heads that are of a kind by the rule or by the source, not by both, at the paper's n."""
+def one_only(kind, published):
+    """How many heads are of a kind by the rule or by the source, not by both, at the paper's n."""
     by_rule = cx.families(cx.fix_query(weights, n=min(500, n), token=TOKEN))["family"]
-    return float(len({*heads[by_rule == kind]} ^ {*PUBLISHED[kind]}))
+    return float(len({*heads[by_rule == kind]} ^ {*published}))
 
 
 of_gpt2, finer = (
@@ -385,8 +376,8 @@ shapes = {"slowly decaying", "local", "uniform"} & {*table["family"]}
 six_decay = (of_six["family"] == "slowly decaying").sum()
 time_constant = cx.effective_tokens(cx.shared_kernel(gpt2[six])) / 2
 by_name = [  # the source names heads of GPT-2 small
-    cb.Claim("contextual_heads", f"heads that decay slowly {of_kind}", one_only("slowly decaying"), digits=0),
-    cb.Claim("duplicate_heads", f"duplicate-token heads {of_kind}", one_only("duplicate-token"), digits=0),
+    cb.Claim("contextual_heads", f"heads that decay slowly {of_kind}", one_only("slowly decaying", six), digits=0),
+    cb.Claim("duplicate_heads", f"duplicate-token heads {of_kind}", one_only("duplicate-token", copiers), digits=0),
 ] if weights.n_heads == len(gpt2) else []  # fmt: skip
 cb.ledger(
     model,
