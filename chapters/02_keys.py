@@ -100,12 +100,12 @@ axis.axhspan(low, high, alpha=0.2)
 axis.axhline(C, color=cb.figures.INK, lw=1, ls="--")
 for name, at in {
     "position 0": (12, lengths[0]),
-    "positions": (len(lengths) / 2, lengths[len(lengths) // 2] + 0.03),
+    "positions": (len(lengths) / 2, lengths[len(lengths) // 2] + 0.08),
     "tokens of texts (middle 90%)": (len(lengths) / 2, low + 0.03),
     "C": (len(lengths) - 8, C + 0.02),
 }.items():
     axis.text(*at, name)
-axis.set(xlabel="position i", ylabel="length", ylim=(0, None))
+axis.set(xlabel="position i", ylabel="length", ylim=(0, 1.15 * lengths.max()))
 cb.figures.picture(
     figure,
     "2.2",
