@@ -2,7 +2,7 @@
 r"""
 # Splitting a key into content and position
 
-**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail, though little depends on them. {{?assumptions_fail}} Models that rotate keys instead of adding positions need another split, and it does about three times worse. {{?rotary}}
+**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail (tokens and positions are not at right angles, and the median is not the best length to assume for a token), but little depends on them. {{?assumptions_fail}} Models that rotate keys instead of adding positions need another split, which does about three times worse. {{?rotary}}
 
 Why only *nearly*? A token and its position are added ([chapter 1](01_first_layer)), and a linear function of a sum comes apart by itself: $(a + b)\,W = aW + bW$. Something else must tie the two together, and there is only one suspect.
 """
@@ -59,18 +59,35 @@ $$ (eq-key)
 Above the line, token and position are apart. Below it they are not. The bias $b_K$ is left out, because no attention row depends on it. By hand: let *moon* be the vector $(4, 0)$, and put it at three positions, whose vectors are $(0, 0)$, $(0, 1)$ and $(0, 3)$:
 """
 
-# %% tags=["nbval-check-output"]
-moon = torch.tensor([4.0, 0.0])
-rows = []
-for position in torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, 3.0]]):
-    length = (moon + position).norm()
-    rows.append([position.norm(), length, (moon / length)[0]])
-columns = ["position's length", "sum's length", "moon's part"]
-pd.DataFrame(rows, columns=columns).astype(float).round(2)
+# %% tags=["hide-input"]
+blue, orange, _, pink, *_ = cb.figures.COLORS
+figure, ((left, circle),) = cb.figures.panels(1, 2, width=6, height=2.4)
+as_drawn = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.012}
+left.quiver((0, 4, 0), (0, 0, 0), (4, 0, 4), (0, 3, 3), color=(blue, orange, "0.5"), **as_drawn)
+circle.quiver(0.97, 0.24, 0, 0.4, color=pink, **as_drawn)  # what Equation 1 makes of the third
+arc, points = np.linspace(0, np.pi / 2), np.array([(1, 0), (0.97, 0.24), (0.8, 0.6)])
+for axis, right, top in ((left, 5.6, 3.2), (circle, 1.25, 0.8)):
+    axis.plot(np.cos(arc), np.sin(arc), ":", color=cb.figures.INK, lw=1)
+    axis.plot(*points[-1 if axis is left else slice(3)].T, "o", ms=5, color=cb.figures.INK)
+    axis.set(xlim=(0, right), ylim=(-top / 6, top), aspect="equal")
+    axis.axis("off")
+left.text(2, -0.1, "moon (4, 0)", color=blue, ha="center", va="top")
+left.text(4.15, 1.5, "position\n(0, 3)", color=orange, va="center")
+left.text(2.7, 2.4, "sum (4, 3)", ha="right")
+left.text(1.1, 0.2, "LayerNorm’s circle")
+for name, (a, b) in zip(("first", "second", "third"), points, strict=True):
+    circle.text(a - 0.05, b, f"{name}: ({a:.2f}, {b:.2f})", ha="right", va="center")
+circle.text(1.0, 0.64, "Equation 1:\n(0.97, 0.64)", color=pink)
+cb.figures.picture(
+    figure,
+    "2.1",
+    "Left: <em>moon</em> at the third position. LayerNorm keeps the direction of the sum and puts it on the circle (dot). Right: the circle enlarged, with <em>moon</em> at all three positions. We come to the arrow below.",
+    "Left, the arrows moon (4, 0) and position (0, 3) add to (4, 3), which meets the circle at (0.80, 0.60). Right, three points on the circle: (1, 0), (0.97, 0.24) and (0.80, 0.60). An arrow from the second leads off the circle, to (0.97, 0.64).",
+)
 
 # %% [markdown]
 r"""
-The token is the same in all three lines, and its part of the key is not: it shrinks from {{= 1 =}} to {{= 0.97 =}} to {{= 0.8 =}}. If we write a single number for *moon* into a table, say the first, it is {{= 25% =}} too large at the third position, and only {{= 3% =}} at the second. So everything depends on how long positions are, compared with tokens. How long are they in the model?
+The token is the same at all three, and its part of the key, how far the dot is to the right, is not: it shrinks from {{= 1 =}} to {{= 0.97 =}} to {{= 0.8 =}}. If we write a single number for *moon* into a table, say the first, it is {{= 25% =}} too large at the third position, and only {{= 3% =}} at the second. So everything depends on how long positions are, compared with tokens. How long are they in the model?
 """
 
 # %% tags=["hide-input"]
@@ -79,18 +96,19 @@ low, high = np.quantile(W_E[X[:, 1:]].norm(dim=-1), (0.05, 0.95))
 lengths = W_pos.norm(dim=-1)
 figure, ((axis,),) = cb.figures.panels(height=2.5, width=7.5)
 axis.plot(lengths, color=cb.figures.COLORS[1])
-axis.plot([0], lengths[:1], "o", ms=5, color=cb.figures.COLORS[1])
 axis.axhspan(low, high, alpha=0.2)
 axis.axhline(C, color=cb.figures.INK, lw=1, ls="--")
-middle = len(lengths) / 2
-axis.annotate("position 0", (0, lengths[0]), (8, 0), textcoords="offset points", va="center")
-axis.annotate("positions", (middle, lengths[int(middle)]), (0, 6), textcoords="offset points")
-axis.annotate("tokens of texts (middle 90%)", (middle, low), (0, 6), textcoords="offset points")
-axis.annotate("C", (len(lengths), C), (-8, 4), textcoords="offset points")
-axis.set(xlabel="position i", ylabel="length", ylim=(0, None))
+for name, at in {
+    "position 0": (12, lengths[0]),
+    "positions": (len(lengths) / 2, lengths[len(lengths) // 2] + 0.08),
+    "tokens of texts (middle 90%)": (len(lengths) / 2, low + 0.03),
+    "C": (len(lengths) - 8, C + 0.02),
+}.items():
+    axis.text(*at, name)
+axis.set(xlabel="position i", ylabel="length", ylim=(0, 1.15 * lengths.max()))
 cb.figures.picture(
     figure,
-    "2.1",
+    "2.2",
     "The length of every position's vector (orange), beside those of the tokens that texts are made of (band). C is the median over the vocabulary. Where the orange curve is far below the band, the token alone nearly decides the length of the sum.",
     f"A curve that starts at {lengths[0]:.2f} at position 0, is {lengths[n]:.2f} at n = {n} and {lengths[-1]:.2f} at the end; tokens lie between {low:.2f} and {high:.2f}, C is {C:.2f}.",
 )
@@ -103,7 +121,7 @@ A typical position is {{relative}} times as long as a typical token, so nearly e
 
 We need one table for tokens and one for positions, so each must do with a length that the other has no part in. The published split {cite}`gibson2025decomposing` gets there in two steps.
 
-**First it moves the token to the query's position $n$.** If we read every token as if it stood at $n$, its length no longer depends on where it is. This is right for the query token and nearly right for its neighbours. So we add $W_\text{pos}[n]$ to the token, and take it from the position again. Let *moon* be at the third position of the table and the query at the second. Then $(4, 0) + (0, 3)$ becomes $(4, 1) + (0, 2)$: *moon* at $n$, and the way from $n$ to $i$. In general,
+**The token.** The table of tokens cannot know where a token stands, but it can assume a position. It assumes that of the query, $n$, which is right for the query token and nearly right for its neighbours. So every token is read as if it stood at $n$, and what remains for the position is the way from $n$ to $i$. Let *moon* be at the third position and the query at the second. Then $(4, 0) + (0, 3)$ becomes $(4, 1) + (0, 2)$: *moon* at $n$, and the way from $n$ to $i$. In general,
 
 $$
 \begin{aligned}
@@ -112,7 +130,7 @@ W_E[x_i] + W_\text{pos}[i] \;=\;\; & \underbrace{W_E[x_i] + W_\text{pos}[n]}_{\t
 \end{aligned}
 $$ (eq-zero)
 
-**Then it gives each part a length of its own.** Call the two parts $a$ and $b$, and the length of their sum $\ell$. LayerNorm divides both by $\ell$, which depends on token and position at once, so we replace it by two lengths:
+**The lengths.** Call the two parts $a$ and $b$, and the length of their sum $\ell$. LayerNorm divides both by $\ell$, which depends on token and position at once, so we replace it by two lengths:
 
 $$
 \begin{aligned}
@@ -121,7 +139,7 @@ $$
 \end{aligned}
 $$
 
-Under $a$ we put its own length, which does not mention $i$. The length under $b$ must not mention $x_i$. So we pretend that the token has a typical length $C$ and is at right angles to the position, and take the length of the sum from Pythagoras. By hand, with $C = 4$, these are $\lvert (4, 1) \rvert = 4.12$ and $\sqrt{3^2 + 4^2} = 5$. The split gives $(4, 1) / 4.12 + (0, 2) / 5 = (0.97, 0.64)$, where the truth is $(4, 3) / 5 = (0.80, 0.60)$. (The error is large because we made this position three quarters as long as the token.) With the weights written out, this is
+Under $a$ we put its own length, which does not mention $i$. The length under $b$ must not mention $x_i$. So we pretend that the token has a typical length $C$ and is at right angles to the position, and take the length of the sum from Pythagoras. By hand, with $C = 4$, these are $\lvert (4, 1) \rvert = 4.12$ and $\sqrt{3^2 + 4^2} = 5$. The split gives $(4, 1) / 4.12 + (0, 2) / 5 = (0.97, 0.64)$, the tip of the arrow in Figure 2.1, where the truth is $(4, 3) / 5 = (0.80, 0.60)$. (The error is large because we made this position three quarters as long as the token.) With the weights written out, this is
 
 $$
 \begin{aligned}
@@ -130,7 +148,7 @@ $$
 \end{aligned}
 $$ (eq-split)
 
-This is Equation 1 of the paper, as this book reads it. (The paper divides $\sqrt{d_\text{model}}$ out; we keep it, so that a query times a key is a score as it stands.) For a given position $n$ of the query, $E$ is a table with a row per token and $P$ a table with a row per position. A score becomes a sum of two numbers, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ for the token and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$ for the position. In code, for one page `x`, where `scale` is $\sqrt{d_\text{head}}$ and `C` the dashed line of Figure 2.1:
+This is Equation 1 of the paper, as this book reads it. (The paper divides $\sqrt{d_\text{model}}$ out; we keep it, so that a query times a key is a score as it stands.) For a given position $n$ of the query, $E$ is a table with a row per token and $P$ a table with a row per position. A score becomes a sum of two numbers, $c_i = q_n \cdot E[n, x_i] / \sqrt{d_\text{head}}$ for the token and $p_i = q_n \cdot P[n, i] / \sqrt{d_\text{head}}$ for the position. In code, for one page `x`, where `scale` is $\sqrt{d_\text{head}}$ and `C` the dashed line of Figure 2.2:
 """
 
 
@@ -149,7 +167,16 @@ rebuilt = (c + p).softmax(-1)
 
 # %% [markdown]
 r"""
-At $i = n$ the second part is zero and the first is exact, so there the equation makes no error at all.
+At $i = n$ the second part is zero and the first is exact, so there the equation makes no error at all. Here are the scores of the two *planets* of [chapter 1](01_first_layer), {{first_layer.back_near}} and {{first_layer.back_far}} tokens back, in head {{top}}, which gave the near one {{first_layer.times}} times the attention of the far one:
+
+| *planets* | near | far |
+|---|---|---|
+| token part $c_i$ | {{c_near}} | {{c_far}} |
+| position part $p_i$ | {{p_near}} | {{p_far}} |
+| sum | **{{sum_near}}** | **{{sum_far}}** |
+| score in the model | {{score_near}} | {{score_far}} |
+
+Both are read from the same row of the same table, so the token parts are equal. All the difference comes from the position. {{?by_position}} For the near one the sum is about right, while for the far one it is too large, an error to which we come back. {{?far_too_large}}
 
 ## How much attention is in the wrong place?
 
@@ -176,28 +203,27 @@ of_heads = torch.tensor(share.to_numpy()).float()
 weighted = of_heads @ misplaced  # dest
 
 # %% tags=["hide-input"]
-positions, colors = np.arange(1, study.length), cb.figures.COLORS
+positions = np.arange(1, study.length)
 figure, ((axis,),) = cb.figures.panels(height=3.4, width=7.5)
 worst, late = int(misplaced.mean(1).argmax()), study.length * 3 // 4
 axis.plot(positions, misplaced.T, lw=0.9, color="0.75")
-named = {worst: study.length // 10, influential[0]: late, influential[1]: late}
-for (h, i), color in zip(named.items(), colors, strict=False):
-    axis.plot(positions, misplaced[h], lw=0.9, color=color)
-    axis.annotate(f"head {h}", (i, misplaced[h, i]), (0, 5), textcoords="offset points")
+for h, i in {worst: study.length // 10, influential[0]: late, influential[1]: late}.items():
+    (line,) = axis.plot(positions, misplaced[h], lw=0.9)
+    axis.text(i, misplaced[h, i] + 0.006, f"head {h}", color=line.get_color())
 axis.plot(positions, weighted, color=cb.figures.INK, lw=2.4)
-axis.annotate("weighted mean", (late // 3 * 2, weighted[late // 3 * 2] - 0.015))
+axis.text(late // 3 * 2, weighted[late // 3 * 2] - 0.015, "weighted mean")
 axis.set(xlabel="position of the query", ylabel="attention in the wrong place", ylim=(0, None))
 axis.yaxis.set_major_formatter("{x:.0%}")
 cb.figures.picture(
     figure,
-    "2.2",
+    "2.3",
     f"How far rebuilt attention is from true attention along the text: mean over {len(passages)} passages, a thin line per head, in colour the two influential heads and the one where it goes worst. The thick line is their mean, in which a head counts by its variance share. This is the paper's first figure, for <code>{MODEL}</code>.",
     f"Curves along positions 1 to {study.length - 1}. The weighted mean is {weighted[3]:.3f} at position 4, {weighted[99]:.3f} at position 100 and {weighted[-1]:.3f} at the end. Means along the text: {cb.figures.by_head(misplaced.mean(1), '.3f')}.",
 )
 
 # %% [markdown]
 r"""
-The thick line is {{average}} on average and never gets above {{most}}. {{?close}} The paper reports about {{= 5% =}} for GPT-2 small. The highest thin line is head {{worst}}, which hardly contributes to what changes from text to text. {{?worst_counts_little}} The thick line is lowest where the query is about a hundred tokens into the text. {{?rises}} It is higher early and late, for two different reasons, to which we come below.
+The thick line is {{average}} on average and never gets above {{most}}. {{?close}} The paper reports about {{= 5% =}} for GPT-2 small. The highest thin line is head {{worst}}, which hardly contributes to what changes from text to text. {{?worst_counts_little}} The thick line is lowest where the query is about a hundred tokens into the text, and higher early and late, for two different reasons. {{?rises}}
 
 Is that good? Compare it with simpler guesses, this time for one query, *the* at position {{n}}, on {{texts}} texts:
 
@@ -210,7 +236,7 @@ Is that good? Compare it with simpler guesses, this time for one query, *the* at
 
 Both tables are needed. {{?needs_both}} For neuron {{neuron}}, which we follow through the book, the result is good enough: over these texts, what the heads add to it through rebuilt attention has a correlation of {{received_r}} with what they add in the model. {{?received_well}}
 
-Nor is `mini` a special case. In the first layer of MiniLM, a model that compares sentences, Equation 1 puts {{minilm_split}} of the attention in the wrong place, and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. For these, [chapter 13](13_families) derives another split. In the heads that read a text as a whole, it puts {{tv_qwen}} of the attention in the wrong place in Qwen, and {{tv_smol}} in SmolLM2. {{?rotary}}
+Nor is `mini` a special case. In the first layer of MiniLM, a model that compares sentences, Equation 1 puts {{minilm_split}} of the attention in the wrong place, and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. For these, [chapter 13](13_families) derives another split. In the heads that read a text as a whole, it puts {{families.qwen}} of the attention in the wrong place in Qwen, and {{families.smollm2}} in SmolLM2. {{?rotary}}
 
 ## What can go wrong
 
@@ -220,13 +246,9 @@ $$
 \delta_i \;=\; c_i \left( 1 - \frac{\ell_i^n}{\ell_i} \right) \;+\; p_i \left( 1 - \frac{\bar\ell_i}{\ell_i} \right) .
 $$ (eq-error)
 
-For *moon* at the third position, $\ell_i$ is {{= 5 =}} and the length in $E$ is {{= 4.12 =}}, so the token's part of its score is too large by {{= 0.18 =}} $c_i$. A source gets $e^{\delta_i}$ times its weight, before the row is made to sum to one. So an error matters only where three things meet: the score has a large part, a length is wrong, and the head attends to the source.
+So an error matters only where three things meet: the score has a large part, a length is wrong, and the head attends to the source. Early in a text this happens at BOS, whose position is long, and late in a text far back, where positions differ most from the query's. The two are taken apart under *Evidence*.
 
-**BOS, early in a text.** The vector of position 0 is long, as Figure 2.1 shows, but Equation 1 reads BOS as if it were at $n$, where the sum would be much shorter. So BOS gets too much attention, all the more when there are few other tokens: with BOS read by its own key, {{early_bos}} of the error before position {{= 50 =}} goes away. {{?early}} Further on, only heads {{by_bos}} still attend to BOS much. {{?half_by_bos}} They carry only {{by_bos_share}} of the variance, so we keep the published form. {{?bos}}
-
-**The length $C$, late in a text.** The further back a source is, the more its position differs from the query's, and the larger is the positional part of its score. Equation 1 divides this part by a length that assumes a typical token of the vocabulary, but {{shorter}} of the tokens in texts are shorter than that. {{?mostly_shorter}} So the positional part comes out too small, and sources far back get too much attention. With the typical length of a text's tokens as $C$, more than a quarter of the error in the middle of a text goes away ([appendix A](A_scale)). {{?scale.a_quarter}} We have not explained all of the rise at the very end of the context.
-
-**Two assumptions fail.** The derivation takes tokens to be orthogonal to positions, but in `mini` their cosines are {{cosine}} times as large as those of random directions. It also takes the median length as $C$. A longer $C$ helps at BOS, so the median head is best with {{best_C}} times that. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
+Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their cosines are {{cosine}} times as large as those of random directions. And the median length is not the best $C$ for the median head, which would have one {{best_C}} times as long, because that helps at BOS. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
 
 ## Turn it
 
@@ -242,14 +264,14 @@ axis.plot(n - np.arange(n + 1), torch.stack(two).T, lw=1.2, label=("true", "rebu
 axis.set(xlabel="tokens back, n − i", ylabel="attention", xlim=(n, 0))
 axis.legend()
 caption = f"True and rebuilt row of head {shown} at n = {n} of “{passages[passage].subject}”, with its own token as the query; C = {C:.2f}. Distance {float(cx.total_variation(*two)):.3f}."
-picture = cb.figures.picture(figure, "2.3", caption, caption)
+picture = cb.figures.picture(figure, "2.4", caption, caption)
 cv.Rows(weights, passage=passage, head=shown, n=n, picture=picture)
 
 # %% [markdown]
 r"""
 ## Where this leaves us
 
-A score is now a sum, $c_i + p_i$, of one number for the token and one for the position. A softmax turns sums into products: $e^{c_i + p_i} = e^{c_i} e^{p_i}$. So as long as the query is given, each head has one curve over positions, the same for all texts, and one number for each token of the vocabulary. *Planets* added much to our neuron when it was near the end of the page, and almost nothing two hundred tokens earlier. The curve should tell us why. How far back does a head look? That is [chapter 3](03_kernels).
+A score is now a sum, $c_i + p_i$, of one number for the token and one for the position. A softmax turns sums into products: $e^{c_i + p_i} = e^{c_i} e^{p_i}$. So as long as the query is given, each head has one curve over positions, the same for all texts, and one number for each token of the vocabulary. *Planets* added much to our neuron near the end of the text, and almost nothing two hundred tokens earlier. Its token has the same number twice, so the curve should tell us why. How far back does a head look? That is [chapter 3](03_kernels).
 
 ## Exercises
 
@@ -265,43 +287,20 @@ pd.DataFrame({"TV of the median text, without BOS": changed.tolist()}).rename_ax
 
 # %% [markdown]
 r"""
-2. *Fill in.* Write Equation 1 without looking up, and run the cell below it.
-"""
-
-
-# %%
-def equation_1(x, n):
-    """The two halves of the key of every source 0 ... n, each of shape head source d_head."""
-    E = ...
-    P = ...
-    return E, P
-
-
-# %% tags=["hide-input", "nbval-check-output"]
-package = cx.decompose.content_keys(weights, n, x), cx.decompose.positional_keys(weights, n)
-for name, mine, wanted in zip("EP", equation_1(x, n), package, strict=True):
-    if mine is ...:
-        print(name, "not yet")
-    elif mine.shape != wanted.shape:
-        print(name, "has shape", tuple(mine.shape), "and should have", tuple(wanted.shape))
-    else:
-        print(name, "right" if torch.allclose(mine, wanted, atol=1e-3) else "differs")
-
-# %% [markdown]
-r"""
+2. *By hand.* Draw into Figure 2.1 where Equation 1 puts *moon* at the first position, with the query still at the second. Why is it so much nearer to the truth than at the third?
 3. *Prove.* Let $s_i$ be the exact and $\hat s_i$ the rebuilt scores. Show that TV is at most $\tfrac12(e^{2\delta} - 1)$ when no score is wrong by more than $\delta$, up to one constant for the row.
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. It is not position 0 alone: without BOS the error of heads {{by_bos}} falls from {{by_bos_before}} to {{without_bos}} on average. {{?token_matters}} The length at position 0 is as wrong as before, but these heads attend to it less when it holds *the*.
-2. `E = LN(W_E[x[: n + 1]] + W_pos[n]) @ W_K`, and with `shared` as above `P = (W_pos[: n + 1] - W_pos[n]) / shared[:, None] @ W_K`.
+2. $(4, 0) + (0, 0)$ becomes $(4, 1) + (0, -1)$, and the lengths are $4.12$ and $\sqrt{0^2 + 4^2} = 4$. The split gives $(0.97, 0.24) + (0, -0.25) = (0.97, -0.01)$, and the truth is $(1, 0)$. At the first and second positions the true length of the sum, $4$ and $4.12$, is nearly the one that the split assumes; at the third it is $5$.
 3. Each $e^{\hat s_i}$ lies within a factor $e^{\pm\delta}$ of $e^{s_i}$, and so does the denominator, so $\hat a_i / a_i$ lies between $e^{-2\delta}$ and $e^{2\delta}$ and $\lvert \hat a_i - a_i\rvert \le a_i (e^{2\delta} - 1)$. Sum over $i$ and halve. (The best constant is $\tanh(\delta/2)$, half of this for small $\delta$.)
 ```
 
 ## Evidence
 
-**Every head, every guess.** The share of the attention in the wrong place for *the* at position {{n}}, on the median text. The last column reads BOS by its own key, which is known from the weights alone. The variance shares are those of this query, here and in Figure 2.2. MiniLM does not ship with the book. Its numbers in the text are over all of its {{= 12 =}} heads, whose sources are on both sides of $n$, and `tools/evidence/first_pages.py` makes them again; those of Qwen and SmolLM2 are kept from [chapter 8](08_real_model). ([Chapter 13](13_families), on other texts, has {{families.smollm2}} for SmolLM2.)
+**Every head, every guess.** The share of the attention in the wrong place for *the* at position {{n}}, on the median text. The last column reads BOS by its own key, which is known from the weights alone. The variance shares are those of this query, here and in Figure 2.3. MiniLM does not ship with the book. Its numbers in the text are over all of its {{= 12 =}} heads, whose sources are on both sides of $n$, and `tools/evidence/first_pages.py` makes them again. (The ledger of [chapter 8](08_real_model) has {{tv_smol}} for SmolLM2: its texts are others than those of chapter 13.)
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How close are the rows, head by head?"}
@@ -322,9 +321,7 @@ tv = {
     name: cx.total_variation(true_rows, row.expand_as(true_rows)).median(0).values
     for name, row in guesses.items()
 }  # each: head
-pd.DataFrame({"variance share": share} | {k: of.numpy() for k, of in tv.items()}).round(2)
-
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "How much of the error early in a text is that of BOS?"}
+# how much of the error early in a text is that of BOS?
 of_early = []  # TV before position 50 as published, and with BOS read by its own key
 for tokens in (p.tokens[:50] for p in passages[::3]):
     c_all, p_all = cx.decompose.split_scores(weights, tokens, weights.queries(tokens))
@@ -336,10 +333,15 @@ for tokens in (p.tokens[:50] for p in passages[::3]):
     for s in (of_both, torch.cat([bos[..., None], of_both[..., 1:]], -1)):
         of_early.append(cx.total_variation(exact, cx.decompose.causal_softmax(s))[:, 1:].mean(1))
 early_before, early_after = torch.stack(of_early).unflatten(0, (-1, 2)).mean(0) @ of_heads
+pd.DataFrame({"variance share": share} | {k: of.numpy() for k, of in tv.items()}).round(2)
 
 # %% [markdown]
 r"""
-**The ledger.** The distances are over all positions of the book's passages, as in Figure 2.2, weighted by variance share among the *broad* heads, whose kernels cover more than {{= 40 =}} tokens ([chapter 3](03_kernels)). Three lines fail. The worst head is one that attends to BOS. That tokens and positions are not orthogonal means little: move a constant vector from all positions to all tokens, and the angles change while no attention row does. And the best $C$ is larger than the median only in heads that contribute next to nothing. [Appendix A](A_scale) shows both.
+**BOS, early in a text.** The vector of position 0 is long, as Figure 2.2 shows, but Equation 1 reads BOS as if it were at $n$, where the sum would be much shorter. So BOS gets too much attention, all the more when there are few other tokens: with BOS read by its own key, {{early_bos}} of the error before position {{= 50 =}} goes away. {{?early}} Further on, only heads {{by_bos}} still attend to BOS much. {{?half_by_bos}} They carry only {{by_bos_share}} of the variance, so we keep the published form. {{?bos}}
+
+**The length $C$, late in a text.** The further back a source is, the more its position differs from the query's, and the larger is the positional part of its score. Equation 1 divides this part by a length that assumes a typical token of the vocabulary, but {{shorter}} of the tokens in texts are shorter than that. {{?mostly_shorter}} So the positional part comes out too small, and sources far back get too much attention. With the typical length of a text's tokens as $C$, more than a quarter of the error in the middle of a text goes away ([appendix A](A_scale)). {{?scale.a_quarter}} We have not explained all of the rise at the very end of the context.
+
+**The ledger.** The distances are over all positions of the book's passages, as in Figure 2.3, weighted by variance share among the *broad* heads, those that spread over more than {{= 40 =}} tokens (how to count them is in [chapter 3](03_kernels)). Three lines fail. The worst head is one that attends to BOS. That tokens and positions are not orthogonal means little: move a constant vector from all positions to all tokens, and the angles change while no attention row does. And the best $C$ is larger than the median only in heads that contribute next to nothing. [Appendix A](A_scale) shows both.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Published claims, judged"}
@@ -394,6 +396,11 @@ cb.ledger(
 )
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+words = [*map(str, cx.texts.decode_tokens(weights, x.tolist()))]
+far, *_, near = [i for i, word in enumerate(words) if word == " planets"] * 2 or (n, n)
+score = torch.einsum("hd,hid->hi", q, LN(W_E[x] + W_pos[: n + 1]) @ W_K) / scale
+top, parts = influential[0], {"c": c, "p": p, "sum": c + p, "score": score}
+of_near, of_far = ({k: cb.fact(v[top, i], ".2f") for k, v in parts.items()} for i in (near, far))
 of_bos = [float((W_E[x[0]] + W_pos[i]).norm()) for i in (0, n)]  # its true length, and in E
 on_bos = [float(r[:, worst, 0].mean()) for r in (true_rows, guesses["Equation 1"])]
 kept = json.loads(cb.evidence("keys.json").read_text())
@@ -412,7 +419,7 @@ most = np.ceil(100 * float(weighted.max())) / 100  # "never above" bears no roun
 percents = {"average": weighted.mean(), "most": most, "shorter": shorter}
 percents |= {"early_bos": 1 - early_after / early_before}
 percents |= {"minilm_token": minilm_token, "minilm_split": minilm_split}
-percents |= {"tv_qwen": rotary["Qwen"], "tv_smol": rotary["SmolLM2"]}
+percents |= {"tv_smol": rotary["SmolLM2"]}
 for name, of in zip(("uniform", "place", "token", "split"), tv.values(), strict=False):
     percents |= {name: of.numpy() @ share, f"{name}_worst": of.max()}
 tenths = {"by_bos_share": share[by_bos].sum(), "by_bos_before": by_split[by_bos].mean()}
@@ -427,10 +434,15 @@ cb.facts(
     by_bos=cb.listed(by_bos),
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
     **{name: cb.fact(v, ".1%") for name, v in tenths.items()},
+    **{f"{k}_near": v for k, v in of_near.items()},
+    **{f"{k}_far": v for k, v in of_far.items()},
+    top=top,
     relative=cb.fact(lengths[1:].median() / C, ".1f"),
     received_r=cb.fact(received_r, ".3f"),
     cosine=cb.fact(cosine * d_model**0.5, ".1f"),
     best_C=cb.fact(best, ".1f"),
+    by_position=bool(c[top, near] == c[top, far] and p[top, near] > p[top, far]),
+    far_too_large=abs((c + p - score)[top, near]) < cb.ABOUT < (c + p - score)[top, far],
     close=most < 1 - cb.NEARLY_ALL,
     short=lengths[1:].median() < cb.MOST * C and lengths[1:].max() < C,
     first_is_long=lengths[0] > C,

@@ -2,7 +2,7 @@
 r"""
 # How far back does a head look?
 
-**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In one head of our small model `{{model}}`, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}, but their product only {{product_1}}. {{?both_needed}} The other heads hardly prefer any position. {{?evenly}} One published claim fails: in GPT-2 small, the preference for what is near does not fall off exponentially. {{?not_exponential}}
+**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In one head of our small model `{{model}}`, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}, but their product only {{product_1}}. {{?both_needed}} The other heads hardly prefer any position. {{?evenly}} One published claim fails: heads of GPT-2 small look further back than the exponential curve that they were said to follow. {{?not_exponential}}
 
 A language model has to know which words came just before. So you might expect a first layer to be full of short-sighted heads, which look at the last few tokens and no further. In Qwen, a model with {{= 1.5 =}} billion parameters, {{local_in_qwen}} of {{heads_of_qwen}} heads are like that. In `{{model}}` there is not one. {{?no_local}}
 
@@ -104,7 +104,7 @@ torch.allclose(row, cx.approx_rows(weights, x, n)[head], atol=1e-4)  # as chapte
 r"""
 ## One head on a real page
 
-Our example is the first page of a section on the formation of the solar system, held out from training. This is what head {{head}} does with it when *the* is the query, in the middle of the context. Keep an eye on *planets* and *solar*: in [chapter 1](01_first_layer) they added most to neuron {{first_layer.neuron}}, the one that we follow through this book. {{?first_layer.two_words_lead}}
+Our example is the first page of a section on the formation of the solar system, held out from training. This is what head {{head}} does with it when *the* is the query, in the middle of the context. The dotted lines mark *planets*, which adds {{first_layer.adds_near}} to neuron {{first_layer.neuron}} near the end, and {{first_layer.adds_far}} at its first occurrence ([chapter 1](01_first_layer)). Which of the three panels makes the difference?
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -119,6 +119,10 @@ figure, axes = cb.figures.sources(names, panels)
 axes[2].plot(true, ".", ms=2.5, color=cb.figures.INK)
 for mark in axes[2].texts:
     mark.xyann = (0, 7)  # above the dots
+far, *_, near = [i for i, name in enumerate(names) if name == " planets"] * 2 or (n, n)
+for axis in axes:
+    axis.axvline(far, color=cb.figures.INK, lw=0.8, ls=":")
+    axis.axvline(near, color=cb.figures.INK, lw=0.8, ls=":")
 axes[2].set_ylim(0, 1.5 * float(torch.maximum(row, true).max()))
 cb.figures.picture(
     figure,
@@ -129,9 +133,17 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The kernel is a slope with a spike at BOS, and it would be the same for any other text. The content belongs to the words: shuffle them, and its bars move along. The row is the product, so a word needs high content *and* a near position. The first *planets* has as much content as the last, but receives next to no attention.
+The kernel is a slope with a spike at BOS, and it would be the same for any other text. The content belongs to the words: shuffle them, and its bars move along. The row is the product, so a word needs high content *and* a near position. For *planets*:
 
-Few tokens are picked. The ten largest entries of the row, of {{sources}}, hold {{ten}} of the attention, while the kernel alone would give their positions {{ten_by_kernel}}. {{?few_sources}}
+| *planets* | near | far |
+|---|---|---|
+| kernel | {{kernel_near}} | {{kernel_far}} |
+| content | {{content_near}} | {{content_far}} |
+| product | {{product_near}} | {{product_far}} |
+| attention: product / {{denominator}} | **{{row_near}}** | **{{row_far}}** |
+| attention in the model | {{true_near}} | {{true_far}} |
+
+It is the kernel. Both have the same content, that of *planets*, but the head gives the near position {{kernel_times}} times the weight of the far one, and so {{kernel_times}} times the attention. {{?by_kernel}} (In the model it is {{first_layer.times}} times, because the split makes the far score a little too large.) {{?keys.far_too_large}} Multiplied by nearly equal values, this is why one *planets* adds much to our neuron, and the other almost nothing.
 
 ## How far does a kernel reach?
 
@@ -143,7 +155,7 @@ $$ (eq-kernel-effective)
 
 With $m$ equal weights the sum is $m$ times $1/m^2$, so there are $m$ effective tokens; with unequal weights there are fewer. In our table, $1 / (0.1^2 + 0.2^2 + 0.7^2) \approx 1.9$ of the three tokens are effective.
 
-We sort kernels into families. A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if less than a third of its weight is in another place than uniform attention would put it. {{?a_third}} We call most of the others *slowly decaying*: they favour the near part of the text without being confined to it. (The whole rule stands under *Evidence*. It is ours, and the same for every model. {{?no_others}}) Here are five models. `{{model}}` and GPT-2 small have position embeddings, as above; [chapter 8](08_real_model) introduces the others, and [chapter 13](13_families) explains what a kernel is for them.
+We sort kernels into families, by the same rule for every model. (It is ours; all of it stands under *Evidence*. {{?no_others}}) A kernel is *local* if it has fewer than {{local_below}} effective tokens, and *uniform* if its distance {eq}`eq-tv` from uniform attention is below one third. {{?a_third}} Most others are *slowly decaying*: they favour the near part of the text without being confined to it. Here are five models:
 """
 
 # %% tags=["hide-input"]
@@ -161,7 +173,6 @@ layers = {
 layers |= {name: (fixed.decomposition.kernels, cx.families(fixed)) for name, fixed in real.items()}
 table, gpt2_table = layers[MODEL][1], layers["GPT-2 small"][1]
 
-# %% tags=["hide-input"]
 blue, orange, green, *_ = cb.figures.COLORS
 colors = {"local": orange, "slowly decaying": blue, "uniform": green}
 figure, axes = cb.figures.panels(2, 3, height=2.2, width=8.6, sharey=True)
@@ -185,7 +196,7 @@ counts = counts.T.reindex(columns=list(colors)).fillna(0).astype(int)
 cb.figures.picture(
     figure,
     "3.2",
-    f"The kernels of five first layers, a line per head: how much of the kernel lies within the last 1, 10, 100 tokens before the query. A local head has most of it within ten. Dotted: uniform attention. The query is at position {n} for {MODEL}, {gpt2.shape[-1] - 1} for GPT-2 small, {real['Qwen'].n} for Qwen and SmolLM2, and {real['MiniLM'].n} for MiniLM, an encoder, whose kernels go on behind the query; only the part before it is drawn.",
+    "How much of its kernel a head has within the last 1, 10 or 100 tokens, a line per head, in the first layers of five models. Orange lines are high at the right: local heads look at the last few words. Green ones keep to the dotted line, which is uniform attention.",
     ". ".join(
         f"{name}: {', '.join(f'{number} {family}' for family, number in of.items())}"
         for name, of in counts.iterrows()
@@ -196,7 +207,7 @@ cb.figures.picture(
 r"""
 All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. Of the other {{uniform}}, head {{mild}} slightly prefers what is near. {{?evenly}}
 
-Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, and no head of its first layer comes near that. {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
+Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, and in its first layer, with *the* as the query, no head gives them more than {{first_layer.near}} ([chapter 1](01_first_layer)). {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
 
 <span id="turn-it"></span>Below you can read every kernel at any distance, for other query tokens and positions. Try <a href="#kernels.heads=5&amp;kernels.n=256">head 5 in the middle</a> of the context and then <a href="#kernels.heads=5&amp;kernels.n=500">near its end</a>.
 """
@@ -242,7 +253,7 @@ Head {{top_1}} favours words of a subject, whole or in pieces, mostly in the nea
 
 ## Where this leaves us
 
-An attention row is position times content over a denominator. Once the query is given, position and content can be looked up, each in a table of the head's own. Only the denominator needs the text, and it needs all of it: through the denominator, the weight of each token depends on every other. What if it were nearly the same for all texts? [Chapter 4](04_denominators) finds out.
+An attention row is position times content over a denominator. Once the query is given, position and content can be looked up, each in a table of the head's own. Only the denominator, {{denominator}} in the table of *planets*, needs the text, and it needs all of it: through the denominator, the weight of each token depends on every other. What if it were nearly the same for all texts? [Chapter 4](04_denominators) finds out.
 
 ## Exercises
 
@@ -256,66 +267,37 @@ frequency = count / count.sum()
 scores = torch.stack([cx.content_scores(weights, n, t) for t in common])  # query head token
 scores = scores - (scores @ frequency)[..., None]
 own = (scores.mean(0).square() @ frequency) / (scores.square() @ frequency).mean(0)  # head
-cb.facts(
-    "kernels",
-    queries=len(common),
-    own_least=cb.fact(own.min(), ".0%"),
-    own_most=cb.fact(own.max(), ".0%"),
-    query_hardly_matters=own.min() > cb.NEARLY_ALL,
-)
+pd.DataFrame({"decided by the source": own}).map("{:.0%}".format).rename_axis("head").T
 
 # %% [markdown]
 r"""
-2. *Prove, and fill in.* Let $\text{pos}_{n,\,n-d} \propto r^d$ with $0 < r < 1$, and $n$ so large that $r^n$ can be neglected. Show that there are $(1 + r)/(1 - r)$ effective tokens. Solve for $r$ and complete the function; the second cell checks it.
-"""
-
-
-# %%
-def fall(eff):
-    """The r of an exponential kernel with so many effective tokens."""
-    return ...  # your turn
-
-
-# %% tags=["hide-input", "nbval-check-output"]
-r, wanted = fall(50), 50
-if r is ...:
-    print("not yet")
-else:
-    decaying = torch.tensor(float(r)) ** torch.arange(4000).flip(0)
-    eff = float(cx.effective_tokens(decaying / decaying.sum()))
-    print("right" if abs(eff - wanted) < 0.1 else f"{eff:.1f} effective tokens, not {wanted}")
-
-# %% [markdown]
-r"""
+2. *Prove.* Let $\text{pos}_{n,\,n-d} \propto r^d$ with $0 < r < 1$, and $n$ so large that $r^n$ can be neglected. Show that there are $(1 + r)/(1 - r)$ effective tokens. With which $r$ are there fifty?
 3. *Break this.* $C$ is a choice. Give `cx.positional_kernels(weights, n, TOKEN, C)` an ever smaller one. Can you make head 0 local by it? What are the rows of `cx.approx_rows(weights, x, n, C)` worth then?
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. Nearly all of it: between {{own_least}} and {{own_most}}. {{?query_hardly_matters}} These heads look for the same words, whatever the query is. Heads that join the pieces of a word are local, and `mini` has them one layer later.
-2. The weights are $(1 - r)\, r^d$, and $\sum_d (1-r)^2 r^{2d} = (1-r)^2 / (1 - r^2) = (1 - r)/(1 + r)$; the effective tokens are the inverse. So `return (eff - 1) / (eff + 1)`. With $r = e^{-1/\tau}$ there are $\coth(1/(2\tau)) \approx 2\tau$ effective tokens: half of them are the time constant, as the ledger has it.
+2. The weights are $(1 - r)\, r^d$, and $\sum_d (1-r)^2 r^{2d} = (1-r)^2 / (1 - r^2) = (1 - r)/(1 + r)$; the effective tokens are the inverse. So $r = (\text{eff} - 1)/(\text{eff} + 1)$, which is $49/51 \approx 0.96$ for fifty. With $r = e^{-1/\tau}$ there are $\coth(1/(2\tau)) \approx 2\tau$ effective tokens: half of them are the time constant, as the ledger has it.
 3. No. Kernels get steeper as $C$ falls, but not without limit: $\sqrt{\lvert W_\text{pos}[i] \rvert^2 + C^2}$ cannot be less than $\lvert W_\text{pos}[i] \rvert$. And the rows are wrong long before.
 ```
 
 ## Evidence
 
-How far the split is off in every head is in a table under Evidence in [chapter 2](02_keys).
+**The families, in full.** `mini` and GPT-2 small have position embeddings; [chapter 8](08_real_model) introduces the other models, and [chapter 13](13_families) explains what a kernel is for them. The query stands at position {{n}} for `mini`, {{n_gpt2}} for GPT-2 small, {{n_qwen}} for Qwen and SmolLM2, and {{n_minilm}} for MiniLM, an encoder, whose kernels go on behind the query (Figure 3.2 draws the part before it). The same rule holds for every model, and the first line that fits decides. A head is *local* if its kernel has fewer than {{local_below}} effective tokens; a *duplicate-token* head if a copy of the query token has more than {{copies}} times the content of another token; *uniform* if its kernel is less than one third from uniform attention; *remote* if half of its kernel lies beyond $n/2$ tokens; and *slowly decaying* otherwise.
 
-**The families, in full.** The same rule holds for every model, and the first line that fits decides. A head is *local* if its kernel has fewer than {{local_below}} effective tokens; a *duplicate-token* head if a copy of the query token has more than {{copies}} times the content of another token; *uniform* if its kernel is within a total variation distance of one third from uniform attention; *remote* if half of its kernel lies beyond $n/2$ tokens; and *slowly decaying* otherwise.
-
-**Where does the model look at the last words?** The share of their attention that the heads of the first two layers give to the last {{last}} tokens, averaged over eight texts and over queries in their second halves.
+**Where does the model look at the last words?** The share of their attention that the heads of the second layer give to the last {{last}} tokens, averaged over eight texts and over queries in their second halves.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Attention to the last tokens"}
 LAST, MOST_OF_IT = 10, 0.8
 read = torch.stack([text.tokens[: study.length] for text in study.texts[:: len(study.texts) // 8]])
-hooks = {"first layer": "blocks.0.attn.hook_pattern", "second layer": "blocks.1.attn.hook_pattern"}
+hook = "blocks.1.attn.hook_pattern"
 with torch.no_grad():
-    _, cache = model.run_with_cache(read[:8], names_filter=[*hooks.values()], stop_at_layer=2)
+    _, cache = model.run_with_cache(read[:8], names_filter=hook, stop_at_layer=2)
 dest = torch.arange(study.length // 2, study.length)[:, None]
-near = {k: cache[at][:, :, dest, dest - torch.arange(LAST)].sum(-1) for k, at in hooks.items()}
-by_layer = pd.DataFrame({k: of.mean((0, 2)).cpu().numpy() for k, of in near.items()}).T
-by_layer.map("{:.0%}".format)
+second = cache[hook].cpu()[:, :, dest, dest - torch.arange(LAST)].sum(-1).mean((0, 2))  # head
+pd.DataFrame({"attention": second}).map("{:.0%}".format).rename_axis("head").T
 
 # %% [markdown]
 r"""
@@ -338,31 +320,21 @@ late, end = np.linspace(n / 2, n - 1, 16).astype(int), max(n, weights.n_ctx - 26
 shifted = torch.stack([moved(m) for m in late.tolist()]).mean(0)  # head
 there = cx.heads.family_table(cx.positional_kernels(weights, end, TOKEN))
 renamed = heads[there["family"] != table["family"]].tolist()
-pd.DataFrame(
-    {
-        "other token": other.numpy().round(2),
-        "other position": shifted.numpy().round(2),
-        f"to uniform at {n}": table["TV to uniform"].round(2),
-        f"to uniform at {end}": there["TV to uniform"].round(2),
-    }
-).rename_axis("head")
+changed = pd.DataFrame({"other token": other.numpy(), "other position": shifted.numpy()})
+for at, of in ((n, table), (end, there)):
+    changed[f"to uniform at {at}"] = of["TV to uniform"]
+changed.round(2).rename_axis("head")
 
 # %% [markdown]
 r"""
-**Are GPT-2's kernels as published?** The published shapes are those of GPT-2 small {cite}`radford2019language`: local, slowly decaying, uniform {cite}`gibson2025decomposing`. Its kernels at $n = 500$ come with this book, so we can compare. From kernels alone, the rule finds the three local heads and the six slowly decaying ones, as published. Two more heads are said to look for copies; it calls head 1 slowly decaying and head 5 uniform. {{?as_published}} The lines of heads 5 and 11 even run below the dotted one in Figure 3.2: they lean towards the beginning of the text, but by so little that we still call them uniform. {{?lean_back}} The post calls the six kernels exponential, but each differs by {{misfit_least}} or more (total variation distance) from the exponential with as many effective tokens: their tails are longer. {{?not_exponential}}
+**Are GPT-2's kernels as published?** The published shapes are those of GPT-2 small {cite}`radford2019language`: local, slowly decaying, uniform {cite}`gibson2025decomposing`. Its kernels at $n = 500$ come with this book, so we can compare. From kernels alone, the rule finds the three local heads and the six slowly decaying ones, as published. Two more heads are said to look for copies; it calls head 1 slowly decaying and head 5 uniform. {{?as_published}} The lines of heads 5 and 11 even run below the dotted one in Figure 3.2: they lean towards the beginning of the text, but by so little that we still call them uniform. {{?lean_back}} The author's earlier post {cite}`gibson2025contextual` calls the six kernels exponential, but each differs by {{misfit_least}} or more (total variation distance) from the exponential with as many effective tokens: their tails are longer. {{?not_exponential}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "GPT-2 small, head by head"}
 r = (1 - 2 / (cx.effective_tokens(gpt2)[:, None] + 1)) ** torch.arange(gpt2.shape[-1]).flip(0)
 exponential = r / r.sum(-1, keepdim=True)  # with as many effective tokens (Exercise 2)
 gpt2_table["TV to an exponential"] = cx.total_variation(gpt2, exponential).tolist()
-PUBLISHED = {  # the groups of the post, by what the heads do
-    "slowly decaying": [0, 2, 6, 8, 9, 10],
-    "local": [3, 4, 7],
-    "duplicate-token": [1, 5],
-    "other": [11],
-}
-six, three, copiers, _ = PUBLISHED.values()
+six, three, copiers = [0, 2, 6, 8, 9, 10], [3, 4, 7], [1, 5]  # the post's: slow, local, for copies
 gpt2_table.round(2)
 
 # %% [markdown]
@@ -390,10 +362,10 @@ def on_copies(tokens):
 copies = torch.stack([on_copies(p.tokens[: n + 1]) for p in study.passages[::9]]).mean(0)
 
 
-def one_only(kind):
-    """Heads that are of a kind by the rule or by the source, not by both, at the paper's n."""
+def one_only(kind, published):
+    """How many heads are of a kind by the rule or by the source, not by both, at the paper's n."""
     by_rule = cx.families(cx.fix_query(weights, n=min(500, n), token=TOKEN))["family"]
-    return float(len({*heads[by_rule == kind]} ^ {*PUBLISHED[kind]}))
+    return float(len({*heads[by_rule == kind]} ^ {*published}))
 
 
 of_gpt2, finer = (
@@ -404,8 +376,8 @@ shapes = {"slowly decaying", "local", "uniform"} & {*table["family"]}
 six_decay = (of_six["family"] == "slowly decaying").sum()
 time_constant = cx.effective_tokens(cx.shared_kernel(gpt2[six])) / 2
 by_name = [  # the source names heads of GPT-2 small
-    cb.Claim("contextual_heads", f"heads that decay slowly {of_kind}", one_only("slowly decaying"), digits=0),
-    cb.Claim("duplicate_heads", f"duplicate-token heads {of_kind}", one_only("duplicate-token"), digits=0),
+    cb.Claim("contextual_heads", f"heads that decay slowly {of_kind}", one_only("slowly decaying", six), digits=0),
+    cb.Claim("duplicate_heads", f"duplicate-token heads {of_kind}", one_only("duplicate-token", copiers), digits=0),
 ] if weights.n_heads == len(gpt2) else []  # fmt: skip
 cb.ledger(
     model,
@@ -468,10 +440,9 @@ of_two["eff"] = [f"{table['effective tokens'][h]:.0f}" for h in (one, two)]
 of_two["tokens"] = [", ".join(f"`{t.strip()}`" for t in tokens) for tokens in decoded]
 for name, of in (("kernel", placed), ("content", chosen), ("product", product)):
     of_two[name] = [f"{of[h]:.0%}" for h in (one, two)]
-largest = row.topk(10)
-percents = {"even_2": even_row[two], "most_of_it": MOST_OF_IT, "ten": largest.values.sum()}
-percents["ten_by_kernel"] = kernel[largest.indices].sum()
-neighbours = int((by_layer.loc["second layer"] > MOST_OF_IT).sum())
+steps = {"content": (content, ".1f"), "product": (kernel * content, ".3f")}
+steps |= {"kernel": (kernel, ".2%"), "row": (row, ".1%"), "true": (true, ".1%")}
+neighbours = int((second > MOST_OF_IT).sum())
 in_words = {"uniform": len(even), "decaying": len(decays), "last": LAST, "renamed": renamed_by}
 in_words |= {"local_in_qwen": local_in_qwen, "heads_of_qwen": real["Qwen"].n_heads}
 in_words |= {"neighbours": neighbours}
@@ -485,13 +456,25 @@ cb.facts(
     sources=n + 1,
     late=int(late[0]),
     end=end,
+    queries=len(common),
+    own_least=cb.fact(own.min(), ".0%"),
+    own_most=cb.fact(own.max(), ".0%"),
+    query_hardly_matters=own.min() > cb.NEARLY_ALL,
     half_mass=table["half-mass distance"][least],
     local_below=cb.fact(cx.heads.LOCAL, ".0f"),
     copies=cb.fact(np.exp(cx.heads.COPIES), ".0f"),
     misfit_least=cb.fact(misfit.min(), ".2f"),
     renamed_at_end=cb.listed(renamed),
     **{f"{name}_{k}": text for name, of in of_two.items() for k, text in enumerate(of, 1)},
-    **{name: cb.fact(v, ".0%") for name, v in percents.items()},
+    **{f"{k}_near": cb.fact(of[near], form) for k, (of, form) in steps.items()},
+    **{f"{k}_far": cb.fact(of[far], form) for k, (of, form) in steps.items()},
+    denominator=cb.fact((kernel * content).sum(), ".1f"),
+    kernel_times=cb.fact(kernel[near] / kernel[far], ".0f"),
+    n_gpt2=gpt2.shape[-1] - 1,
+    n_qwen=real["Qwen"].n,
+    n_minilm=real["MiniLM"].n,
+    even_2=cb.fact(even_row[two], ".0%"),
+    most_of_it=cb.fact(MOST_OF_IT, ".0%"),
     **{name: cb.fact(v, "words") for name, v in in_words.items()},
     evenly=decays == [least]
     and (at_n[mild] < 0.2, len(even)) == (True, len(heads) - 1)
@@ -499,14 +482,14 @@ cb.facts(
     top_two=who[[one, two]].sum() > cb.NEARLY_ALL,
     both_needed=head == one == least and min(placed[one], chosen[one]) > 5 * product[one],
     words_alone=abs(placed[two] - even_row[two]) < 0.03 and chosen[two] < placed[two] / 2,
-    few_sources=percents["ten"] > 2 * percents["ten_by_kernel"],
+    by_kernel=bool(content[near] == content[far] and row[near] > 10 * row[far]),
     two_tastes=(one, two) == (0, 7),
     a_third=abs(3 * cx.heads.EVEN - 1) < cb.ABOUT,
     lean_back=gpt2_far.tolist() == 2 * ["uniform"],
     three_families=(counts > 0).any().all(),
     no_others=int(counts.to_numpy().sum()) == sum(len(of) for of, _ in layers.values()),
     no_local=counts.loc[MODEL, "local"] == 0 and local_in_qwen > cb.MOST * real["Qwen"].n_heads,
-    second_layer=by_layer.loc["first layer"].max() < 0.2 and neighbours > 1,
+    second_layer=neighbours > 1,
     borderline=kept[:, heads != least].all() and renamed_by > 0,
     hardly_moves=max(other.max(), shifted.max()) < 1 - cb.NEARLY_ALL,
     less_even_at_end=bool((at_end > at_n).all())

@@ -99,7 +99,7 @@ def test_old_addresses_lead_to_pages_that_exist(html, pages):
 def test_a_chapter_folds_its_set_up_and_shows_the_first_setting_of_its_widget(html, pages):
     page = pages[html / "book" / "02_keys.html"]
     assert "tag_hide-cell" in page
-    assert "<b>Figure 2.3.</b>" in page and "jupyter.widget-view" not in page
+    assert "<b>Figure 2.4.</b>" in page and "jupyter.widget-view" not in page
 
 
 def test_where_a_page_has_turn_it_there_is_a_view(pages):
