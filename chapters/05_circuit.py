@@ -4,7 +4,7 @@ r"""
 
 **Together, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On unseen texts this average rises and falls with what the heads add, with a median correlation of {{r}}. {{?ranks}} As it was published it gets the amounts wrong: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone. {{?scale_wrong}} A constant for each neuron, which the weights give, almost halves that, and a line for each neuron, fitted on other texts, brings it down to {{fvu_corrected}}. {{?offset_helps}} {{?two_constants}}
 
-Below, our small model `{{model}}` has read a text about the origin of the solar system. Each dot is one of a hundred neurons: from left to right what we predict that the text adds to it, upwards what the heads really add. The text raises neuron {{j}} most, the neuron of planets from [chapter 1](01_first_layer): we predict {{said}}, and the model adds {{added}}. {{?close}} Most neurons get less than we predict, so the cloud is flatter than the line. {{?flat}}
+Below, our small model `{{model}}` has read a text about the origin of the solar system. Each dot is one of a hundred neurons: from left to right what we predict that the text adds to it, upwards what the heads really add. It raises neuron {{j}} most, the neuron of planets: we predict {{said}}, and the model adds {{added}}. {{?close}} Most neurons get less than we predict, so the cloud is flatter than the line. {{?flat}}
 
 Yet no attention was computed for the prediction. It is a sum over the text of products of two numbers that were looked up, one for the token and one for its position. How can tables stand in for attention?
 """
@@ -159,6 +159,17 @@ torch.allclose(summary(x), circuit.summary(x), atol=near)
 
 # %% [markdown]
 r"""
+What becomes of the two *planets* that we have followed since [chapter 1](01_first_layer)? Both have the same contribution, and the shared kernel hardly tells them apart:
+
+| *planets* | near | far |
+|---|---|---|
+| kernel | {{kernel_near}} | {{kernel_far}} |
+| contribution to neuron {{j}} | {{planets}} | {{planets}} |
+| product: what we predict | {{predicted_near}} | {{predicted_far}} |
+| what the heads add | {{first_layer.adds_near}} | {{first_layer.adds_far}} |
+
+So single words come out wrong, some too small and some too large. {{?words_wrong}} Does their sum come out right?
+
 ## How well does it work?
 
 We predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. (The neurons were chosen by the circuit itself, before any of these texts was read, as [chapter 6](06_neurons) explains.)
@@ -273,7 +284,7 @@ The circuit makes five approximations. We make each of them alone, with everythi
 | **the scale** of the second LayerNorm is that of the page | {{only_scale}} | |
 | all five together, the circuit | {{all_five}} | |
 
-Values and denominators do the harm. {{?costs}} All five together leave more than their sum, because errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} By the same token a repair gains more than its share: exact values alone would bring {{all_five}} down to {{values_repaired}}. {{?values_first}}
+Values and denominators do the harm. {{?costs}} All five together leave more than their sum, because errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} Exact values alone would bring {{all_five}} down to {{values_repaired}}. {{?values_first}}
 
 ## What can go wrong
 
@@ -281,7 +292,7 @@ Values and denominators do the harm. {{?costs}} All five together leave more tha
 
 **The heads are not the whole neuron,** which also sees the current token directly. When each text keeps its own token at $n$, the summary correlates {{r_bag}} with the neuron's input, and {{r_both}} once we add what the weights say about the current token. {{?current_token}}
 
-**Other models differ.** In Qwen the circuit reaches a correlation of {{r_qwen}}, and the uniform average {{even_qwen}}. In SmolLM2 the uniform average wins, with {{even_smol}} against {{r_smol}}, and [chapter 8](08_real_model) finds out why. {{?other_models}}
+**Other models differ.** In Qwen the circuit's correlation is {{r_qwen}}, and the uniform average's {{even_qwen}}. In SmolLM2 the uniform average wins, {{even_smol}} to {{r_smol}}; [chapter 8](08_real_model) finds out why. {{?other_models}}
 
 ## Where this leaves us
 
@@ -487,6 +498,10 @@ cb.ledger(
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+spelled = cx.texts.decode_tokens(weights, x.tolist())
+far, *_, near_by = [i for i, word in enumerate(spelled) if word == " planets"] * 2 or (n, n)
+of_planets = float(circuit.contribution[x[near_by], j])
+thread = {"near": float(circuit.kernel[near_by]), "far": float(circuit.kernel[far])}
 r, (inside, in_even, in_ones) = fits["r"].iloc[0], fits["r within domains"].iloc[:3]
 fvu, bare = fits.loc[["the circuit", "mean of the domain"], "FVU"]
 even_A = average(uniform, without_content, x_A)
@@ -529,6 +544,10 @@ cb.facts(
     j=j,
     said=cb.fact(said, "+.2f"),
     added=cb.fact(added, "+.2f"),
+    planets=cb.fact(of_planets, ".1f"),
+    **{f"kernel_{at}": cb.fact(v, ".2%") for at, v in thread.items()},
+    **{f"predicted_{at}": cb.fact(v * of_planets, ".2f") for at, v in thread.items()},
+    words_wrong=0.05 < thread["far"] * of_planets and thread["near"] * of_planets < 0.5,
     flat=np.polyfit(guessed, given, 1)[0] < 1 - cb.ABOUT,
     close=abs(said / added - 1) < cb.ABOUT,
     head=heads[0],

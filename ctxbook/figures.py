@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import html
 import io
-import json
 import re
 from collections.abc import Iterable, Sequence
-from importlib.resources import files
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -198,57 +196,3 @@ def shaded_text(
         spans.append(f'<span style="{shade}" title="{weight:.3f}">{shown}</span>')
     text = f'<p style="line-height:1.7;white-space:pre-wrap">{"".join(spans)}</p>'
     return framed("shaded", text, caption, alt=re.sub(r"</?\w+>", "", caption))
-
-
-# ---------------------------------------------------------------- from a token to a neuron
-
-#: its parts, and where they stand in a wide page: one drawing with the views'
-SHAPES = json.loads(files("ctxviews").joinpath("ui/pathshape.js").read_text("utf-8").split("`")[-2])
-TIP = (  # of an arrow
-    '<marker id="path-tip" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="6" markerHeight="6" '
-    'orient="auto"><path d="M0 0 6 3 0 6z"/></marker>'
-)
-
-
-def path(lit: Iterable[str], caption: str) -> Picture:
-    """Draw the path of a token to a neuron, with the parts that a chapter is about lit: some of
-    `token`, `place`, `content`, `kernel`, `denominator`, `row`, `value`, `neuron`. The `key` is the
-    frame about content and kernel, which chapter 2 takes apart.
-
-    Raises ValueError for another name.
-
-    >>> cb.figures.path(["kernel", "content"], "Chapter 3 is about these two.")
-    From token to neuron; lit: kernel, content. Chapter 3 is about these two.
-    """
-    lit, shape, boxes = list(lit), SHAPES["wide"], SHAPES["boxes"]
-    if strange := set(lit) - {*boxes, "key"}:
-        raise ValueError(f"not on the path: {', '.join(sorted(strange))}; there are {[*boxes]}")
-
-    def mark(part: str, outline: str, fill: str = "none") -> str:
-        """Draw an outline of a part, strong where the part is lit."""
-        strong, plain = f'stroke="{COLORS[0]}" stroke-width="2"', 'stroke="currentColor"'
-        return f'<{outline} class="path-{part}" fill="{fill}" {strong if part in lit else plain}/>'
-
-    def text(x: float, y: float, words: str, size: int) -> str:
-        small = '<tspan dy="3" font-size="75%">i</tspan><tspan dy="-3">&#8203;</tspan>'
-        words = html.escape(words).replace("_i", small)
-        return f'<text x="{x}" y="{y}" font-size="{size}">{words}</text>'
-
-    drawn = [
-        mark(part, f'path d="{d}" marker-end="url(#path-tip)"')
-        for part, d in shape["arrows"].items()
-    ]
-    for part, (x, y, sign) in shape["signs"].items():
-        drawn += mark(part, f'circle cx="{x}" cy="{y}" r="11"'), text(x, y + 5, sign, 15)
-    for part, (x, y, width) in shape["at"].items():
-        box = f'rect x="{x + 1}" y="{y}" width="{width - 2}" height="40" rx="6" fill-opacity=".15"'
-        drawn.append(mark(part, box, COLORS[0] if part in lit else "none"))
-        for words, below, size in zip(boxes[part], (18, 33), (14, 11), strict=True):
-            drawn.append(text(x + width / 2, y + below, words, size))
-    (x, y, width, height), (center, base) = shape["frame"], shape["key"]
-    frame = f'rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" stroke-dasharray="4 3"'
-    drawn += mark("key", frame), text(center, base, "the key, split", 12)
-    alt = f"From token to neuron; lit: {', '.join(lit)}. {caption}"
-    look = "text-anchor:middle;fill:currentColor;font-family:sans-serif"
-    svg = drawing(TIP + "".join(drawn), shape["view"], 1, 10.5, alt, look)
-    return framed("picture path", svg, caption, alt)

@@ -122,14 +122,6 @@ def test_sources_that_stand_out_on_either_side_are_called_by_their_tokens():
     assert labels == [[], ["b↵", r"\x00", "e", "d", "f"]]
 
 
-def test_the_path_lights_what_a_chapter_is_about_and_no_more():
-    page = cb.figures.path(["kernel", "key"], "A < B.")._repr_html_()
-    lit = re.findall(r'class="path-(\w+)" fill="[^"]*" stroke="#', page)
-    assert set(lit) == {"kernel", "key"} and "A < B." in page and "&lt;" in page
-    with pytest.raises(ValueError, match="not on the path: query"):
-        cb.figures.path(["query"], "")
-
-
 def test_a_widget_redraws_when_a_control_moves():
     calls = []
 

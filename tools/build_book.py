@@ -201,8 +201,7 @@ def package() -> list[Path]:
     packages = [ROOT / name for name in ("ctxlib", "ctxbook", "ctxviews", "data/evidence")]
     read = [f for p in packages for f in stamps.below(p) if f.suffix not in (".js", ".css")]
     read = [file for file in read if file != facts_file(ROOT)]
-    drawn = ROOT / "ctxviews" / "ui" / "pathshape.js"  # figures have it as well
-    return [*read, drawn, ROOT / "requirements.txt", ROOT / "constraints.txt"]
+    return [*read, ROOT / "requirements.txt", ROOT / "constraints.txt"]
 
 
 def inputs(model: str, *read: Path) -> dict[str, Any]:

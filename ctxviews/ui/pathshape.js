@@ -1,7 +1,5 @@
-/** What stands on the path from a token to a neuron, and where: one drawing for the book's figures
- *  (`ctxbook.figures.path`, which reads what is quoted here as JSON and draws the wide one) and for the
- *  views, in a wide page and in a narrow one. Of a box: left, top, width; its name, in which _i is
- *  an index, and the words under it stand in `boxes`. An arrow is lit with the part that is
+/** What stands on the path from a token to a neuron, and where, in a wide page and in a narrow one.
+ *  Of a box: left, top, width; its name, in which _i is an index, and the words under it stand in `boxes`. An arrow is lit with the part that is
  *  named, as are the frame's and the signs' lines. */
 
 /** @typedef {{view: [number, number, number, number], at: Record<string, [number, number, number]>,
@@ -13,12 +11,12 @@ export const SHAPES = /** @type {Shapes} */ (
   JSON.parse(`{
   "boxes": {
     "token": ["token x_i", "what"],
-    "place": ["place i", "where"],
+    "place": ["position i", "where"],
     "content": ["content(x_i)", "how much it draws"],
     "kernel": ["pos_i", "the kernel"],
     "denominator": ["÷ denominator", "sum of the products"],
     "row": ["row a_i", "attention"],
-    "value": ["value v(x_i)", "what it says"],
+    "value": ["value v(x_i)", "what it passes on"],
     "neuron": ["neuron j", "its sum"]
   },
   "wide": {
