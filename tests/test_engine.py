@@ -226,6 +226,31 @@ def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(page, packed_m
         assert (found["tokens"].reshape(-1, 20)[neurons] == counted[largest]).all()
 
 
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(7, 5, 19), (12, 8, 128), (1, 3, 256)])
+def test_three_rows_in_one_number_are_multiplied_exactly(page, rows, columns, depth):
+    """But for the rounding to whole numbers, which costs a hundredth of the lengths at most."""
+    draw = np.random.default_rng(depth)
+    A, B = (
+        draw.normal(size=(size, depth)) * draw.exponential(size=(size, 1))
+        for size in (rows, columns)
+    )
+    B[0], B[1] = 0, A[0]  # the largest product that there can be
+    script = """async ([A, B, depth]) => {
+        const { wholeProducts, wholeRows } = await import("/views/engine/linalg.js");
+        const both = [A, B].map((of) => wholeRows(Float64Array.from(of), depth));
+        const out = new Float64Array((A.length / depth) * (B.length / depth));
+        return [...both.map(({ rows }) => [...rows]), [...wholeProducts(...both, depth, out)]];
+    }"""
+    *whole, found = computed(page, script, [A.ravel().tolist(), B.ravel().tolist(), depth])
+    A_whole, B_whole = (np.reshape(of, (-1, depth)) for of in whole)
+    assert all((of == of.round()).all() for of in (A_whole, B_whole))
+    steps = [np.linalg.norm(of, axis=1) / (256 - depth**0.5 / 2) for of in (A, B)]
+    exact = A_whole @ B_whole.T * np.outer(*steps)
+    np.testing.assert_allclose(np.reshape(found, exact.shape), exact, rtol=1e-12, atol=1e-12)
+    lengths = np.outer(*(np.linalg.norm(of, axis=1) for of in (A, B)))
+    assert (abs(exact - A @ B.T) <= 0.01 * lengths).all()
+
+
 def test_two_rankings_that_are_made_at_once_both_come_to_their_end(page):
     made = page.evaluate(
         """async () => {

@@ -4,6 +4,8 @@ import { latest } from "../engine/slices.js";
 import { button } from "./controls.js";
 import { element, failed } from "./dom.js";
 
+const STEP = 0.04; // of what is waited for: a bar that moves at every pause takes a phone longer than the work
+
 /** @typedef {ReturnType<typeof waitingLine>} WaitingLine */
 
 export function waitingLine() {
@@ -23,7 +25,7 @@ export function waitingLine() {
       [bar.value, bar.hidden, halt.hidden, root.hidden] = [0, false, !onStop, false];
     },
     share(/** @type {number} */ done) {
-      bar.value = done;
+      if (done === 1 || done > bar.value + STEP) bar.value = done;
     },
     /** Nothing is waited for; what came of it may stay. @param {string} [words] */
     end(words = bar.hidden ? (status.textContent ?? "") : "") {
