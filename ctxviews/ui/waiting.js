@@ -4,8 +4,6 @@ import { latest } from "../engine/slices.js";
 import { button } from "./controls.js";
 import { element, failed } from "./dom.js";
 
-const STEP = 0.04; // of what is waited for: a bar that moves at every pause takes a phone longer than the work
-
 /** @typedef {ReturnType<typeof waitingLine>} WaitingLine */
 
 export function waitingLine() {
@@ -25,7 +23,7 @@ export function waitingLine() {
       [bar.value, bar.hidden, halt.hidden, root.hidden] = [0, false, !onStop, false];
     },
     share(/** @type {number} */ done) {
-      if (done === 1 || done > bar.value + STEP) bar.value = done;
+      if (done === 1 || done > bar.value + 0.04) bar.value = done; // each move is a picture
     },
     /** Nothing is waited for; what came of it may stay. @param {string} [words] */
     end(words = bar.hidden ? (status.textContent ?? "") : "") {
