@@ -47,10 +47,11 @@ function outputChart(label, text, { held, show, hold }) {
     { label: "from tables", style: BY_OWN, xs, ys: outputs.map(({ tables }) => tables.post) },
     { label: "computed", style: TRUE, xs, ys: outputs.map(({ model }) => model.post) },
   ];
-  const read = (/** @type {number} */ near) => {
-    const { place, tables, model, digits } = outputAt(text, near);
+  const read = (/** @type {number} */ here) => {
+    const { place, tables, model, digits } = outputAt(text, here);
     const [predicted, computed] = [tables, model].map(({ post }) => figure(post, digits));
-    return `At token ${place}, “${names[place]}”: ${predicted} from tables; the model computes ${computed}.`;
+    const none = here === place ? "" : `Token ${here}, “${names[here]}”, has no point. `;
+    return `${none}At token ${place}, “${names[place]}”: ${predicted} from tables; the model computes ${computed}.`;
   };
   const on = chart({
     alt: `${label}: output of neuron ${neuron}. ${read(reading.n)}`,
@@ -72,10 +73,9 @@ function outputChart(label, text, { held, show, hold }) {
 function termsAt(text) {
   const { tables, model, digits } = outputAt(text, text.at);
   const { heads, reader } = text.reading;
-  const all = heads.length === reader.layer.nHeads;
   /** @type {[any, keyof Whole][]} */
   const terms = [
-    [all ? "all heads" : `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`, "chosen"],
+    [`${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`, "chosen"],
     ["the other heads", "others"],
     ["the token and its position", "own"],
     ["bias", "bias"],
@@ -86,6 +86,6 @@ function termsAt(text) {
     const figures = [tables, model].map((of) => figure(of[k], digits));
     return row(title, figures, ["pre", "post"].includes(k) && "ctx-why-sum");
   });
-  rows[1].hidden = all;
+  rows[1].hidden = heads.length === reader.layer.nHeads;
   return table({ kind: "ctx-figures", columns: ["", ["from tables"], ["computed"]], rows });
 }
