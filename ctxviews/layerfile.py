@@ -76,7 +76,7 @@ SAMPLES = (
     "def area(w, h):\n    return w * h\t# <s>[CLS]<|endoftext|>",
     "",
 )  # that a tokenizer and its tokenizer.json must read alike
-BIASES = ("b_Q", "b_V", "b_O")  # b_K drops out of the softmax
+BIASES = ("b_Q", "b_V", "b_O", "b_in")  # b_K drops out of the softmax
 RANKING = ("ranking_top", "ranking_mean", "ranking_tokens")  # from `extreme_tokens`
 OF_NEURONS = (
     "W_V",
@@ -84,6 +84,7 @@ OF_NEURONS = (
     "W_in",
     "b_V",
     "b_O",
+    "b_in",
     "means",
     *RANKING,
 )  # what neurons are computed with
@@ -227,6 +228,7 @@ def sizes(weights: LayerWeights) -> dict[str, Any]:
         "eps": weights.eps,
         "C": weights.typical_norm(),
         "attn_scale": weights.attn_scale,
+        "act_fn": weights.act_fn,
     }
 
 

@@ -11,8 +11,12 @@
  *  @typedef {ArrayLike<number>} Numbers
  *  @typedef {{name: string, domain: string, title: string, ids: Int32Array}} Passage
  *  @typedef {{domain: string, mean: number, values: number[], passages: number[]}} DomainResponse
- *  @typedef {{inside: Float64Array[], scale: number}} Attended what each head puts together inside, and
- *    the LayerNorm-2 scale behind what all of them write
+ *  @typedef {{inside: Float64Array[], scale: number, beside?: Float64Array, stream?: Float64Array}} Attended
+ *    what each head puts together inside, and the LayerNorm-2 scale behind what all of them write; where the
+ *    layer has it, the residual stream that the neurons read, without the heads (`beside`) and with them
+ *  @typedef {{chosen: number, others: number, own: number, bias: number, pre: number, post: number}} Whole
+ *    a neuron's pre-activation, its terms (what the chosen heads and the others add, then the query's own
+ *    token and position), and its output
  *  @typedef {{denominators: Numbers, scale: number}} Calibration one denominator a head
  *  @typedef {{head: number, kernel: number, content: number, denominator: number, value: number,
  *    adds: number}} Part what a source gives a neuron through one head: `value` is what the token would add
@@ -51,7 +55,8 @@
  *    vocab: string[], bos: number, byte_level: boolean, words?: string, added?: [string, boolean][], own?: number,
  *    folder?: string, layer?: number}} CommonHeader
  *    its further parts, where it has some, lie in a folder beside it, named for what it holds
- *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number}} LayerHeader of weights
+ *  @typedef {CommonHeader & {C: number, attn_scale: number, finer: number, act_fn?: string}} LayerHeader of
+ *    weights
  *  @typedef {CommonHeader & {length: number, shared?: number, norms?: boolean,
  *   normsHeads?: boolean}} FixedQueryHeader of one destination, the
  *    rarer tokens `shared` a file

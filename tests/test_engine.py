@@ -19,6 +19,7 @@ from playwright.sync_api import Error
 from scipy import stats
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
+from transformers.activations import ACT2FN
 from viewing import added, circuits_of, header, repacked, tensors
 
 import ctxlib as cx
@@ -226,6 +227,31 @@ def test_a_ranking_is_exact_and_does_not_depend_on_the_one_before(page, packed_m
         assert (found["tokens"].reshape(-1, 20)[neurons] == counted[largest]).all()
 
 
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(7, 5, 19), (12, 8, 128), (1, 3, 256)])
+def test_three_rows_in_one_number_are_multiplied_exactly(page, rows, columns, depth):
+    """But for the rounding to whole numbers, which costs a hundredth of the lengths at most."""
+    draw = np.random.default_rng(depth)
+    A, B = (
+        draw.normal(size=(size, depth)) * draw.exponential(size=(size, 1))
+        for size in (rows, columns)
+    )
+    B[0], B[1] = 0, A[0]  # the largest product that there can be
+    script = """async ([A, B, depth]) => {
+        const { wholeProducts, wholeRows } = await import("/views/engine/linalg.js");
+        const both = [A, B].map((of) => wholeRows(Float64Array.from(of), depth));
+        const out = new Float64Array((A.length / depth) * (B.length / depth));
+        return [...both.map(({ rows }) => [...rows]), [...wholeProducts(...both, depth, out)]];
+    }"""
+    *whole, found = computed(page, script, [A.ravel().tolist(), B.ravel().tolist(), depth])
+    A_whole, B_whole = (np.reshape(of, (-1, depth)) for of in whole)
+    assert all((of == of.round()).all() for of in (A_whole, B_whole))
+    steps = [np.linalg.norm(of, axis=1) / (256 - depth**0.5 / 2) for of in (A, B)]
+    exact = A_whole @ B_whole.T * np.outer(*steps)
+    np.testing.assert_allclose(np.reshape(found, exact.shape), exact, rtol=1e-12, atol=1e-12)
+    lengths = np.outer(*(np.linalg.norm(of, axis=1) for of in (A, B)))
+    assert (abs(exact - A @ B.T) <= 0.01 * lengths).all()
+
+
 def test_two_rankings_that_are_made_at_once_both_come_to_their_end(page):
     made = page.evaluate(
         """async () => {
@@ -297,6 +323,76 @@ def test_responses_to_passages_are_as_in_python(page, toy, circuit_of_toy, heads
             read[:, fixed] = circuit.fixed.token
         mine = np.reshape(found, (len(texts), -1))[these]
         assert off(mine, circuit.summary(read), wide) < 20 * ROUNDED
+
+
+# ---------------------------------------------------------------- a whole neuron
+
+
+def as_held(weights, layer):
+    """The weights that a page makes of a packed layer, in double precision."""
+    held = tensors(layer)
+    levels = held["W_E"].astype(int) + held["middle"]
+    levels = layerfile.FINER * ((levels + 128) % 256 - 128)
+    levels[held["fine"]] += held["W_E_fine"]
+    matrices = "W_pos", "W_Q", "W_K", "W_V", "W_O", "W_in", *layerfile.BIASES
+    arrays = {name: held[name] for name in matrices} | {
+        "W_E": levels * held["W_E_step"].astype(float)[:, None] / layerfile.FINER
+    }
+    double = {name: torch.from_numpy(np.asarray(of, float)) for name, of in arrays.items()}
+    return dataclasses.replace(weights.to(torch.float64), **double)
+
+
+WHOLE = """(given) => given.map(({ids, heads, neuron}) => {
+    const circuit = layer.circuit({n: ids.length - 1, token: ids.at(-1)});
+    const read = circuit.read(ids);
+    return [read.own(heads), read.truth(heads)].map((of) => layer.wholeNeuron(neuron, heads, of));
+})"""
+
+
+def whole(weights, layer, ids, heads, neuron):
+    """The same by ctxlib: from tables, and as the model computes it."""
+    n = len(ids) - 1
+    fixed = cx.fix_query(weights, n=n, token=int(ids[n]), C=header(layer)["C"])
+    for outputs in (fixed.approx_head_outputs(ids), fixed.head_outputs(ids)):
+        mlp = fixed.mlp(ids, outputs)
+        chosen, every = (
+            fixed.to_neurons(ids, outputs, some)[neuron].item()
+            for some in (heads, range(fixed.n_heads))
+        )
+        pre, bias = mlp["pre"][neuron].item(), weights.b_in[neuron].item()
+        own = pre - bias - every
+        terms = {"chosen": chosen, "others": every - chosen, "own": own, "bias": bias}
+        yield terms | {"pre": pre, "post": mlp["post"][neuron].item()}
+
+
+def test_a_whole_neuron_is_as_in_python(page, mini_weights, packed_mini, texts):
+    """With the weights that the page holds to 1e-4, with mini's own but for their rounding."""
+    held, draw = as_held(mini_weights, packed_mini), random.Random(5)
+    cases = [
+        {"ids": draw.choice(texts)[:length], "heads": heads, "neuron": draw.randrange(1024)}
+        for length, heads in zip((257, 500, 120, 33, 12, 6, 3, 257), HEADS, strict=True)
+    ]
+    found = computed(page, WHOLE, [case | {"ids": case["ids"].tolist()} for case in cases])
+    spread = cx.fix_query(mini_weights, n=256).mlp(texts[:, :257])["pre"].std(0)
+    for case, mine in zip(cases, found, strict=True):
+        for ours, theirs in zip(mine, whole(held, packed_mini, **case), strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-4)
+        for ours, theirs in zip(mine, whole(mini_weights, packed_mini, **case), strict=True):
+            assert ours == pytest.approx(theirs, abs=0.05 * spread[case["neuron"]].item())
+
+
+@pytest.mark.parametrize("name", ["gelu_new", "relu"])
+def test_an_activation_function_is_as_in_python(page, packed_toy, load, name):
+    load("active", repacked(packed_toy, act_fn=name))
+    x = np.linspace(-5, 5, 41)
+    found = computed(page, "(x) => x.map((x) => active.activation(x))", x.tolist())
+    np.testing.assert_allclose(found, ACT2FN[name](torch.from_numpy(x)), atol=1e-6)
+
+
+def test_without_its_activation_function_there_is_no_whole_neuron(page, packed_toy, load):
+    load("unknown", repacked(packed_toy, act_fn="some other"))
+    script = "() => unknown.wholeNeuron(0, [0], unknown.circuit().read([0, 1, 2]).own([0]))"
+    assert page.evaluate(script) is None
 
 
 # ---------------------------------------------------------------- other models

@@ -52,13 +52,40 @@ def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
         terms = added(circuit_of(heads, n), tokens, 648)
         check(adds(titles(page.locator(".ctx-reader-text").nth(which))), terms, 0.01)
         walk = (("End", n), ("PageDown", n - 10))
-        slider = page.get_by_role("slider").nth(which)
+        slider = page.get_by_role("slider", name="token by token").nth(which)
         for (_, fixed), reading in zip(walk, readings(slider, *dict(walk)), strict=True):
             upto = n if fixed == n else int(re.search(r"Up to token (\d+)", reading)[1])
             figures = re.findall(r"[−+]?\d+\.\d+", reading.rpartition("adds")[2])
             check(
                 figures, [terms[fixed].item(), *summaries(circuit_of(heads, upto), tokens)], 0.015
             )
+
+
+def test_the_whole_neuron_is_that_of_python(visit, mini_weights):
+    """At the end of a text and at an earlier token: its terms and its output, from tables and as
+    the model computes it.
+    """
+    page, tokens = visit("#neuron=648&heads=2,3,4", "given"), cx.texts.encode(mini_weights, TEXT)
+    slider = page.get_by_role("slider", name="Read the output in the first text")
+    terms = page.get_by_role("region", name="First text: the terms of neuron 648")
+    for key in ("End", "PageDown"):
+        (reading,) = readings(slider, key)
+        n = int(re.match(r"At token (\d+)", reading)[1])
+        fixed = cx.fix_query(mini_weights, n=n, token=int(tokens[n]))
+        columns = []
+        for outputs in (fixed.approx_head_outputs(tokens), fixed.head_outputs(tokens)):
+            mlp = fixed.mlp(tokens, outputs)
+            chosen, every = (
+                fixed.to_neurons(tokens, outputs, some)[648] for some in ([2, 3, 4], range(8))
+            )
+            pre, bias = mlp["pre"][648], mini_weights.b_in[648]
+            own = pre - bias - every
+            columns.append([chosen, every - chosen, own, bias, pre, mlp["post"][648]])
+        expect(terms.locator("th[scope=row]").first).to_have_text("heads 2, 3, 4")
+        figures = zip(*(row for _, *row in cells(terms)), strict=True)
+        for shown, truth in zip(figures, columns, strict=True):
+            check(shown, truth, 0.03)
+        check(re.findall(r"[−+]?\d+\.\d+", reading), [column[-1] for column in columns], 0.03)
 
 
 def test_the_lists_are_those_of_python(visit, mini_weights, circuit_of):
@@ -236,7 +263,7 @@ def test_texts_without_a_context_say_so(visit):
     expect(page.get_by_role("slider")).to_have_count(0)
     box(page, "Second").fill("")
     box(page, "First").fill("a context again, of a few words")
-    page.get_by_role("slider").wait_for()
+    page.get_by_role("slider").first.wait_for()
 
 
 def test_a_long_paste_is_cut_with_a_note(visit):

@@ -11,6 +11,7 @@ import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
  *  few tokens need; the other tokens, and the neurons' weights, are fetched when they are needed. */
 export class LearnedLayer extends Layer {
   /** @type {Float64Array | undefined} W_in, neuron after neuron */ #inputs;
+  /** @type {Float64Array | undefined} b_in */ #biases;
   /** @type {Map<string, Promise<void>>} parts */ #coming = new Map();
   #report = (/** @type {number} */ _) => {}; // how far they are, to whoever waits
   #left; // tokens that are not here yet
@@ -22,6 +23,7 @@ export class LearnedLayer extends Layer {
     this.finer = header.finer;
     this.C = header.C;
     this.attnScale = header.attn_scale;
+    this.activation = ACTIVATIONS[header.act_fn ?? ""];
     /** @type {Float64Array} */ this.W_pos = tensors.W_pos;
     /** @type {Float64Array} */ this.W_Q = tensors.W_Q;
     /** @type {Float64Array} */ this.W_K = tensors.W_K;
@@ -58,8 +60,9 @@ export class LearnedLayer extends Layer {
   }
 
   /** The weights on the way to the neurons. @param {Record<string, any>} tensors */
-  #takeNeurons({ W_in, W_V, W_O, b_V, b_O, means, ...tensors }) {
+  #takeNeurons({ W_in, W_V, W_O, b_V, b_O, b_in, means, ...tensors }) {
     Object.assign(this, { W_V, W_O, b_V, b_O, means });
+    this.#biases = b_in;
     this.takeRanking(tensors);
     this.#inputs = columnMajor(W_in, this.nNeurons);
   }
@@ -245,22 +248,35 @@ export class LearnedLayer extends Layer {
   /** What each head puts together and the LayerNorm-2 scale behind all of them, with the attention of
    *  a stream, at its last source. @param {Float64Array} x @param {Numbers} ids */
   attend(x, ids) {
-    const { d } = this;
-    const attended = new Float64Array(d);
+    const { d, W_pos, W_E, b_O } = this;
+    const n = ids.length - 1;
+    const step = this.W_E_step[ids[n]];
+    const beside = b_O.map((b, k) => W_E[ids[n] * d + k] * step + W_pos[n * d + k] + b);
+    const stream = beside.slice();
     const inside = this.rows(x).map((row, head) => {
       const seen = new Float64Array(d);
       row.forEach((weight, i) => addScaled(seen, 0, weight, x, i * d, d));
       const z = this.inside(head, seen, 1);
-      this.write(attended, head, z);
+      this.write(stream, head, z);
       return z;
     });
-    const n = ids.length - 1;
-    let squared = 0;
-    for (let k = 0; k < d; k++) {
-      const token = this.W_E[ids[n] * d + k] * this.W_E_step[ids[n]];
-      squared += (token + this.W_pos[n * d + k] + this.b_O[k] + attended[k]) ** 2;
-    }
-    return { inside, scale: Math.sqrt(squared / d + this.eps) };
+    const squared = dotProduct(stream, 0, stream, 0, d);
+    return { inside, scale: Math.sqrt(squared / d + this.eps), beside, stream };
+  }
+
+  /** All that a neuron reads where these heads are the chosen ones, and its output.
+   *  @param {number} neuron @param {number[]} heads @param {Attended} attended what these put together
+   *  @returns {Whole | null} null where its weights are not here */
+  wholeNeuron(neuron, heads, { inside, scale, beside, stream }) {
+    if (!this.#inputs || !this.#biases || !this.activation || !beside || !stream) return null;
+    const { d, dHead } = this;
+    const [weights, bias] = [this.#inputs.subarray(neuron * d), this.#biases[neuron]];
+    const [own, all] = [beside, stream].map((x) => dotProduct(x, 0, weights, 0, d) / scale);
+    let chosen = 0;
+    for (const [k, head] of heads.entries())
+      chosen += dotProduct(this.readoutOf(head, neuron), 0, inside[k], 0, dHead) / scale;
+    const pre = all + bias;
+    return { chosen, others: all - own - chosen, own, bias, pre, post: this.activation(pre) };
   }
 
   /** x B for the stream x of tokens that all stand at n, token after token, a few at a time: for a
@@ -285,6 +301,13 @@ export class LearnedLayer extends Layer {
     for (let i = 0; i < out.length; i++) out[i] += this.b_V[head * dHead + (i % dHead)];
   }
 }
+
+/** Activation functions, by the names that models' configurations have for them.
+ *  @type {Record<string, (x: number) => number>} */
+const ACTIVATIONS = {
+  gelu_new: (x) => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+  relu: (x) => Math.max(x, 0),
+};
 
 /** The split at n where `token` stands.
  *  @param {LearnedLayer} layer @param {number} n @param {number} token @returns {Split} */

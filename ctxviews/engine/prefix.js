@@ -100,6 +100,6 @@ export class Prefix {
 
 /** Of what all heads put together, that of these.
  *  @param {number[]} heads @param {Attended} attended @returns {Attended} */
-function of(heads, { inside, scale }) {
-  return { inside: heads.map((head) => inside[head]), scale };
+function of(heads, attended) {
+  return { ...attended, inside: heads.map((head) => attended.inside[head]) };
 }

@@ -1,9 +1,10 @@
 /** Which neurons a set of heads can move far: every neuron's largest contributions. */
 
-import { dotProduct, insertPlace, medianOf, rowProducts } from "./linalg.js";
+import { dotProduct, insertPlace, medianOf, wholeProducts, wholeRows } from "./linalg.js";
 
 const AT_ONCE = 16; // neurons that are ranked in a step
-const SPARE = 4; // tokens picked by rounded contributions beyond those that the exact ones keep
+const MULTIPLIED = 12; // neurons whose products with all ranked tokens are taken in a step
+const SPARE = 12; // tokens picked by rounded contributions beyond those that the exact ones keep
 const STANDS_OUT = 2; // robust deviations above the median neuron, as in ctxlib.neurons
 const MAD_TO_DEVIATION = 1.4826; // of normal numbers
 export const TOKENS_AT_ONCE = 64; // of the vocabulary, in a step of such work
@@ -26,7 +27,7 @@ class HeadTable {
     this.R = new Float64Array(nNeurons * dHead); // W_O W_in, neuron after neuron
     this.levels = new Int8Array(nNeurons * ranked.length); // neuron after neuron
     this.steps = new Float64Array(nNeurons);
-    this.products = new Float64Array(4 * ranked.length);
+    this.products = new Float64Array(MULTIPLIED * ranked.length);
   }
 
   /** How much of the table is there. */
@@ -58,10 +59,12 @@ class HeadTable {
       R.set(layer.readout(head, from / NEURONS_AT_ONCE), from * dHead);
       yield;
     }
+    const tokens = wholeRows(V, dHead);
     while (this.#rows < nNeurons) {
       const from = this.#rows;
-      const to = Math.min(from + 4, nNeurons);
-      rowProducts(R.subarray(from * dHead, to * dHead), V, dHead, this.products);
+      const to = Math.min(from + MULTIPLIED, nNeurons);
+      const some = wholeRows(R.subarray(from * dHead, to * dHead), dHead);
+      wholeProducts(some, tokens, dHead, this.products);
       for (let j = from; j < to; j++)
         this.steps[j] = roundedRow(this.products, (j - from) * size, this.levels, j * size, size);
       this.#rows = to;
@@ -153,7 +156,7 @@ export class Ranking {
     const leaving = summed.filter((head) => !heads.includes(head));
     const anew = joining.length + leaving.length >= heads.length;
     if (anew) {
-      this.sums = this.sums.length ? this.sums.fill(0) : new Float32Array(nNeurons * size);
+      if (!this.sums.length) this.sums = new Float32Array(nNeurons * size);
       this.highest.exact.fill(0); // the picks stay: they are tokens like others
     }
     const left = leaving.map((head) => this.#part(circuit, head, -1));
@@ -163,6 +166,7 @@ export class Ranking {
     const [top, mean] = [new Float64Array(nNeurons), new Float64Array(nNeurons)];
     const tokens = new Int32Array(nNeurons * kept);
     for (let j = 0; j < nNeurons; j++) {
+      if (anew) this.sums.fill(0, j * size, (j + 1) * size);
       for (const { table, weights, sign } of before)
         addBelow(this.sums, weights, table.levels, sign * table.steps[j], j * size, 0, Infinity);
       addAndPick(this.sums, last, j, highest);

@@ -179,6 +179,19 @@ export class Reading {
     return this.#upTo(this.n).parts(this.heads, neuron, place);
   }
 
+  /** The whole neuron at each place where there is a point, from tables and as the model computes it; none where
+   *  the page lacks what it takes. @param {number} neuron */
+  outputs(neuron) {
+    const { layer } = this.reader;
+    if (!("wholeNeuron" in layer)) return [];
+    const heads = layer.heads(this.heads);
+    const sums = [...this.#sums].sort(([a], [b]) => a - b);
+    return sums.flatMap(([place, { own, truth }]) => {
+      const [tables, model] = [own, truth].map((of) => of && layer.wholeNeuron(neuron, heads, of));
+      return tables && model ? [{ place, tables, model }] : [];
+    });
+  }
+
   /** A neuron's lines: where there is a point, its summary there by both circuits, and the exact one.
    *  @param {number} neuron */
   curve(neuron) {

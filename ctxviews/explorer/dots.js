@@ -31,6 +31,7 @@ export function dotsSection(tools, copy) {
   let [before, since] = [new Float64Array(), -Infinity];
   /** @type {number | null} */ let under = null; // the neuron that is pointed at
   let [dragged, from] = [false, 0];
+  let wide = 0; // the canvas when it was drawn last: to ask it for each dot would take longer than to draw
 
   const threshold = slider({
     label: "Threshold θ",
@@ -58,10 +59,10 @@ export function dotsSection(tools, copy) {
   const turns = element("div", { class: "ctx-neurons-threshold" }, parts);
   const root = element("div", { class: "ctx-neurons-dots" }, canvas, turns);
 
-  const narrow = () => canvas.clientWidth < NARROW;
-  const named = () => lanes.length > 0 && canvas.clientWidth >= NARROWEST;
+  const narrow = () => wide < NARROW;
+  const named = () => lanes.length > 0 && wide >= NARROWEST;
   const left = () => (named() ? (narrow() ? SHORTER : NAMES) : 0);
-  const across = () => canvas.clientWidth - left() - 2 * THUMB;
+  const across = () => wide - left() - 2 * THUMB;
   const placed = (/** @type {number} */ top) =>
     left() + THUMB + (across() * Math.min(Math.max(top, 0), reach)) / reach;
   const height = (/** @type {number} */ neuron) => {
@@ -124,13 +125,14 @@ export function dotsSection(tools, copy) {
 
   const draw = () => {
     const pen = canvas.getContext("2d");
-    if (!pen || !last || !canvas.clientWidth) return;
+    wide = canvas.clientWidth;
+    if (!pen || !last || !wide) return;
     const { ranking, labels, theta, neuron, found } = last;
     const unlabelled = Number(labels.size < layer.nNeurons);
     const foot = ABOVE + (left() ? LANE * (lanes.length + unlabelled) : ALL) + 2;
     const tall = foot + BELOW;
     canvas.style.height = `${tall}px`;
-    canvas.width = canvas.clientWidth * devicePixelRatio;
+    canvas.width = wide * devicePixelRatio;
     canvas.height = tall * devicePixelRatio;
     pen.scale(devicePixelRatio, devicePixelRatio);
     const style = getComputedStyle(canvas);
@@ -184,7 +186,7 @@ export function dotsSection(tools, copy) {
     /** @param {string} text @param {number} x @param {number} y */
     const beside = (text, x, y) => {
       const [side, apart] = /** @type {[CanvasTextAlign, number]} */ (
-        x > canvas.clientWidth * 0.6 ? ["right", x - 9] : ["left", x + 9]
+        x > wide * 0.6 ? ["right", x - 9] : ["left", x + 9]
       );
       [pen.textAlign, pen.lineWidth, pen.strokeStyle] = [side, 3, style.backgroundColor];
       pen.strokeText(text, apart, y);
@@ -213,6 +215,7 @@ export function dotsSection(tools, copy) {
     reach = Math.max(reach, most, Math.min(scene.theta, 1.5 * most));
     reach = Number((Math.ceil(reach / step) * step).toPrecision(6));
     input.disabled = ruled.disabled = false;
+    wide = canvas.clientWidth;
     root.style.setProperty("--left", `${left()}px`);
     threshold.update(scene.theta, { max: reach, step });
     ruled.checked = scene.threshold === 0;

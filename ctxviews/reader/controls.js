@@ -49,8 +49,10 @@ export function captionSection({ layer, tokenizer }) {
       "the text’s own (chapter 11). Numbers are rounded: they hold to about a hundredth of their range.",
     fixed
       ? ` The destination is fixed: a text is read as if the query “${queryToken}” at n = ${n} stood at its end; ` +
-          "what this model’s own attention would add is not in the page."
-      : "",
+          "what this model’s own attention would add is not in the page, nor are its neurons’ outputs, " +
+          "which take megabytes of further tables (chapter 10)."
+      : " An output is that of the whole neuron: heads, own token, position and bias, through the activation " +
+          "function. The tables stand in for what the heads attend to (chapter 10).",
   );
   const say = inStep((/** @type {Record<string, any>} */ { neuron, shade }, changed) => {
     if (!changed("neuron", "shade")) return;

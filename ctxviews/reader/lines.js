@@ -8,9 +8,10 @@ import { digitsFor, figure, signed, UNIT } from "../ui/words.js";
 
 /** @import { Text } from "./scene.js" */
 
+export const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.3 };
+export const BY_OWN = { stroke: COLOURS[1], "stroke-width": 1.7, "stroke-dasharray": "6 3" };
+export const NAMES = ["paper’s circuit", "self-normalised", "computed"];
 const BY_PAPER = { stroke: COLOURS[0], "stroke-width": 1.9 };
-const TRUE = { stroke: "var(--ctx-ink)", "stroke-width": 1.3 };
-const BY_OWN = { stroke: COLOURS[1], "stroke-width": 1.7, "stroke-dasharray": "6 3" };
 
 /** A text's lines. @param {string} label @param {Omit<Hand, "at">} hand */
 export function pictureSection(label, hand) {
@@ -43,9 +44,9 @@ function runningSummary(label, text, terms, { held, show, hold }) {
   const ends = [paper, own, truth].map((values) => figure(values.at(-1) ?? NaN, digits));
   const exact = truth.length > 0;
   const lines = [
-    { label: "paper’s circuit", style: BY_PAPER, xs: places, ys: paper },
-    { label: "self-normalised", style: BY_OWN, xs: places, ys: own },
-    { label: "computed", style: TRUE, xs: places, ys: truth },
+    { label: NAMES[0], style: BY_PAPER, xs: places, ys: paper },
+    { label: NAMES[1], style: BY_OWN, xs: places, ys: own },
+    { label: NAMES[2], style: TRUE, xs: places, ys: truth },
   ];
   const on = chart({
     alt:
@@ -56,15 +57,13 @@ function runningSummary(label, text, terms, { held, show, hold }) {
     y: { label: UNIT, domain: domain.y },
     width,
     height: 230,
-    names: lines.map(({ label }) => label),
+    names: NAMES,
     title: `neuron ${neuron}, summary of the text so far`,
   });
   on.add(rule(on, { y: 0 }));
   namedLines(on, lines);
   const read = (/** @type {number} */ place) => {
-    const closer = (/** @type {number} */ a, /** @type {number} */ b) =>
-      Math.abs(b - place) < Math.abs(a - place) ? b : a;
-    const near = places.reduce(closer, Infinity);
+    const near = nearest(places, place);
     const [a, b, c] = [paper, own, truth].map((values) =>
       figure(values[places.indexOf(near)] ?? NaN, digits),
     );
@@ -76,4 +75,11 @@ function runningSummary(label, text, terms, { held, show, hold }) {
   const reads = `Read the ${label.toLowerCase()} token by token`;
   const moved = { held, onMove: show, onHold: hold };
   return readable(on, { label: reads, max: reading.n, value: at, read, ...moved });
+}
+
+/** @param {number[]} places @param {number} place @returns {number} that of `places` which lies closest to it */
+export function nearest(places, place) {
+  const closer = (/** @type {number} */ a, /** @type {number} */ b) =>
+    Math.abs(b - place) < Math.abs(a - place) ? b : a;
+  return places.reduce(closer, Infinity);
 }

@@ -43,11 +43,15 @@ export function sceneOf(now, taken, sides, found) {
     neuron !== null && reading.hasContext ? reading.terms(neuron) : null,
   );
   const shade = roundedUp(Math.max(...terms.map((of) => largest(of ?? []))));
-  const axes = axesOf(taken, neuron);
+  const outputs = taken.map(({ reading }) =>
+    neuron !== null && reading.hasContext ? reading.outputs(neuron) : [],
+  );
+  const axes = axesOf(taken, neuron, outputs.flat());
   const texts = taken.map(({ text, reading, pieces, stretches }, i) => {
     const { names, at } = sides[i].side;
     return {
       ...{ text, reading, stretches, names, neuron, shade, axes, terms: terms[i] },
+      outputs: outputs[i],
       at: Math.min(at ?? reading.n, reading.n),
       ids: reading.ids,
       counted: pieces.length,
@@ -58,8 +62,9 @@ export function sceneOf(now, taken, sides, found) {
   return { ...now, neuron, shade, texts };
 }
 
-/** How far the drawings of both texts reach, in words. @param {Taken[]} taken @param {number | null} neuron */
-function axesOf(taken, neuron) {
+/** How far the drawings of both texts reach, in words. @param {Taken[]} taken @param {number | null} neuron
+ *  @param {ReturnType<Reading["outputs"]>} outputs */
+function axesOf(taken, neuron, outputs) {
   if (neuron === null) return "";
   const reach = taken.map(({ reading }) => (reading.hasContext ? reading.n : 0));
   const values = taken.flatMap(({ reading }) => {
@@ -67,9 +72,13 @@ function axesOf(taken, neuron) {
     const { paper, own, truth } = reading.curve(neuron);
     return [0, ...paper, ...own, ...truth];
   });
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const room = 0.06 * (high - low || 1);
-  return JSON.stringify({ x: Math.max(...reach), y: [low - room, high + room] });
+  const put = outputs.flatMap(({ tables, model }) => [0, tables.post, model.post]);
+  const [y, output] = [values, put].map((of) => {
+    const [low, high] = [Math.min(...of), Math.max(...of)];
+    const room = 0.06 * (high - low || 1);
+    return [low - room, high + room];
+  });
+  return JSON.stringify({ x: Math.max(...reach), y, output });
 }
 
 /** Where else this can be looked at. @param {Scene} scene @param {Record<string, any>} given texts that

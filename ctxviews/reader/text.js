@@ -9,6 +9,7 @@ import { shadedTokens } from "../ui/tokens.js";
 import { whyHere } from "../ui/why.js";
 import { digitsFor, grouped, nameInText, several, tokenMarks, tokenName } from "../ui/words.js";
 import { pictureSection } from "./lines.js";
+import { wholeSection } from "./whole.js";
 
 /** @import { Kept, Listed, Text } from "./scene.js"
  *  @typedef {ReturnType<typeof textSection>} Side */
@@ -26,6 +27,7 @@ export function textSection(label, tools) {
   const tokens = tokensSection(hand, start, () => side.kept);
   const silent = quiet();
   const picture = pictureSection(label, hand);
+  const whole = wholeSection(label, hand);
   const why = whyHere();
   const figures = [term("z"), term("summary")];
   const list = neuronTable(
@@ -57,6 +59,7 @@ export function textSection(label, tools) {
     silent.hidden = reading.hasContext;
     silent.textContent = reading.hasContext ? "" : silence(reading);
     picture.update(text);
+    whole.update(text);
     why.root.hidden = terms === null;
     if (neuron !== null && terms && changed("reading", "neuron", "at"))
       why.show({ name: text.names[at], away: `${reading.n - at} back`, neuron }, () =>
@@ -74,6 +77,7 @@ export function textSection(label, tools) {
     silent,
     why.root, // where the token is
     picture.root,
+    whole.root,
     list.root,
   );
   return {

@@ -23,7 +23,7 @@ export function waitingLine() {
       [bar.value, bar.hidden, halt.hidden, root.hidden] = [0, false, !onStop, false];
     },
     share(/** @type {number} */ done) {
-      bar.value = done;
+      if (done === 1 || done > bar.value + 0.04) bar.value = done; // each move is a picture
     },
     /** Nothing is waited for; what came of it may stay. @param {string} [words] */
     end(words = bar.hidden ? (status.textContent ?? "") : "") {

@@ -153,7 +153,7 @@ async function render({ model, el }) {
     const there = near.has(ranked) || layer.packedRanking(circuit, heads);
     if (!there) await circuit.rank(heads, signal); // a hand is not to wait for it
     const found = near.get(ranked) ?? rankingOf(circuit, heads);
-    if (!ranking) await firstColumn(now, found, signal); // later the list follows a turn at once
+    if (!ranking || !roomy()) await firstColumn(now, found, signal); // or a phone stands still
     ranking = found;
     body.removeAttribute("data-stale");
     responses = null;
