@@ -31,7 +31,6 @@ import torch
 
 import ctxbook as cb
 import ctxlib as cx
-import ctxviews as cv
 
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
@@ -317,7 +316,7 @@ amounts.assign(**{"tokens that add most": tokens}).rename_axis("neuron")
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} Without the offset, a text about planets seems to raise the neuron for illnesses. {{?needs_offset}} <span id="turn-it"></span>Below is the one for recipes. Choose any other, such as <a href="#neurons.neuron=496">ours for planets</a>. (In the view, $z$ says how much farther tokens can push a neuron than the median neuron, in robust standard deviations, and $\theta$ is the limit from which on a neuron is listed.) Turn head {{head}} off and see which neurons change.
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} Without the offset, a text about planets seems to raise the neuron for illnesses. {{?needs_offset}} Figure 5.3 shows what the one for recipes responds to. To see the tokens behind such a neuron, open <a href="explorer.html#neuron=496">ours for planets</a> in the explorer. Then turn head {{head}} off there, and see which neurons change.
 """
 
 # %% tags=["hide-input"]
@@ -326,13 +325,12 @@ of_page = pd.Series(circuit.summary(x_pages)[:, shown_too])
 of_domain = of_page.groupby(study.domains).mean().sort_values()
 figure, ((axis,),) = cb.figures.panels(width=6.4, height=3.6)
 of_domain.plot.barh(ax=axis, xlabel="mean summary", title=f"neuron {shown_too}")
-picture = cb.figures.picture(
+cb.figures.picture(
     figure,
     "5.3",
     f"Mean summary of neuron {shown_too} over the labelled passages of the book, by domain, from {of_domain.iloc[0]:+.2f} ({of_domain.index[0]}) to {of_domain.iloc[-1]:+.2f} ({of_domain.index[-1]}).",
     f"Bars by domain, lowest {of_domain.index[0]}, highest {of_domain.index[-1]}.",
 )
-cv.NeuronExplorer(weights, picture=picture, heads=list(heads), neuron=shown_too)
 
 # %% [markdown]
 r"""

@@ -87,10 +87,10 @@ def ends_of(neuron, high=8, low=4):
     return torch.cat([order[:high], order[-low:]])
 
 
-def words(ids, of=weights):
-    """Tokens by name, without the space in front; ↵ is a new line."""
+def words(ids, of=weights, bare=True):
+    """Tokens by name, if `bare` without the space in front; ↵ is a new line."""
     names = map(cb.figures.visible, cx.texts.decode_tokens(of, ids.tolist()))
-    return [name.strip("␣") or name for name in names]
+    return [(bare and name.strip("␣")) or name for name in names]
 
 
 def draw(neuron, number):
@@ -303,7 +303,7 @@ Our neuron {{followed}} does not beat the mixtures: its AUC is higher than that 
 
 Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test, but so does nearly every other axis. So use the list of found neurons as a table of contents: read the ends of a column, test its label on texts of your own, and hold it against mixtures before you call the neuron a unit. Neuron {{followed}} passes the first two of these tests, and not the third.
 
-<span id="turn-it"></span>Choose another neuron, or search for a token, such as <a href="#neurons.search=%20planets">planets</a>, to see the neurons that it moves. (The view calls the limit for a found neuron $\theta$.)
+<span id="turn-it"></span>Choose another neuron, or search for a token, such as <a href="#neurons.search=%20planets">planets</a>, to see the neurons that it moves.
 """
 
 # %% tags=["hide-input"]
@@ -515,7 +515,7 @@ table = (
         top=tops,
         z=z,
         far_end=[" ".join(words(ids)) for ids in by_column],
-        by_drive=[" ".join(words(ids)) for ids in by_drive],
+        by_drive=[" ".join(words(ids, bare=False)) for ids in by_drive],
     )
     .rename_axis("neuron")
     .sort_values("top", ascending=False)

@@ -25,12 +25,13 @@ function written(values, prefix) {
 }
 
 /** A view's state: what a notebook's model is to a widget, kept in the page and in its address. */
-class PageModel {
+class PageModel extends EventTarget {
   /** @param {Record<string, any>} state @param {Record<string, any>} found what the address holds
    *  @param {string} prefix of its names in the address; none where the page is the view's own
    *  @param {DOMStringMap} page what else the page has: `labels`, a table of neurons, and `models`,
    *    the names of several */
   constructor(state, found, prefix, { labels, models }) {
+    super();
     this.labels = labels;
     this.models = models && JSON.parse(models);
     this.first = { ...state };
@@ -38,12 +39,10 @@ class PageModel {
     this.unshared = [];
     this.values = { ...state, ...found };
     this.prefix = prefix;
-    this.events = new EventTarget();
-    addEventListener("hashchange", async () => {
+    addEventListener("hashchange", () => {
       const { hash } = location; // that of a heading has nothing to do with the view
       if (hash && !hash.includes("=")) return;
-      const followed = await addressedState(state, hash, prefix);
-      if (hash !== location.hash) return;
+      const followed = addressedState(state, hash, prefix);
       this.unshared = [];
       for (const [name, value] of Object.entries({ ...state, ...followed })) this.set(name, value);
     });
@@ -65,29 +64,21 @@ class PageModel {
   set(name, value) {
     if (JSON.stringify(this.values[name]) === JSON.stringify(value)) return;
     this.values[name] = value;
-    this.events.dispatchEvent(new Event(`change:${name}`));
+    this.dispatchEvent(new Event(`change:${name}`));
   }
 
   save_changes() {
     address.write(!this.prefix);
   }
 
-  /** @param {string} event @param {() => void} callback */
-  on(event, callback) {
-    this.events.addEventListener(event, callback);
-  }
-
-  /** @param {string} event @param {() => void} callback */
-  off(event, callback) {
-    this.events.removeEventListener(event, callback);
-  }
+  on = this.addEventListener;
+  off = this.removeEventListener;
 
   /** The first state again. */
   reset() {
     this.values = { ...this.first };
     this.unshared = [];
-    for (const name of Object.keys(this.first))
-      this.events.dispatchEvent(new Event(`change:${name}`)); // also where a value came without an event
+    for (const name of Object.keys(this.first)) this.dispatchEvent(new Event(`change:${name}`)); // also where a value came without an event
     this.save_changes();
   }
 
@@ -101,11 +92,6 @@ class PageModel {
         (Array.isArray(value) || typeof value !== "object"),
     );
     return written(Object.fromEntries(changed), this.prefix);
-  }
-
-  /** The page's address with this state. */
-  address() {
-    return new URL(address.hash() || " ", location.href).href.trim();
   }
 
   /** The address of another view's page in a state; null for the page that is open.
@@ -148,33 +134,18 @@ const address = {
   },
 };
 
-/** A long text as addresses had it before: deflated, under a name that ends in `.z`.
- *  @param {string} packed @returns {Promise<string | undefined>} */
-async function unpackedText(packed) {
-  try {
-    const letters = atob(packed.slice(0, LONGEST).replaceAll("-", "+").replaceAll("_", "/"));
-    const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    return (await new Response(stream).text()).slice(0, READ);
-  } catch {
-    return undefined; // cut off, or none of ours
-  }
-}
-
 /** The part of an address that belongs to this state; whatever cannot be read is left out.
  *  @param {Record<string, any>} state @param {string} hash @param {string} prefix */
-async function addressedState(state, hash, prefix) {
+function addressedState(state, hash, prefix) {
   /** @type {Record<string, any>} */
   const found = {};
   for (const part of hash.slice(1).split("&")) {
     const [key, ...rest] = part.split("=");
     if (!key.startsWith(prefix)) continue;
-    const called = key.slice(prefix.length).replace(/\.z$/, "");
+    const called = key.slice(prefix.length);
     const name = Object.keys(state).find((trait) => (CALLED[trait] ?? trait) === called);
     if (!name || !rest.length) continue;
-    const [like, written, packed] = [state[name], rest.join("="), key.endsWith(".z")];
-    if (packed && typeof like !== "string") continue;
-    const value = packed ? await unpackedText(written) : readAs(like, written);
+    const value = readAs(state[name], rest.join("="));
     if (value !== undefined) found[name] = value;
   }
   return found;
@@ -244,7 +215,7 @@ async function start(place) {
     const source = new URL(`./views/${name}.js`, import.meta.url).href;
     const module = (named?.href === source && (await early)) || (await import(source));
     const prefix = prefixOf(place);
-    const found = await addressedState(state, location.hash, prefix);
+    const found = addressedState(state, location.hash, prefix);
     const model = new PageModel(state, found, prefix, place.dataset);
     address.models.push(model);
     await module.default.render({ model, el: view });

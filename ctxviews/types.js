@@ -69,7 +69,7 @@
  *    reading: Reading}} Taken a text, all its tokens with their stretches of it, and those that are read
  *
  *  @typedef {Pick<import("@anywidget/types").AnyModel, "set" | "on" | "off" | "save_changes" | "send"> & {
- *    get: (name: string, model?: string) => any, first?: Record<string, any>, unshared?: string[], address?: () => string, reset?: () => void,
+ *    get: (name: string, model?: string) => any, first?: Record<string, any>, unshared?: string[], reset?: () => void,
  *    link?: (page: string, state: Record<string, any>) => string | null}} Model of the plain
  *    anywidget protocol; what a page adds to it (`page.js`) may be absent
  *  @typedef {(...names: string[]) => boolean} Changed whether one of these fields of a state is another

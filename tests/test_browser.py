@@ -15,7 +15,7 @@ from viewing import PHONE, blameless, in_firefox_too, opened, serious, settled
 DESK = {"width": 1440, "height": 900}
 APART = ("h1", ".bd-sidebar-primary", ".bd-header-article", "footer", ".prev-next-footer")
 PHRASES = {  # of the controls, of the list or the lines, of the passage
-    "explorer": ("Each dot is a neuron", "a top above θ", "takes its share apart"),
+    "explorer": ("Each dot is a neuron", "a top above the threshold", "takes it apart"),
     "reader": ("Compare with a second text", "The lines are", "takes its share apart"),
 }
 PAGES = [

@@ -181,7 +181,7 @@ def ranked(page, heads, token, layer="layer"):
         """([layer, heads, token]) => {
             const {top, mean, tokens} = window[layer].circuit({token}).top(heads);
             return {top: [...top], mean: [...mean], tokens: [...tokens],
-                    z: [...engine.robustZ(top)], threshold: engine.defaultThreshold(top)};
+                    threshold: engine.defaultThreshold(top)};
         }""",
         [layer, heads, token],
     )
@@ -195,7 +195,7 @@ def test_neurons_are_ranked_as_in_python(page, circuit_of_toy, heads):
     circuit = circuit_of_toy(heads)
     table = cx.find_neurons(circuit, threshold=-1e9).sort_index()
     found = ranked(page, heads, circuit.fixed.token, "toy")
-    assert max(off(found[name], table[name]) for name in ("top", "mean", "z")) < 20 * ROUNDED
+    assert max(off(found[name], table[name]) for name in ("top", "mean")) < 20 * ROUNDED
     above = np.flatnonzero(np.array(found["top"]) > found["threshold"])
     assert {*above} == {*table.index[table["z"] > 2]}
     counted = circuit.contribution.masked_fill(

@@ -208,13 +208,13 @@ def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
     page = visit("#model=qwen", "explorer", fresh=True)
     with page.expect_request("**/data/qwen-*/tokens-*.bin"):
         box = page.get_by_label("Neuron, label or word")
-        box.fill(" zirconium")
+        box.fill(" banana")
         box.press("Enter")
     page.get_by_text("It is rare, so no ranking counts it.").wait_for()
     box.fill("scripture")
     box.press("Enter")
     page.wait_for_url("**neuron=2985*")
-    page.get_by_text("Label: scripture, learned on half").wait_for()
+    page.get_by_text("“scripture” was chosen on half of our texts").wait_for()
     (labels,) = html.glob("_static/at-*/data/qwen.csv")
     assert sorted(pd.read_csv(labels)["neuron"]) == [*range(8960)]
 

@@ -105,7 +105,7 @@ def test_a_chapter_folds_its_set_up_and_shows_the_first_setting_of_its_widget(ht
 def test_where_a_page_has_turn_it_there_is_a_view(pages):
     place = re.compile('<(?:section|span) id="turn-it">')
     turned = [place.split(page)[1:] for page in pages.values()]
-    assert sum(map(len, turned)) == 8
+    assert sum(map(len, turned)) == 7
     for (section,) in filter(None, turned):
         assert 'data-view="' in section.partition("<section")[0]
 

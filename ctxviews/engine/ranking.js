@@ -313,24 +313,10 @@ export function firstTokens({ top, tokens }, neuron, count) {
 
 // ---------------------------------------------------------------- what stands out
 
-/** Distance from the median in robust standard deviations, as in `cx.find_neurons`.
- *  @param {Numbers} tops @returns {Float64Array} */
-export function robustZ(tops) {
-  const { middle, deviation } = robustSpread(tops);
-  // where most values are alike the spread is zero: the median itself still scores zero
-  return Float64Array.from(tops, (top) => (top === middle ? 0 : (top - middle) / deviation));
-}
-
 /** A neuron stands out that lies above this: `cx.find_neurons` without a threshold.
  *  @param {Numbers} tops @returns {number} */
 export function defaultThreshold(tops) {
-  const { middle, deviation } = robustSpread(tops);
-  return middle + STANDS_OUT * deviation;
-}
-
-/** @param {Numbers} values */
-function robustSpread(values) {
-  const middle = medianOf(Float64Array.from(values));
-  const far = Float64Array.from(values, (value) => Math.abs(value - middle));
-  return { middle, deviation: MAD_TO_DEVIATION * medianOf(far) };
+  const middle = medianOf(Float64Array.from(tops));
+  const far = Float64Array.from(tops, (top) => Math.abs(top - middle));
+  return middle + STANDS_OUT * MAD_TO_DEVIATION * medianOf(far);
 }

@@ -6,7 +6,6 @@ import { defaultThreshold } from "../engine/ranking.js";
 import { roving } from "../ui/controls.js";
 import { element } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
-import { figure } from "../ui/words.js";
 
 /** @import { Scene, Tools } from "./scene.js"
  *  @import { Label } from "../ui/labels.js"
@@ -48,16 +47,14 @@ export function namedNeurons(labels, model) {
  *  their way: the row keeps its place for them */
 export function cardsSection(tools, comes) {
   const { layer, go } = tools;
-  const ways = { class: "ctx-neurons-cards", role: "group", "aria-label": "Named neurons" };
-  const root = element("div", { ...ways, hidden: !comes });
+  const ways = { role: "group", "aria-label": "Named neurons", hidden: !comes };
+  const root = element("div", { class: "ctx-neurons-cards", ...ways });
   const paint = inStep((/** @type {Scene} */ { labels, neuron }, changed) => {
     if (changed("labels") && labels.size) {
       const made = namedNeurons(labels, layer.model).map(({ neuron, title, words }) => {
-        const auc = labels.get(neuron)?.auc ?? NaN;
-        const hint = `Neuron ${neuron}: AUC ${figure(auc)} on held-out texts of its label, where 0.5 is chance`;
         const parts = [element("b", {}, title), element("span", {}, `${neuron} · ${words}`)];
         const onclick = () => (go({ neuron }), tools.show("neuron"));
-        return element("button", { type: "button", value: neuron, title: hint, onclick }, parts);
+        return element("button", { type: "button", value: neuron, onclick }, parts);
       });
       root.replaceChildren(...made);
       roving(root);

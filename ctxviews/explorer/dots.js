@@ -1,11 +1,10 @@
 /** Every neuron of the layer as a dot, and the threshold as a line that one drags across them. */
 
-import { checkbox, chip, slider, term, USUAL } from "../ui/controls.js";
+import { button, RULE, slider, term } from "../ui/controls.js";
 import { element } from "../ui/dom.js";
 import { digitsOfStep, linearTicks, tickFormat } from "../ui/plot.js";
-import { figure, grouped } from "../ui/words.js";
+import { figure, grouped, headsName } from "../ui/words.js";
 import { nameOf } from "./cards.js";
-import { headsName } from "./scene.js";
 
 /** @import { Scene, Tools } from "./scene.js" */
 
@@ -19,8 +18,8 @@ const BELOW = 17; // them, for the numbers of the axis
 const NEAR = 9; // as far as a pointer may miss a dot or the line
 const GHOSTS = 1500; // milliseconds for which dots show where they came from
 
-/** Dots, slider and rule. @param {Tools} tools @param {HTMLElement | null} copy */
-export function dotsSection(tools, copy) {
+/** Dots, slider and rule. @param {Tools} tools @param {HTMLElement | null} reset */
+export function dotsSection(tools, reset) {
   const { layer, go } = tools;
   const canvas = element("canvas", { role: "img" });
   /** @type {Scene | null} */ let last = null;
@@ -34,7 +33,7 @@ export function dotsSection(tools, copy) {
   let wide = 0; // the canvas when it was drawn last: to ask it for each dot would take longer than to draw
 
   const threshold = slider({
-    label: "Threshold θ",
+    label: "Threshold of top",
     max: 1,
     step: 0.1,
     format: (theta) => (last ? thetaLabel(last, theta) : "–"),
@@ -48,14 +47,17 @@ export function dotsSection(tools, copy) {
     const step = last?.ranking.step ?? 1;
     return Number((Math.round(value / step) * step || step / 1000).toPrecision(6));
   };
-  const ruled = checkbox(null, () =>
-    go({ threshold: ruled.checked ? 0 : rounded(last?.ranking.rule ?? 1) }),
+  const byRule = term(
+    RULE,
+    button(RULE, () => go({ threshold: 0 })),
   );
-  const byRule = term(USUAL, chip(ruled, USUAL));
-  const along = "top: how far single tokens can push a neuron, in units of the ";
-  const axis = element("p", { class: "ctx-label" }, along, term("pre-activation"), " →");
+  const along = [
+    term("top"),
+    ": how far single tokens can push a neuron, in units of the pre-activation →",
+  ];
+  const axis = element("p", { class: "ctx-label" }, along);
   const why = element("p", { class: "ctx-quiet", role: "status" });
-  const parts = [threshold, axis, why, byRule, copy];
+  const parts = [threshold, axis, why, byRule, reset];
   const turns = element("div", { class: "ctx-neurons-threshold" }, parts);
   const root = element("div", { class: "ctx-neurons-dots" }, canvas, turns);
 
@@ -214,17 +216,17 @@ export function dotsSection(tools, copy) {
     last = scene;
     reach = Math.max(reach, most, Math.min(scene.theta, 1.5 * most));
     reach = Number((Math.ceil(reach / step) * step).toPrecision(6));
-    input.disabled = ruled.disabled = false;
+    input.disabled = false;
     wide = canvas.clientWidth;
     root.style.setProperty("--left", `${left()}px`);
     threshold.update(scene.theta, { max: reach, step });
-    ruled.checked = scene.threshold === 0;
+    byRule.ariaPressed = String(scene.threshold === 0);
     why.textContent = whyThere(scene);
     const far = `${scene.found} of ${top.length} neurons pass the threshold; neuron ${by[0]} lies farthest to the right.`;
     canvas.setAttribute("aria-label", `Every neuron as a dot, from 0 to ${reach}. ${far}`);
     draw();
   };
-  input.disabled = ruled.disabled = true;
+  input.disabled = true;
   return { root, paint };
 }
 
@@ -241,7 +243,7 @@ function whyThere({ ranking: { circuit, most, order, step }, heads, theta, thres
   const off = circuit.layer.usual.filter((head) => !heads.includes(head));
   const how = off.length ? `without ${headsName(off)}` : `with ${headsName(heads)}`;
   if (found && (threshold || !off.length)) return "";
-  if (found) return `The line has gone to ${line}, its usual place ${how}.`;
+  if (found) return `The rule puts the line at ${line} ${how}.`;
   const reached = `${how} the farthest, neuron ${order[0]}, reaches ${far}`;
   return `No neuron passes: the line is at ${line}, and ${reached}. Drag the line to the left.`;
 }

@@ -6,64 +6,80 @@ import { PLAIN } from "../ui/textbox.js";
 import { several } from "../ui/words.js";
 import { nameOf } from "./cards.js";
 import { LONGEST_SEARCH } from "./scene.js";
-import { NEAREST, tokensLike, tokensOf } from "./search.js";
+import { tokenOf, tokensLike } from "./search.js";
 
 /** @import { Scene, Tools } from "./scene.js" */
 
 const PAUSE = 300; // milliseconds without a key until what was typed is looked up
-const OFFERED = 6; // tokens
+const OFFERED = 6; // names and tokens
 
-const NONE = "No neuron, label or single token of that name. ";
-
-/** What neuron and search are meant, in words. @param {string} typed @param {Scene} scene @param {Tools} tools */
+/** What is chosen by what is typed, null where that is not clear, and what is said of it.
+ *  @param {string} typed @param {Scene} scene @param {Tools} tools
+ *  @returns {[{neuron: number, search: string} | null, string]} */
 function meant(typed, { ranking, labels, neuron }, tools) {
   const { layer, name } = tools;
-  const words = typed.trim().toLowerCase();
-  if (!/\D/.test(words)) {
-    const none = Number(words) < layer.nNeurons ? "" : `Neurons are 0 to ${layer.nNeurons - 1}.`;
-    return { neuron: words && !none ? Number(words) : neuron, search: "", said: none };
+  const word = typed.trim().toLowerCase();
+  if (!word) return [{ neuron, search: "" }, ""];
+  if (!/\D/.test(word)) {
+    const there = Number(word) < layer.nNeurons;
+    return there
+      ? [{ neuron: Number(word), search: "" }, ""]
+      : [null, `Neurons are 0 to ${layer.nNeurons - 1}.`];
   }
-  const called = (/** @type {number} */ j) => ` ${nameOf(layer.model, j, labels).toLowerCase()}`;
-  const alike = ranking.order.filter((j) => words.length > 2 && called(j).includes(` ${words}`));
-  const found = `${several(alike.length, "neuron")} with this label; this one lies farthest right.`;
-  if (alike.length) return { neuron: alike[0], search: "", said: found };
-  const { id, how } = tokensOf(typed, tools);
-  if (id < 0 || !layer.hasToken(id)) return { neuron, search: typed, said: id < 0 ? NONE : "" };
+  const called = (/** @type {number} */ j) => nameOf(layer.model, j, labels).toLowerCase();
+  const id = tokenOf(typed, tools);
+  let alike = ranking.order.filter((j) => called(j) === word);
+  if (!alike.length && id < 0 && word.length > 2)
+    // a word goes before a part of a name
+    alike = ranking.order.filter((j) => ` ${called(j)}`.includes(` ${word}`));
+  if (alike.length) {
+    const many = `${several(alike.length, "neuron")} named ${called(alike[0])}`;
+    return [{ neuron: alike[0], search: "" }, `${many}; this one lies farthest right.`];
+  }
+  if (id < 0) return [null, `No neuron, label or token is called “${typed.trim()}”.`];
+  if (!layer.hasToken(id)) return [{ neuron, search: typed }, ""]; // it is on its way
   const driven = ranking.circuit.driven(id, ranking.heads);
   const best = driven.indexOf(Math.max(...driven));
-  const token = `${["", NEAREST].includes(how) ? how : NONE + how}${name(id)}${how && ", which"}`;
-  return { neuron: best, search: typed, said: `${token} pushes this neuron up most.` };
+  return [{ neuron: best, search: typed }, `${name(id)} pushes this neuron up most.`];
 }
 
-/** The box; under it the tokens that are like what is typed. @param {Tools} tools */
+/** The box; under it names and tokens that are like what is typed. @param {Tools} tools */
 export function findBox(tools) {
   const { go, name, text } = tools;
-  const said = element("span", { class: "ctx-quiet", role: "status" });
-  const ways = { class: "ctx-neurons-offers", role: "group", "aria-label": "Tokens like this" };
-  const onmousedown = (/** @type {Event} */ event) => event.preventDefault(); // the box keeps the focus
-  const offers = element("p", { ...ways, onmousedown });
+  const said = element("p", { class: "ctx-quiet", role: "status" });
+  const offers = element("p", { class: "ctx-quiet", role: "group", "aria-label": "Like this" });
   let [at, last] = [-1, ""]; // neuron and search that what is said belongs to
   let done = ""; // what was looked up last, or came with the state: all else is still being typed
   let later = 0;
   const look = guarded(offers, (shown = false) => {
-    soon(!tools.scene()?.ranking);
-    if (!tools.scene()?.ranking) return;
+    const scene = tools.scene();
+    soon(!scene?.ranking);
+    if (!scene?.ranking) return;
     done = input.value;
-    const { said: words, ...state } = meant(done, tools.scene(), tools);
-    [at, last] = [state.neuron, state.search];
-    go(state);
+    const [chosen, words] = meant(done, scene, tools);
+    ({ neuron: at, search: last } = chosen ?? scene);
+    if (chosen) go(chosen);
     said.textContent = words;
-    const take = (/** @type {number} */ id) => () => {
-      input.value = text(id);
-      input.focus();
-      look(true);
-    };
-    const like = /[^\s\d]/.test(done) ? [...tokensLike(done, tools), tokensOf(done, tools).id] : [];
-    const offered = [...new Set(like)].filter((id) => id >= 0);
-    offers.replaceChildren(...offered.slice(0, OFFERED).map((id) => pick(name(id), take(id))));
+    offers.replaceChildren(...like(done.trim().toLowerCase(), scene));
     roving(offers);
-    if (shown) tools.show("neuron");
+    if (shown && chosen) tools.show("neuron");
   });
+  /** Names and tokens that have a word in them, to press. @param {string} word @param {Scene} scene */
+  const like = (word, { ranking, labels }) => {
+    if (!/[^\s\d]/.test(word)) return [];
+    const names = Array.from(ranking.order, (j) => nameOf(tools.layer.model, j, labels));
+    const alike = names.filter((other) => other.toLowerCase().includes(word));
+    const tokens = new Set(tokensLike(word, tools).slice(0, OFFERED));
+    const pairs = [...new Set(alike)].map((other) => [other, other]);
+    const offered = [...pairs.slice(0, 2), ...Array.from(tokens, (id) => [name(id), text(id)])];
+    return offered.slice(0, OFFERED).map(([called, typed]) =>
+      pick(called, () => {
+        input.value = typed;
+        input.focus();
+        look(true);
+      }),
+    );
+  };
   const soon = (wait = true) => {
     clearTimeout(later);
     if (wait) later = window.setTimeout(look, PAUSE);
@@ -75,9 +91,9 @@ export function findBox(tools) {
     oninput: () => soon(void said.replaceChildren()),
     onkeydown: (/** @type {KeyboardEvent} */ { key }) => key === "Enter" && look(true),
   });
-  const box = field("Neuron, label or word", input);
+  const parts = [field("Neuron, label or word", input), said, offers];
   return {
-    root: element("div", { class: "ctx-neurons-find" }, box, said, offers),
+    root: element("div", { class: "ctx-neurons-find" }, parts),
     paint(/** @type {Scene} */ { neuron, search }) {
       if (neuron === at && search === last) return;
       [at, last] = [neuron, search];

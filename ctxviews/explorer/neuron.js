@@ -1,73 +1,98 @@
-/** One neuron, and the tokens that move it most. */
+/** One neuron: its label, and the tokens that move it most. */
 
 import { largest, outermost } from "../engine/linalg.js";
-import { term } from "../ui/controls.js";
-import { element, quiet } from "../ui/dom.js";
+import { pick, roving, term } from "../ui/controls.js";
+import { element, numberCell, quiet, table } from "../ui/dom.js";
+import { DOWN, UP } from "../ui/marks.js";
 import { inStep } from "../ui/state.js";
-import { digitsFor, figure, grouped, tokenMark, UNIT } from "../ui/words.js";
+import { digitsFor, figure, grouped, headsName, signed, tokenMark } from "../ui/words.js";
 import { FOLLOWED, nameOf } from "./cards.js";
-import { columnOf, headsName } from "./scene.js";
-import { endTables, sameAgain } from "./search.js";
+import { columnOf } from "./scene.js";
+import { sameAgain } from "./search.js";
 
 /** @import { Scene, Tools } from "./scene.js"
  *  @import { Label } from "../ui/labels.js" */
 
-const OUTERMOST = 12; // tokens shown of each end of a neuron
+const OUTERMOST = 10; // tokens shown of each end of a neuron
 
-const ADDS = `What a token adds for each unit of a head’s weight at its place, in ${UNIT}:`;
-
-/** Name, outermost tokens, place. @param {Tools} tools */
-export function neuronSection(tools) {
+/** Name, label, outermost tokens, place. @param {Tools} tools @param {HTMLElement} driven the line about a token */
+export function neuronSection(tools, driven) {
   const { layer, name, text, go, heading } = tools;
   const title = heading();
-  const named = element("p", { class: "ctx-neurons-name" });
-  const label = quiet();
-  const place = element("p", { class: "ctx-quiet", role: "status" });
+  const [named, label, place] = [quiet(), quiet(), quiet()];
+  const adds =
+    "What a token adds where it has all the weight (a text averages over its tokens), in units of the ";
+  const scale = element("p", { class: "ctx-label" }, adds, term("pre-activation"), ":");
   const held = element("div", { class: "ctx-neurons-ends" });
+  const press = (/** @type {number} */ id) =>
+    sameAgain(id, tools) ? () => (go({ search: text(id) }), tools.show("search")) : null;
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { ranking, neuron } = scene;
     if (!changed("ranking", "neuron", "labels")) return;
+    const { top, heads, circuit, places, most } = ranking;
+    const column = columnOf(ranking, neuron);
+    const ends = outermost(column, layer.counted, OUTERMOST);
+    const far = largest([...ends.up, ...ends.down].map((id) => column[id])) || 1;
     const found = scene.labels.get(neuron);
     label.hidden = named.hidden = !found;
     if (found) {
       const chapter = FOLLOWED[layer.model]?.find((card) => card.neuron === neuron);
-      const worth = found.auc > (found.chance || 0) ? "" : ", which random mixtures reach too";
-      const more = chapter?.words ?? [term("AUC"), ` ${figure(found.auc, 3)}${worth}`];
       const called = element("b", {}, nameOf(layer.model, neuron, scene.labels));
-      named.replaceChildren(called, ", ", ...[more].flat());
+      const rests = found.words.split(" ").flatMap((word, i) => {
+        const id = tools.called(word);
+        const adds = id === undefined ? "" : ` ${signed(column[id], digitsFor(far))}`;
+        return [i ? ", " : "", tokenMark(word), adds];
+      });
+      named.replaceChildren(
+        called,
+        chapter ? ` (${chapter.words}); its label is ${found.label}` : " is its label",
+        ": texts of this domain raise it most (",
+        term("AUC"),
+        ` ${figure(found.auc, 3)}). The label rests most on `,
+        ...rests,
+        ".",
+      );
       label.textContent = labelNote(found);
     }
-    const column = columnOf(ranking, neuron);
-    const rank = ranking.places[neuron] + 1;
     title.textContent = `Neuron ${neuron}`;
-    const { top, z, heads, circuit } = ranking;
     place.replaceChildren(
-      `of layer ${layer.mlpLayer}'s MLP: top ${figure(top[neuron], digitsFor(ranking.most))} (z = ${figure(z[neuron], 1)}), ` +
-        `rank ${grouped(rank)} of ${grouped(top.length)}; ` +
-        `${headsName(heads)}, n = ${circuit.n}, query token `,
+      `Top ${figure(top[neuron], digitsFor(most))}, rank ${grouped(places[neuron] + 1)} of ` +
+        `${grouped(top.length)} in layer ${layer.mlpLayer}; ${headsName(heads)}, n = ${circuit.n}, query token `,
       tokenMark(name(circuit.token)),
     );
-    const ends = outermost(column, layer.counted, OUTERMOST);
-    const most = largest([...ends.up, ...ends.down].map((id) => column[id])) || 1;
-    const tables = endTables("Tokens that push", "token", ends, most, (id) => ({
-      label: name(id),
-      ariaLabel: `Token ${name(id)}: which neurons does it drive?`,
-      value: column[id],
-      onPick: sameAgain(id, tools) ? () => (go({ search: text(id) }), tools.show("search")) : null,
-    }));
+    const tables = Object.entries(ends).map(([way, ids]) => {
+      const least = way === "down" && ids.every((id) => column[id] > 0); // none pushes down
+      const rows = Array.from(ids, (id) => endRow(name(id), column[id], far, press(id)));
+      const caption = `Tokens that push ${least ? "up least" : way}`;
+      const columns = ["token", ["contribution"]];
+      return roving(table({ kind: "ctx-neurons-barred", caption, columns, rows, unseen: true }));
+    });
     held.replaceChildren(...tables);
   });
-  const parts = [title, named, element("p", { class: "ctx-label" }, ADDS), held, label, place];
+  const parts = [title, named, scale, driven, held, label, place];
   return { root: element("section", { class: "ctx-neurons-one" }, parts), paint };
 }
 
-/** What a neuron's label is worth. @param {Label} label */
+/** A token to press, with its number and a bar. @param {string} name @param {number} value
+ *  @param {number} most that a whole bar stands for @param {(() => void) | null} onPick */
+function endRow(name, value, most, onPick) {
+  const bar = element("span", { class: "ctx-neurons-bar", "aria-hidden": "true" });
+  bar.style.setProperty("--share", (Math.abs(value) / most).toFixed(3));
+  bar.style.backgroundColor = value < 0 ? DOWN : UP;
+  const means = `Token ${name}: which neurons does it drive?`;
+  const named = element("td", {}, onPick ? pick(name, onPick, means) : name, bar);
+  return element("tr", {}, named, numberCell(signed(value, digitsFor(most))));
+}
+
+/** What a neuron's label is, and what it is worth. @param {Label} label */
 function labelNote({ label, auc, chance }) {
   const mixtures = Number.isNaN(chance)
     ? ""
-    : ` One in twenty random mixtures with this label reaches ${figure(chance, 3)}.`;
+    : ` One in twenty random mixtures of neurons reaches ${figure(100 * chance, 1)}%.`;
   return (
-    `Label: ${label}, learned on half of the held-out texts. On the other half it tells such ` +
-    `texts from others with an AUC of ${figure(auc, 3)}.${mixtures}`
+    `A label names texts, and need not be what the neuron means. “${label}” was chosen on half of our ` +
+    `texts; on the other half, a text of this domain raises the neuron more than one of another in ` +
+    `${figure(100 * auc, 1)}% of pairs.${mixtures} It rests on tokens that such texts use more often, ` +
+    "or more seldom where they lower the neuron. The two lists have the extremes, however rare."
   );
 }

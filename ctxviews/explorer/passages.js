@@ -1,13 +1,14 @@
 /** The domains that a neuron responds to, and what drives it in a passage. */
 
 import { largest } from "../engine/linalg.js";
-import { passageChoice } from "../ui/controls.js";
+import { passageChoice, term } from "../ui/controls.js";
 import { element, quiet, renewed } from "../ui/dom.js";
-import { byDomain, domainTable, overall } from "../ui/domains.js";
+import { byDomain, domainChart } from "../ui/domains.js";
+import { rule } from "../ui/plot.js";
 import { inStep } from "../ui/state.js";
 import { shadeKey, tokenReader } from "../ui/tokens.js";
 import { whyHere } from "../ui/why.js";
-import { digitsFor, several, signed } from "../ui/words.js";
+import { digitsFor, several, signed, threeDigits, UNIT } from "../ui/words.js";
 
 /** @import { Scene, Tools } from "./scene.js" */
 
@@ -20,19 +21,33 @@ export function domainsSection(tools) {
   const note = quiet();
   const held = element("div");
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
-    const { responses, neuron, read } = scene;
-    if (!responses || !changed("responses", "neuron", "width", "read")) return;
-    const answers = byDomain(layer.passages, scene.summariesOf(neuron));
-    const { usual, count } = overall(answers);
+    const { responses, neuron, read, labels } = scene;
+    if (!responses || !changed("responses", "neuron", "width", "read", "labels")) return;
+    const values = scene.summariesOf(neuron);
+    const usual = values.reduce((a, b) => a + b, 0) / values.length;
+    const answers = byDomain(layer.passages, values);
     title.textContent = `What neuron ${neuron} responds to`;
-    note.textContent =
-      `Summary (what its tokens add up to) of each of ${several(count, "passage")}: a dot each; the bar ` +
-      `runs from the mean of all (${signed(usual)}) to the mean of the domain. The ring is the ` +
-      "passage that is read. At n each has the query token, as in chapter 6.";
-    const width = held.clientWidth || 360;
-    const onPick = (/** @type {number} */ passage) => (go({ passage }), tools.show("passage"));
-    const options = { passages: layer.passages, chosen: read, width, onPick };
-    held.replaceChildren(domainTable(answers, options));
+    const also = labels.size ? " They are other texts than those of the labels." : "";
+    note.replaceChildren(
+      `A dot is one of ${several(values.length, "passage")}, at its `,
+      term("summary"),
+      `: the average of what its tokens add, weighted by the kernel.${also} Upright ` +
+        `marks are means, the dashed line that of all (${signed(usual)}); the ring is the passage that is read.`,
+    );
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const room = 0.03 * (high - low || 1);
+    const drawing = domainChart(answers, {
+      what: "Summaries",
+      x: { label: `summary, in ${UNIT}`, domain: [low - room, high + room] },
+      width: held.clientWidth || 360,
+      chosen: read,
+      figure: signed,
+      named: (i) => layer.passages[i].name,
+      kind: (i) => (i === read ? "ctx-domains-ring" : "ctx-domains-dot"),
+      marks: (on) => [rule(on, { x: usual })],
+      onPick: (passage) => (go({ passage }), tools.show("passage")),
+    });
+    held.replaceChildren(drawing);
   });
   return { root: element("section", {}, title, note, held), paint };
 }
@@ -47,11 +62,19 @@ export function passageSection(tools) {
     onChange: (passage) => go({ passage }),
   });
   const [held, why] = [element("div"), whyHere()];
+  // the token that is held stays where heads or neuron change, and with it its passage
+  const hold = { passage: -1, at: /** @type {number | null} */ (null) };
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     which.update(scene.passage);
     if (!changed("responses", "neuron", "read")) return;
     title.textContent = `What drives neuron ${scene.neuron} in a passage`;
-    renewed(held, passageRead(scene, layer.passages[scene.read], tools, why));
+    if (hold.passage !== scene.read) Object.assign(hold, { passage: scene.read, at: null });
+    const onHold = (/** @type {number | null} */ at) => {
+      hold.at = at;
+      if (at !== null) go({ passage: scene.read });
+    };
+    const passage = layer.passages[scene.read];
+    renewed(held, passageRead(scene, passage, tools, why, { held: hold.at, onHold }));
   });
   return { root: element("section", {}, title, which, held, why.root), paint };
 }
@@ -62,8 +85,9 @@ function awayFrom(n, source) {
 }
 
 /** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number}} scene
- *  @param {Passage} passage @param {Pick<Tools, "inText">} tools @param {ReturnType<typeof whyHere>} why */
-export function passageRead({ ranking, neuron }, passage, { inText }, why) {
+ *  @param {Passage} passage @param {Pick<Tools, "inText">} tools @param {ReturnType<typeof whyHere>} why
+ *  @param {{held?: number | null, onHold?: (place: number | null) => void}} [ways] */
+export function passageRead({ ranking, neuron }, passage, { inText }, why, ways) {
   const { circuit, heads } = ranking;
   const ids = Array.from(circuit.placed(passage.ids));
   const text = circuit.read(ids);
@@ -71,19 +95,22 @@ export function passageRead({ ranking, neuron }, passage, { inText }, why) {
   const { tokens, names } = inText(ids);
   const summary = terms.reduce((a, b) => a + b, 0);
   const { n } = text.circuit;
-  const order = Array.from(terms.keys()).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
   const own = ids[n] === passage.ids[n] ? "" : `, with ${names[n]} in place of its own token there`;
   const titled = passage.title ? `${passage.title} (${passage.name}, ` : `${passage.name} (`;
   const caption =
-    `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}${own}: summary ${signed(summary)}, ` +
-    "the sum of what its tokens add. Press one: “Why here” takes its share apart, head by head. " +
+    `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}${own}: summary ${signed(summary)}. ` +
+    "A token’s share is what it adds at all the weight, times its weight here. Press one: “Why here” takes it apart, head by head. " +
     `${START} is the token ${names[0]} in front of every text. ` +
     "Numbers are rounded: they hold to about a hundredth of their range. ";
   const digits = digitsFor(largest(terms));
-  const first = order.find((i) => i) ?? 0; // a word, and not what stands in front of every text
+  const sizes = terms.map(Math.abs).fill(-1, 0, 1); // of words, and not what stands in front of every text
+  const first = sizes.indexOf(Math.max(...sizes));
   const explain = (/** @type {number} */ i) =>
     why.show({ name: names[i], away: awayFrom(n, i), neuron }, () => text.parts(heads, neuron, i));
-  explain(first);
+  explain(ways?.held ?? first);
+  const kernel = text.circuit.kernelOf(heads);
+  const share = (/** @type {number} */ i) =>
+    `${signed(terms[i] / kernel[i], 1)} × weight ${threeDigits(kernel[i])} = ${signed(terms[i], digits)}`;
   const reader = tokenReader({
     label: "Read a token: what it adds",
     tokens: [`${START} `, ...tokens.slice(1)],
@@ -92,7 +119,8 @@ export function passageRead({ ranking, neuron }, passage, { inText }, why) {
     at: first,
     digits,
     onMove: explain,
-    read: (i) => `“${names[i]}”, ${awayFrom(n, i)}: ${signed(terms[i], digits)}`,
+    read: (i) => `“${names[i]}”, ${awayFrom(n, i)}: ${share(i)}`,
+    ...ways,
   });
   return [quiet(caption, shadeKey(largest(terms), digits)), ...reader];
 }

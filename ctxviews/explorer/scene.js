@@ -1,7 +1,7 @@
 /** The state of the explorer, and all that its sections show of it. */
 
 import { Kept } from "../engine/cache.js";
-import { defaultThreshold, robustZ } from "../engine/ranking.js";
+import { defaultThreshold } from "../engine/ranking.js";
 import { doneInSlices } from "../engine/slices.js";
 import { headingsIn } from "../ui/dom.js";
 import { spelling } from "../ui/source.js";
@@ -29,12 +29,16 @@ export function toolsOf(model, layer, el) {
     return id === undefined ? ids : [id];
   };
   /** @type {[number, string][] | undefined} */ let spelt;
+  /** @type {Map<string, number> | undefined} */ let named;
   return {
     layer,
     text,
     /** The tokens that rankings count, in small letters. */
     letters: () => (spelt ??= Array.from(layer.counted, (id) => [id, text(id).toLowerCase()])),
     name,
+    /** The counted token of a name. @param {string} spelt */
+    called: (spelt) =>
+      (named ??= new Map(Array.from(layer.counted, (id) => [name(id), id]))).get(spelt),
     inText,
     heading: headingsIn(el),
     read,
@@ -84,27 +88,23 @@ export function rankingOf(circuit, heads) {
   const most = top[order[0]];
   // a round step with fifty to five hundred of them on the slider, whatever the model's unit
   const step = 10 ** (Math.floor(Math.log10(Math.max(most, 1e-9) / 5)) - 1);
-  const [z, rule, columns] = [robustZ(top), defaultThreshold(top), new Kept(2)];
-  return { ...found, circuit, heads, z, order, places, rule, most, step, columns };
+  const [rule, columns] = [defaultThreshold(top), new Kept(2)];
+  return { ...found, circuit, heads, order, places, rule, most, step, columns };
 }
 
 /** Where else this neuron can be looked at. @param {Scene} scene @param {Tools} tools @returns {Way[]} */
-export function waysFrom({ heads, threshold, neuron, read, ...now }, { layer, inText }) {
-  const { passage, search } = now;
-  const turned = { threshold, passage, search };
-  const chosen = Object.entries(turned).filter(([, value]) => ![-1, 0, ""].includes(value));
+export function waysFrom({ heads, threshold, neuron, read, passage, search }, { layer, inText }) {
+  const turned = Object.entries({ threshold, passage, search });
+  const chosen = Object.fromEntries(turned.filter(([, value]) => ![-1, 0, ""].includes(value)));
   const text = inText(layer.passages[read].ids.slice(1)).tokens.join("");
-  const explorerState = { heads, neuron, ...Object.fromEntries(chosen) };
-  const readerState = { heads, neuron, text };
   return [
-    { page: "explorer", label: "Open in the explorer", state: explorerState },
-    { page: "reader", label: "Read this passage in the live reader", state: readerState },
+    { page: "explorer", label: "Open in the explorer", state: { heads, neuron, ...chosen } },
+    {
+      page: "reader",
+      label: "Read this passage in the live reader",
+      state: { heads, neuron, text },
+    },
   ];
-}
-
-/** @param {number[]} heads */
-export function headsName(heads) {
-  return `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`;
 }
 
 /** The neuron that is shown. @param {Turned} now @param {Ranking} ranking */

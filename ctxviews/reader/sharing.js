@@ -3,7 +3,7 @@
 import { checkbox } from "../ui/controls.js";
 import { element, quiet } from "../ui/dom.js";
 import { sound, turn } from "../ui/state.js";
-import { stateButtons } from "../ui/links.js";
+import { resetButton } from "../ui/links.js";
 import { OF_TEXTS } from "./scene.js";
 
 /** @import { Found } from "./scene.js"
@@ -47,7 +47,7 @@ export function sharingSection(model, sides, found) {
   const parts = keep && [
     element("p", {}, element("label", {}, keep, offer)),
     quiet(promise),
-    stateButtons(model) ?? "",
+    resetButton(model) ?? "",
   ];
   return {
     parts: parts ?? [],

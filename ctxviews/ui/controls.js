@@ -113,19 +113,20 @@ export function headChoice({ count, onChange, label = "Head", notes }) {
   return either({ label, options, onChange });
 }
 
-export const USUAL = "usual place (z = 2)"; // of the threshold
+export const RULE = "by the rule"; // of the threshold
 
 /** What words mean that a newcomer may not know. @type {Record<string, string>} */
 const MEANINGS = {
   Heads:
     "They mix what the tokens of a text carry, and neurons read it. Press one to leave it out.",
   query: "The token from which heads look at the others.",
-  top: "How far tokens push a neuron: the mean of its largest contributions, less the mean of all.",
-  z: "How many standard deviations the neuron lies above what is usual.",
-  AUC: "Of a text with this label and one without, how often the first has more: 0.5 is chance.",
+  top: "How far single tokens can push a neuron up: the mean of its 20 largest contributions, minus the mean over the vocabulary, in units of the pre-activation.",
+  z: "How many robust standard deviations the neuron lies above the typical one.",
+  AUC: "How often a text with this label raises the neuron more than one without, among all pairs: 0.5 is chance.",
   "pre-activation": "The number that goes into a neuron, before its nonlinearity.",
-  summary: "What the tokens of a text add to a neuron, in units of the pre-activation.",
-  [USUAL]: "Two standard deviations above the typical neuron: chapter 6’s rule for these heads.",
+  summary: "The average of what a text’s tokens add to a neuron, weighted by the kernel.",
+  [RULE]:
+    "Chapter 6’s rule for these heads: two robust standard deviations above the median neuron’s top.",
 };
 
 /** Such a word: its meaning appears under it where a pointer or the focus is.

@@ -1,7 +1,5 @@
 /** What chapter 6 found of every neuron: its label, and what that is worth. */
 
-import { csvRows } from "./csv.js";
-
 /** @typedef {{label: string, auc: number, chance: number, top: number, words: string}} Label in the words of the
  *    passages; its AUC on half B, and what one in twenty random mixtures with this label reaches (NaN: none
  *    has it); how far tokens push the neuron, and those on which the label rests most */
@@ -20,4 +18,17 @@ export async function labelsOf(source) {
       return [Number(row.neuron), { label, ...numbers, words: row.by_drive ?? "" }];
     }),
   );
+}
+
+/** The rows of comma-separated values by their titles. @param {string} text @returns {Record<string, string>[]} */
+function csvRows(text) {
+  const fields = /(?:"((?:[^"]|"")*)"|([^",]*))(?:,|$)/g;
+  const lines = text.trim().split(/\r?\n/);
+  const [titles, ...rows] = lines.map((line) =>
+    Array.from(
+      line.matchAll(fields),
+      ([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain,
+    ),
+  );
+  return rows.map((row) => Object.fromEntries(titles.map((title, i) => [title, row[i]])));
 }

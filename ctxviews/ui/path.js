@@ -39,19 +39,11 @@ export function pathDrawing(values, alt, width) {
       group(
         part,
         box([left + 1, top, width - 2, 40]),
-        words(left + width / 2, top + 17, indexed(SHAPES.boxes[part][0])),
+        words(left + width / 2, top + 17, SHAPES.boxes[part][0].replace("_i", "ᵢ")),
         words(left + width / 2, top + 33, cutShort(values[part], LONGEST), "ctx-path-value"),
       ),
     ),
   );
-}
-
-/** A name with its small i. @param {string} name */
-function indexed(name) {
-  const [before, after] = name.split("_i");
-  if (after === undefined) return [before];
-  const small = drawn("tspan", { dy: 3, "font-size": 12 }, "i");
-  return [before, small, ...(after ? [drawn("tspan", { dy: -3 }, after)] : [])];
 }
 
 /** Lights whatever has the `data-part` that is pointed at, or has the focus, wherever it stands in

@@ -70,15 +70,16 @@ function isPower(value) {
 }
 
 /** Two axes and a way from values to places. `alt` describes the chart.
- *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, title?: string,
- *    names?: string[]}} options `names` are those that lines are to bear at their ends */
-export function chart({ alt, x, y, width, height = 260, title, names = [] }) {
+ *  @param {{alt: string, x: Axis, y: Axis, width: number, height?: number, left?: number,
+ *    title?: string, names?: string[]}} options `left` of it are labels and numbers, `names` are those that lines
+ *    are to bear at their ends */
+export function chart({ alt, x, y, width, height = 260, left = 58, title, names = [] }) {
   const sizes = names.map((name) => {
     const letters = Array.from(cutShort(name, LETTERS), (c) => (c === "␣" ? SPACE : LETTER));
     return letters.reduce((sum, size) => sum + size, 12);
   });
   const right = width - Math.max(12, ...sizes);
-  const area = { left: 58, right, top: title ? 26 : 12, bottom: height - 42 };
+  const area = { left, right, top: title ? 26 : 12, bottom: height - 42 };
   const across = scaled(x, area.left, area.right);
   const up = scaled(y, area.bottom, area.top);
   const sized = { width, height, viewBox: `0 0 ${width} ${height}` };
@@ -178,18 +179,6 @@ export function namedLines(on, lines) {
     name.style.setProperty("--ctx-line", style.stroke);
     on.add(name);
   }
-}
-
-/** A stretch of one axis, washed over the whole other one, as far as it is in the picture.
- *  @param {Chart} on @param {{x?: [number, number], y?: [number, number]}} ends
- *  @param {Record<string, any>} style @returns {SVGElement} */
-export function wash({ area, X, Y }, { x, y }, style) {
-  /** @param {number[]} pixels @param {number} low @param {number} high */
-  const within = (pixels, low, high) =>
-    pixels.map((pixel) => Math.min(Math.max(pixel, low), high)).sort((a, b) => a - b);
-  const [left, right] = within(x?.map(X) ?? [area.left, area.right], area.left, area.right);
-  const [top, bottom] = within(y?.map(Y) ?? [area.top, area.bottom], area.top, area.bottom);
-  return drawn("rect", { x: left, width: right - left, y: top, height: bottom - top, ...style });
 }
 
 /** An upright (x given) or level (y given) line across the chart.

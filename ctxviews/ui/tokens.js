@@ -101,24 +101,28 @@ export function shadeKey(most, digits = 2) {
 
 /** Shaded tokens under a slider that reads them one by one, as a hand does.
  *  @param {{label: string, tokens: string[], names?: string[], values: ArrayLike<number>, at: number, digits?: number,
- *    read: (place: number) => string, onMove?: (place: number) => void}} options */
-export function tokenReader({ label, tokens, names, values, at, digits, read, onMove }) {
+ *    read: (place: number) => string, onMove?: (place: number) => void,
+ *    held?: number | null, onHold?: (place: number | null) => void}} options `held` is held from the beginning */
+export function tokenReader({ label, tokens, names, values, at, digits, read, onMove, ...ways }) {
   const move = (/** @type {number} */ place) => {
     reader.update(place);
     text.mark(place);
     onMove?.(place);
   };
-  let kept = at;
+  const { held = null, onHold } = ways;
+  let kept = held ?? at;
   const hold = (/** @type {number | null} */ place) => {
     kept = place ?? at;
     text.hold(place);
     move(kept);
+    onHold?.(place);
   };
   const reader = slider({ label, max: tokens.length - 1, format: read, onInput: hold });
   reader.classList.add("ctx-token-reader");
   const hand = { held: () => kept, show: move, hold };
   const text = shadedTokens(tokens, values, { digits, names, hand });
-  reader.update(at);
-  text.mark(at);
+  text.hold(held);
+  reader.update(kept);
+  text.mark(kept);
   return [reader, text];
 }

@@ -31,6 +31,11 @@ export function several(count, noun) {
   return `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** @param {number[]} heads */
+export function headsName(heads) {
+  return `${heads.length > 1 ? "heads" : "head"} ${heads.join(", ")}`;
+}
+
 const PART = "▫"; // of a character that a later token completes, or nothing that can be seen
 const UNSEEN = /^[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*$/;
 
@@ -43,9 +48,8 @@ export function shown(text) {
   return text
     .replace(/\r\n|\r|\n/g, "↵")
     .replace(/\t/g, "⇥")
-    .replace(/[\0-\x1f\x7f]/g, (c) =>
-      c === "\x7f" ? "␡" : String.fromCharCode(0x2400 + c.charCodeAt(0)),
-    );
+    .replace(/[\0-\x1f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
+    .replace(/\x7f/g, "␡");
 }
 
 /** A token of a text by name; its stretch is empty where it only takes part in a character.

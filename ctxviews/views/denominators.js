@@ -4,13 +4,13 @@
  *  Everything in a record (record.py) is in units of the head's expected denominator, so that 1 is the mean. */
 
 import { controlRow, either, headChoice, passageChoice, slider } from "../ui/controls.js";
-import { drawn, element, quiet, renewed, row, scrolling, table } from "../ui/dom.js";
-import { COLOURS, lineMark } from "../ui/marks.js";
-import { byDomain, spots } from "../ui/domains.js";
-import { chart, digitsOfStep, linearTicks, readable, rule, wash } from "../ui/plot.js";
+import { drawn, element, quiet, renewed } from "../ui/dom.js";
+import { COLOURS } from "../ui/marks.js";
+import { byDomain, domainChart, NAMES } from "../ui/domains.js";
+import { chart, digitsOfStep, linearTicks, readable, rule } from "../ui/plot.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
-import { stateButtons } from "../ui/links.js";
-import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js";
+import { resetButton } from "../ui/links.js";
+import { figure, several, tokenMark, tokenName } from "../ui/words.js";
 
 /** @typedef {{variance: number, width: number, largest: number, squares: number, heaviest: number}} Facts of a
  *    head what bounds are made of: the variance of a token's content, its interval's width and its largest
@@ -24,9 +24,6 @@ import { cutShort, figure, several, tokenMark, tokenName } from "../ui/words.js"
  *    mean is allowed, and the edges of bins */
 
 const TEXT_BINS = 45;
-const DOMAIN_LINE = 17; // pixels between two domains
-const WIDEST = 15; // letters of a domain's name that fit beside the picture
-const NAMES = 56; // pixels that they take beyond a chart's own labels
 
 /** P(off by epsilon or more) at most, for tokens drawn independently, as in ctxlib.denominators;
  *  the last is no bound: it is what the normal curve of that variance has.
@@ -124,7 +121,7 @@ async function render({ model, el }) {
   });
   const picture = element("div", { class: "ctx-denominators" });
   const words = element("div");
-  el.replaceChildren(controls, picture, words, quiet(stateButtons(model)));
+  el.replaceChildren(controls, picture, words, quiet(resetButton(model)));
   let place = 1; // the denominator at which a reader last looked
   /** @param {Turned & {width: number}} now */
   const update = (now) => {
@@ -140,7 +137,7 @@ async function render({ model, el }) {
     const onPick = (/** @type {number} */ text) =>
       turn(model, { text: text === now.text ? -1 : text });
     renewed(picture, textsAndPassages(scene, place, onMove, onPick));
-    words.replaceChildren(shareAccount(scene), boundsTable(scene));
+    words.replaceChildren(shareAccount(scene));
   };
   return kept({ model, place: el, state: chosen, update });
 }
@@ -162,20 +159,10 @@ function offMean(epsilon) {
  *  @param {(place: number) => void} onMove @param {(text: number) => void} onPick a passage */
 function textsAndPassages(scene, place, onMove, onPick) {
   const rows = byDomain(scene.record.passages, scene.values);
-  const names = rows.map(({ domain }) => cutShort(domain, WIDEST));
-  const spare = rows.length ? NAMES : 0;
-  const [end, width] = [scene.edges[scene.edges.length - 1], scene.width - spare];
-  const ticks = linearTicks([0, end], Math.max(3, width / 110));
-  const domain = /** @type {[number, number]} */ ([0, end]);
-  const narrow = { ...scene, width, axis: { domain, ticks } };
-  const made = [
-    textHistogram(narrow, place, onMove),
-    ...(rows.length ? [passageStrip(narrow, rows, names, onPick)] : []),
-  ];
-  // the names are wider than a chart's own labels: the histogram keeps room for them too
-  for (const { firstElementChild: drawing } of made)
-    /** @type {HTMLElement} */ (drawing).style.paddingLeft = `${spare}px`;
-  return made;
+  const domain = /** @type {[number, number]} */ ([0, scene.edges[scene.edges.length - 1]]);
+  const axis = { domain, ticks: linearTicks(domain, Math.max(3, scene.width / 110)) };
+  const histogram = textHistogram({ ...scene, axis }, place, onMove);
+  return rows.length ? [histogram, passageStrip({ ...scene, axis }, rows, onPick)] : [histogram];
 }
 
 /** @param {Scene & {axis: Axis}} scene @param {number} place @param {(place: number) => void} onMove */
@@ -194,6 +181,7 @@ function textHistogram(scene, place, onMove) {
     y: { label: "texts", domain: [0, most], ticks: linearTicks([0, most], 4) },
     width,
     height: 226,
+    left: NAMES,
     title: `head ${head}: the mean ${offMean(epsilon)}`,
   });
   on.add(...allowedBand(on, scene));
@@ -203,7 +191,7 @@ function textHistogram(scene, place, onMove) {
     const size = { width: Math.max(end - x - 0.5, 0.5), y, height: on.area.bottom - y };
     return drawn("rect", { x, ...size, fill: "var(--ctx-ink)", opacity: 0.62 });
   });
-  on.add(...bars, ...passageMark(on, scene, true));
+  on.add(...bars, ...passageMark(on, scene));
   const byBin = {
     ...on,
     X: (/** @type {number} */ bin) => on.X((bin + 0.5) * step),
@@ -228,80 +216,57 @@ function binAt(step, value) {
 /** The band that theory allows, as far as the picture goes, and the mean.
  *  @param {Chart} on @param {Scene} scene */
 function allowedBand(on, { bound, epsilon }) {
-  const { left, right } = on.area;
+  const { left, right, top, bottom } = on.area;
   const style = STYLES[bound];
-  /** @type {[number, number]} */ const ends = [1 - epsilon, 1 + epsilon];
+  const ends = [1 - epsilon, 1 + epsilon];
   const seen = ends.filter((x) => on.X(x) >= left && on.X(x) <= right);
   const lines = seen.map((x) => rule(on, { x }, { class: null, "stroke-width": 1.6, ...style }));
-  const band = wash(on, { x: ends }, { fill: style.stroke, opacity: 0.13 });
-  return [band, ...lines, rule(on, { x: 1 })];
+  const [x, end] = ends.map((x) => Math.min(Math.max(on.X(x), left), right));
+  const size = { x, width: end - x, y: top, height: bottom - top };
+  return [
+    drawn("rect", { ...size, fill: style.stroke, opacity: 0.13 }),
+    ...lines,
+    rule(on, { x: 1 }),
+  ];
 }
 
-/** The chosen passage: a line, and its name where there is room for it.
- *  @param {Chart} on @param {Scene} scene @param {boolean} named */
-function passageMark(on, { record, values, text }, named) {
-  if (text < 0) return [];
-  const x = on.X(values[text]);
-  const mark = rule(on, { x: values[text] }, { class: "ctx-denominators-mark" });
-  if (!named) return [mark];
-  const rightwards = x < (on.area.left + on.area.right) / 2;
-  const at = {
-    x: x + (rightwards ? 6 : -6),
-    y: on.area.top + 11,
-    "text-anchor": rightwards ? "start" : "end",
-  };
-  const name = `${record.passages[text].name}, ${figure(values[text])}`;
-  return [mark, drawn("text", { ...at, class: "ctx-denominators-name" }, name)];
+/** The chosen passage: a line. @param {Chart} on @param {Scene} scene */
+function passageMark(on, { values, text }) {
+  return text < 0 ? [] : [rule(on, { x: values[text] }, { class: "ctx-denominators-mark" })];
 }
 
 /** The passages, a line for each domain; hollow where they lie outside the band.
- *  @param {Scene & {axis: Axis}} scene @param {DomainResponse[]} rows @param {string[]} names
- *  @param {(text: number) => void} onPick */
-function passageStrip(scene, rows, names, onPick) {
-  const { record, values, epsilon, width } = scene;
-  const means = rows.map(({ domain, mean }) => `${domain} ${figure(mean)}`);
-  const on = chart({
-    alt: `Denominators of the passages, over the mean, by domain. Averages: ${means.join(", ")}.`,
+ *  @param {Scene & {axis: Axis}} scene @param {DomainResponse[]} rows @param {(text: number) => void} onPick */
+function passageStrip(scene, rows, onPick) {
+  const { record, epsilon, width, text } = scene;
+  const drawing = domainChart(rows, {
+    what: "Denominators, over the mean,",
     x: { label: "denominator, over its mean", ...scene.axis },
-    y: {
-      label: "",
-      domain: [rows.length - 0.4, -0.6],
-      ticks: [...rows.keys()],
-      format: (row) => names[row],
-    },
     width,
-    height: rows.length * DOMAIN_LINE + 54,
-  });
-  on.add(...allowedBand(on, scene), ...passageMark(on, scene, false));
-  rows.forEach(({ passages, mean }, row) => {
-    const [x, y] = [on.X(mean), on.Y(row)];
-    on.add(drawn("line", { class: "ctx-denominators-mean", x1: x, x2: x, y1: y - 6, y2: y + 6 }));
-    const dots = passages.map((i) => ({
-      x: on.X(values[i]),
-      y,
-      title: `${record.passages[i].name}: ${figure(values[i], 3)}`,
-      chosen: i === scene.text,
-      kind: Math.abs(values[i] - 1) < epsilon ? "ctx-denominators-in" : "ctx-denominators-out",
-    }));
-    on.add(...spots(dots, [3.6, 6], (i) => onPick(passages[i])));
+    chosen: text,
+    figure,
+    named: (i) => record.passages[i].name,
+    kind: (_, value) =>
+      Math.abs(value - 1) < epsilon ? "ctx-denominators-in" : "ctx-denominators-out",
+    marks: (on) => [...allowedBand(on, scene), ...passageMark(on, scene)],
+    onPick,
   });
   const hint =
     "A dot is a labelled passage, hollow if outside the band; a row is a domain with its mean, " +
     "upright, and the rows are in the order of these means.";
-  return element("div", {}, element("div", {}, on.root), quiet(hint));
+  return element("div", {}, drawing, quiet(hint));
 }
 
 // ---------------------------------------------------------------- words
 
 /** What is promised and what is so. @param {Scene} scene */
-function shareAccount({ record, texts, bound, level, epsilon, edges }) {
+function shareAccount({ record, texts, bound, level, epsilon }) {
   const found = shareInside(texts, epsilon);
   const isBound = !bound.startsWith("normal");
   const fewer = isBound
     ? "Fewer than promised: the bound assumes independence, and tokens of one text are alike"
     : "Fewer than that: it assumes independence, and a normal curve on top of it";
   const verdict = found < level ? `${fewer}.` : isBound ? "As promised." : "No fewer.";
-  const beyond = texts.filter((value) => value >= edges[edges.length - 1]).length;
   const where = ` (n = ${record.n}, query token `;
   return element(
     "p",
@@ -310,26 +275,8 @@ function shareAccount({ record, texts, bound, level, epsilon, edges }) {
       `texts would have a denominator within ${offMean(epsilon)} of the mean. `,
     element("strong", {}, `${inPercent(found)} of ${several(texts.length, "text")} have.`),
     ` ${verdict}`,
-    beyond ? ` To the right of the picture: ${beyond}.` : "",
     element("span", { class: "ctx-quiet" }, where, tokenMark(tokenName(record.token)), ")"),
   );
-}
-
-/** All four at this level. @param {Scene} scene */
-function boundsTable({ record, head, texts, values, bound, level }) {
-  const rows = Object.keys(TAILS).map((name) => {
-    const epsilon = halfWidth(name, record.heads[head], level);
-    const inside = [
-      inPercent(shareInside(texts, epsilon)),
-      values.length ? inPercent(shareInside(values, epsilon)) : "–",
-    ];
-    const title = [lineMark(STYLES[name]), CALLED[name] ?? name];
-    return row(title, [offMean(epsilon), ...inside], name === bound && "ctx-chosen");
-  });
-  const band = `band at ${inPercent(level)}`;
-  const columns = [band, ["allows"], ["texts inside"], ["passages inside"]];
-  const kind = "ctx-figures ctx-denominators-bounds";
-  return scrolling("All four bands", table({ kind, columns, rows }));
 }
 
 export default { render };

@@ -7,7 +7,7 @@ import { largest } from "../engine/linalg.js";
 import { checkbox, chip, chipRow, choice, pick } from "../ui/controls.js";
 import { element, quiet, renewed, row, table } from "../ui/dom.js";
 import { below, kept, sound, turn } from "../ui/state.js";
-import { stateButtons } from "../ui/links.js";
+import { resetButton } from "../ui/links.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
 import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 
@@ -209,7 +209,7 @@ async function render({ model, el }) {
     quiet("Choose ", strongest, " or ", all, "."),
     text,
     sums,
-    quiet(stateButtons(model)),
+    quiet(resetButton(model)),
   );
 
   let grid = /** @type {ReturnType<typeof headGrid> | undefined} */ (undefined);

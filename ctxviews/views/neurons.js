@@ -12,22 +12,21 @@ import { findBox } from "../explorer/find.js";
 import { listSection } from "../explorer/list.js";
 import { neuronSection } from "../explorer/neuron.js";
 import { domainsSection, passageSection } from "../explorer/passages.js";
-import { firstColumn, headsName, rankingOf, sceneOf } from "../explorer/scene.js";
-import { toolsOf, turned, waysFrom } from "../explorer/scene.js";
-import { searchSection } from "../explorer/search.js";
+import { firstColumn, rankingOf, sceneOf, toolsOf, turned, waysFrom } from "../explorer/scene.js";
+import { drivenLine } from "../explorer/search.js";
 import { eachFrame, element, failed, quiet } from "../ui/dom.js";
 import { labelsOf } from "../ui/labels.js";
 import { ofModels } from "../ui/models.js";
 import { downloaded, layerOf } from "../ui/source.js";
 import { kept, observe } from "../ui/state.js";
 import { brought, stoppable, waitingLine } from "../ui/waiting.js";
-import { stateButtons, waysOn } from "../ui/links.js";
-import { several } from "../ui/words.js";
+import { resetButton, waysOn } from "../ui/links.js";
+import { headsName, several } from "../ui/words.js";
 
 /** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js"
  *  @import { Label } from "../ui/labels.js" */
 
-const IDLE = 50; // milliseconds between two rankings that nobody has asked for
+const NARROW = 672; // pixels: 42rem, as in the style sheet
 
 /** @param {{model: Model, el: HTMLElement}} view traits: heads, threshold, neuron, passage, search */
 async function render({ model, el }) {
@@ -36,41 +35,41 @@ async function render({ model, el }) {
   const tools = toolsOf(model, layer, el);
   const source = model.get("labels");
   const file = source && quiet(element("a", { href: source, download: "" }, "All labels as CSV"));
-  const search = searchSection(tools);
+  const search = drivenLine(tools);
   const find = findBox(tools);
   const controls = controlsSection(tools, find.root);
   /** @type {Record<string, Section>} */
   const sections = {
     find,
     cards: cardsSection(tools, Boolean(source)),
-    dots: dotsSection(tools, stateButtons(model)),
+    dots: dotsSection(tools, resetButton(model)),
     list: listSection(tools),
     search,
-    neuron: neuronSection(tools),
+    neuron: neuronSection(tools, search.root),
     domains: domainsSection(tools),
     passage: passageSection(tools),
   };
-  tools.show = (section) => sections[section].root.children[0].scrollIntoView({ block: "nearest" });
+  // a choice moves nothing where its answer stands beside it
+  tools.show = (section) => {
+    if (body.clientWidth < NARROW)
+      sections[section].root.children[0].scrollIntoView({ block: "nearest" });
+  };
   const waiting = waitingLine();
   const ways = waysOn(model);
-  // dots, list and search on the left, the neuron on the right, its passages below; where there is no room,
-  // one after the other, the neuron right behind the dots
+  // dots and list on the left, the neuron on the right, its passages below; where there is no room, one after
+  // the other, the neuron right behind the dots
   const { dots, list, neuron, domains, passage } = sections;
   const columns = [
-    [dots, neuron, list, search],
+    [dots, neuron, list],
     [domains, passage],
   ].map((row) => {
     const parts = row.map(({ root }) => element("div", {}, root));
     return element("div", { class: "ctx-neurons-columns" }, parts);
   });
-  const later = columns
-    .flatMap(({ children }) => /** @type {HTMLElement[]} */ ([...children]))
-    .slice(1);
-  for (const part of later) part.hidden = true; // until there is something in it
   const below = [file, ways.root];
   const caption =
-    "Each dot is a neuron. The further right it lies, the further single tokens in a text can push it. " +
-    "Those that pass the line are listed. Drag it, turn a head off, or press a dot.";
+    "Each dot is a neuron; the further right it lies, the further single tokens can push it. " +
+    "Drag the line, press a dot, or turn a head off.";
   const above = [controls.root, sections.cards.root, waiting.root, quiet(caption)];
   const body = element("div", { class: "ctx-neurons" }, above, columns, below);
   el.replaceChildren(body);
@@ -78,7 +77,6 @@ async function render({ model, el }) {
   /** @type {Ranking | null} */ let ranking = null;
   /** @type {Float64Array | null} */ let responses = null;
   /** @type {Map<number, Label>} */ let labels = new Map();
-  /** @type {Map<string, Ranking>} */ let near = new Map(); // and what a click would make of it
   let ranked = ""; // the heads that the ranking is of, or will be
   let told = ""; // those that a message is about
   const task = latest();
@@ -91,7 +89,6 @@ async function render({ model, el }) {
   // a picture each: what was turned follows the hand at once, what it means a moment later
   const third = eachFrame(body, () => {
     if (!scene?.responses) return;
-    for (const part of later) part.hidden = false;
     paintSections("domains", "passage");
     ways.update(waysFrom(scene, tools));
   });
@@ -113,7 +110,6 @@ async function render({ model, el }) {
     scene = ranking && sceneOf(now, ranking, responses, labels);
     controls.paint(now);
     if (!scene) return;
-    for (const part of later.slice(0, 3)) part.hidden = false;
     paintSections("find", "cards", "dots", "list");
     second();
   };
@@ -150,9 +146,8 @@ async function render({ model, el }) {
       }
     }
     signal.throwIfAborted();
-    const there = near.has(ranked) || layer.packedRanking(circuit, heads);
-    if (!there) await circuit.rank(heads, signal); // a hand is not to wait for it
-    const found = near.get(ranked) ?? rankingOf(circuit, heads);
+    if (!layer.packedRanking(circuit, heads)) await circuit.rank(heads, signal);
+    const found = rankingOf(circuit, heads);
     if (!ranking || !roomy()) await firstColumn(now, found, signal); // or a phone stands still
     ranking = found;
     body.removeAttribute("data-stale");
@@ -169,17 +164,6 @@ async function render({ model, el }) {
     if (!roomy()) return;
     const here = layer.everyHead.filter((head) => !layer.lacks([head], []).length);
     for (const head of here) await circuit.prepare([head], { signal });
-    near = new Map([[ranked, found]]);
-    for (const head of here) {
-      const others = heads.includes(head)
-        ? heads.filter((h) => h !== head)
-        : [...heads, head].sort((a, b) => a - b);
-      if (!others.length) continue;
-      await new Promise((done) => setTimeout(done, IDLE));
-      signal.throwIfAborted();
-      await circuit.rank(others); // to its end: one that is broken off has to begin anew
-      near.set(String(others), rankingOf(circuit, others));
-    }
   };
 
   labelsOf(source).then((found) => {

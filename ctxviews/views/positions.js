@@ -9,7 +9,7 @@ import { element, quiet, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, namedLines, readable, rule } from "../ui/plot.js";
 import { below, kept, sound, turn } from "../ui/state.js";
-import { stateButtons } from "../ui/links.js";
+import { resetButton } from "../ui/links.js";
 import { figure, signed, threeDigits, tokenName } from "../ui/words.js";
 
 /** @typedef {{effective: number, where: number, what: number, interaction: number, kernel: number[],
@@ -50,18 +50,17 @@ async function render({ model, el }) {
     element("div", { class: "ctx-controls" }, kindControl, headPlace),
     headline,
     element("div", { class: "ctx-positions-pair" }, where, both),
-    quiet(stateButtons(model)),
+    quiet(resetButton(model)),
   );
-  /** @type {ReturnType<typeof headChoice> | null} */ let headControl = null;
   let place = Math.floor(record.distances.length / 2); // where a reader last looked
+  /** @type {ReturnType<typeof headChoice> | null} */ let headControl = null;
   /** @param {Turned & {width: number}} now @param {Changed} changed */
   const update = ({ kind, head, width }, changed) => {
     const { name, heads } = kinds[kind];
-    const pick = (/** @type {number} */ head) => turn(model, { head });
     kindControl.update(kind);
-    if (changed("kind") && headPlace.querySelectorAll("input").length !== heads.length) {
-      headControl = headChoice({ count: heads.length, onChange: pick });
-      headPlace.replaceChildren(headControl);
+    if (changed("kind")) {
+      headControl = headChoice({ count: heads.length, onChange: (head) => turn(model, { head }) });
+      renewed(headPlace, headControl);
     }
     headControl?.update(head);
     const { effective, where: byPlace, what, interaction } = heads[head];
@@ -113,16 +112,12 @@ function decade(value, way) {
 /** Lets a reader read a chart at one of the record's distances. @param {Chart} on @param {number[]} distances
  *  @param {Omit<Parameters<typeof readable>[1], "max">} reader */
 function readAlong(on, distances, reader) {
-  const far = (/** @type {number} */ i, /** @type {number} */ from) =>
-    Math.abs(distances[i] - from);
-  const nearest = (/** @type {number} */ from) =>
-    distances.reduce((best, _, i) => (far(i, from) < far(best, from) ? i : best), 0);
-  const byPlace = {
-    ...on,
-    X: (/** @type {number} */ i) => on.X(distances[i]),
-    from: (/** @type {number} */ pixel) => nearest(on.from(pixel)),
+  const X = (/** @type {number} */ i) => on.X(distances[i]);
+  const from = (/** @type {number} */ pixel) => {
+    const far = distances.map((distance) => Math.abs(distance - on.from(pixel)));
+    return far.indexOf(Math.min(...far));
   };
-  return readable(byPlace, { max: distances.length - 1, ...reader });
+  return readable({ ...on, X, from }, { max: distances.length - 1, ...reader });
 }
 
 // ---------------------------------------------------------------- what, and both

@@ -1,14 +1,19 @@
 /** A head's attention row, true and rebuilt from Equation 1 (chapter 2). */
 
 import { totalVariation } from "../engine/linalg.js";
-import { controlRow, destinationSlider, slider } from "../ui/controls.js";
-import { headChoice, passageChoice } from "../ui/controls.js";
+import {
+  controlRow,
+  destinationSlider,
+  headChoice,
+  passageChoice,
+  slider,
+} from "../ui/controls.js";
 import { element, quiet, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, namedLines, readable } from "../ui/plot.js";
 import { downloaded, layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
-import { stateButtons } from "../ui/links.js";
+import { resetButton } from "../ui/links.js";
 import { shadedTokens } from "../ui/tokens.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { figure, threeDigits, tokenMark } from "../ui/words.js";
@@ -110,7 +115,7 @@ async function render({ model, el }) {
   const headline = element("p");
   const [picture, text] = [element("div"), element("div")];
   const label = element("p", { class: "ctx-label" }, TEXT_LABEL);
-  el.replaceChildren(controls, headline, picture, label, text, quiet(stateButtons(model)));
+  el.replaceChildren(controls, headline, picture, label, text, quiet(resetButton(model)));
   const waiting = waitingLine();
   const here = needed(layer, waiting, () => waiting.root.isConnected && end.again());
   let pairs = /** @type {Pair[]} */ ([]);

@@ -82,13 +82,6 @@ function box(kept, full, onText) {
   return { root: element("div", {}, title, spelt, output), area, show };
 }
 
-/** The tokens of a text with the predicted contribution at each. @param {NeuronPredictor} neuron
- *  @param {string} text @returns {Word[]} */
-function readBy(neuron, text) {
-  const { pieces, predicted } = neuron.read(text);
-  return pieces.map((piece, i) => ({ text: piece.text, predicted: predicted[i] }));
-}
-
 /** @param {{model: Model, el: HTMLElement}} view traits: british, american */
 async function render({ model, el }) {
   /** @type {{texts: Kept[], full: number}} */ const { texts, full } = model.get("record");
@@ -116,8 +109,10 @@ async function render({ model, el }) {
     for (const [k, { text, words, same }] of now.entries()) {
       if (!changed) boxes[k].show(words);
       else if (same) boxes[k].show(words.map(({ text, predicted }) => ({ text, predicted })));
-      else if (neuron) boxes[k].show(text ? readBy(neuron, text) : []);
-      else boxes[k].show([{ text }], note);
+      else if (neuron) {
+        const { pieces, predicted } = text ? neuron.read(text) : { pieces: [], predicted: [] };
+        boxes[k].show(pieces.map((piece, i) => ({ text: piece.text, predicted: predicted[i] })));
+      } else boxes[k].show([{ text }], note);
     }
     means.replaceChildren(...key(full, changed));
   };
