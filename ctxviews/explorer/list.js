@@ -45,12 +45,12 @@ export function listSection(tools) {
     list.classList.toggle("ctx-neurons-labelled", labels.size > 0);
     note.replaceChildren(...foundNote(scene, layer));
     const listed = Array.from(ranking.order.slice(0, Math.min(found, MOST)));
-    fill(listed.includes(neuron) ? listed : [...listed, neuron]);
-    const row =
-      list.tBodies[0].rows[listed.includes(neuron) ? ranking.places[neuron] : listed.length];
-    const hidden =
-      row.offsetTop < place.scrollTop || row.offsetTop > place.scrollTop + place.clientHeight;
-    if (neuron !== last && hidden) place.scrollTop = row.offsetTop - place.clientHeight / 2;
+    const at = listed.indexOf(neuron);
+    fill(at < 0 ? [...listed, neuron] : listed);
+    const { offsetTop } = list.tBodies[0].rows[Math.max(at, 0)]; // one that is not listed stays in sight
+    const below = offsetTop - place.scrollTop;
+    if (neuron !== last && (below < 0 || below > place.clientHeight - 30))
+      place.scrollTop = offsetTop - place.clientHeight / 2;
     last = neuron;
   };
   return { root: element("section", {}, heading("Found neurons"), note, place), paint };
