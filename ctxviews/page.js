@@ -39,10 +39,11 @@ class PageModel extends EventTarget {
     this.unshared = [];
     this.values = { ...state, ...found };
     this.prefix = prefix;
-    addEventListener("hashchange", () => {
+    addEventListener("hashchange", async () => {
       const { hash } = location; // that of a heading has nothing to do with the view
       if (hash && !hash.includes("=")) return;
-      const followed = addressedState(state, hash, prefix);
+      const followed = await addressedState(state, hash, prefix);
+      if (hash !== location.hash) return;
       this.unshared = [];
       for (const [name, value] of Object.entries({ ...state, ...followed })) this.set(name, value);
     });
@@ -134,18 +135,33 @@ const address = {
   },
 };
 
+/** A long text as addresses had it before: deflated, under a name that ends in `.z`.
+ *  @param {string} packed @returns {Promise<string | undefined>} */
+async function unpackedText(packed) {
+  try {
+    const letters = atob(packed.slice(0, LONGEST).replaceAll("-", "+").replaceAll("_", "/"));
+    const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    return (await new Response(stream).text()).slice(0, READ);
+  } catch {
+    return undefined; // cut off, or none of ours
+  }
+}
+
 /** The part of an address that belongs to this state; whatever cannot be read is left out.
  *  @param {Record<string, any>} state @param {string} hash @param {string} prefix */
-function addressedState(state, hash, prefix) {
+async function addressedState(state, hash, prefix) {
   /** @type {Record<string, any>} */
   const found = {};
   for (const part of hash.slice(1).split("&")) {
     const [key, ...rest] = part.split("=");
     if (!key.startsWith(prefix)) continue;
-    const called = key.slice(prefix.length);
+    const called = key.slice(prefix.length).replace(/\.z$/, "");
     const name = Object.keys(state).find((trait) => (CALLED[trait] ?? trait) === called);
     if (!name || !rest.length) continue;
-    const value = readAs(state[name], rest.join("="));
+    const [like, written, packed] = [state[name], rest.join("="), key.endsWith(".z")];
+    if (packed && typeof like !== "string") continue;
+    const value = packed ? await unpackedText(written) : readAs(like, written);
     if (value !== undefined) found[name] = value;
   }
   return found;
@@ -215,7 +231,7 @@ async function start(place) {
     const source = new URL(`./views/${name}.js`, import.meta.url).href;
     const module = (named?.href === source && (await early)) || (await import(source));
     const prefix = prefixOf(place);
-    const found = addressedState(state, location.hash, prefix);
+    const found = await addressedState(state, location.hash, prefix);
     const model = new PageModel(state, found, prefix, place.dataset);
     address.models.push(model);
     await module.default.render({ model, el: view });

@@ -1,6 +1,8 @@
 """The live reader: its numbers are ctxlib's, and whatever is typed is read and stays text."""
 
+import base64
 import re
+import zlib
 
 import numpy as np
 import pytest
@@ -293,6 +295,17 @@ def test_the_box_is_as_tall_as_its_text(visit):
     assert tall < 120, "the opening text takes two or three lines"
     box(page, "First").fill("A line.\n" * 9)
     assert box(page, "First").bounding_box()["height"] > 1.5 * tall
+
+
+def test_a_text_that_an_older_address_holds_packed_is_read(visit):
+    long = "".join(f"{i} grey skies & harbours, {i * i}: \u00e9\U0001f30a " for i in range(120))
+    packed = base64.urlsafe_b64encode(zlib.compress(long.encode(), wbits=-15)).decode().rstrip("=")
+    page = visit(f"#text=Grey&other.z={packed}", "reader", fresh=True)
+    expect(box(page, "First")).to_have_value("Grey")
+    expect(box(page, "Second")).to_have_value(long)
+    for damaged in ("other.z=%", "other.z=AAAA", "heads.z=AAAA", "other.z=" + "x" * 4000):
+        page = visit(f"#text=Grey&{damaged}", "reader")
+        expect(page.locator("textarea").last).to_have_value("")
 
 
 @pytest.mark.parametrize("times", [1, 30], ids=["short", "long"])
