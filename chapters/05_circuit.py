@@ -545,7 +545,7 @@ cb.facts(
     planets=cb.fact(of_planets, ".1f"),
     **{f"kernel_{at}": cb.fact(v, ".2%") for at, v in thread.items()},
     **{f"predicted_{at}": cb.fact(v * of_planets, ".2f") for at, v in thread.items()},
-    words_wrong=0.05 < thread["far"] * of_planets and thread["near"] * of_planets < 0.5,
+    words_wrong=thread["far"] * of_planets > 0.05 and thread["near"] * of_planets < 0.5,
     flat=np.polyfit(guessed, given, 1)[0] < 1 - cb.ABOUT,
     close=abs(said / added - 1) < cb.ABOUT,
     head=heads[0],
