@@ -35,6 +35,7 @@ def test_the_program_gives_what_the_package_gives(make_folder, seed):
     for cell in CODE:
         if "parameters" not in cell.metadata.get("tags", ()):
             exec(cell.source, there)
+    torch.set_printoptions(profile="default")  # as the page found them
     fixed, heads = there["study"].fixed, there["heads"].tolist()
     assert fixed.n == 64 and heads and len(there["found"])
     circuit = cx.ContextualCircuit.calibrate(fixed, there["page"][0], heads)

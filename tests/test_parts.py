@@ -65,7 +65,7 @@ COME = """performance.getEntriesByType("resource").map(({ name }) => name)
 #: What a view shows before any part but the first has come, and of how much of it that is all.
 EARLY = {
     "rows": [".ctx-view svg", ".ctx-tokens"],
-    "kernels": [".ctx-view svg", ".ctx-figures"],
+    "kernels": [".ctx-view svg"],
     "neurons": [".ctx-controls input:checked"],
     "reader": [".ctx-controls input:checked", ".ctx-reader-text"],
 }
@@ -85,7 +85,7 @@ def test_a_view_answers_before_the_rest_has_come_and_ends_with_the_same_numbers(
         expect(page.locator(".ctx-waiting:not([hidden])")).to_have_count(waits)
         early = page.inner_text(".ctx-view")
         if name in ("neurons", "reader"):  # no number of what is not there
-            assert page.locator(".ctx-readable, .ctx-number:visible, .ctx-below").count() == 0
+            assert page.locator(".ctx-readable, td.ctx-number:visible, .ctx-below").count() == 0
         gate.open()
         late = settled(page).inner_text(".ctx-view")
         needed = {"kernels": 0, "rows": 1}.get(name, 2)  # some come while a view is looked at
