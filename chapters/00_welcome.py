@@ -2,7 +2,7 @@
 r"""
 # A neuron that notices British spelling
 
-**A language model notices British spelling in its first layer, and its weights, with one page of prose, are enough to predict roughly by how much.** {{?noticed}} Where two spellings of one paragraph share a word, the British version pushes a certain neuron higher: by {{more}} on average. Our prediction always has the right sign, but its size depends on the page of prose: from {{page_least}} to {{page_most}}. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
+**A language model notices British spelling in its first layer, and its weights, with one page of prose, are enough to predict roughly by how much.** {{?noticed}} Where two spellings of one paragraph share a word, the British version pushes a certain neuron higher: by {{more}} on average. We predict {{more_predicted}}; with other pages of prose we would have predicted {{page_least}} to {{page_most}}, always upwards. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
 
 Here is the paragraph. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to the neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*. (Once you have changed a word, both texts are coloured by the prediction alone, since Qwen does not run in your browser.)
 """
@@ -113,7 +113,7 @@ cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 r"""
 The two versions differ in {{differ}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher. {{?every}} So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
 
-On average over these words, the model's two heads add {{more}} more to the neuron in the British version, and our prediction is {{more_predicted}}. That they agree to two digits is luck, as other pages of prose show. Word by word, the correlation of prediction and model is {{r}}.
+On average over these words, the model's two heads add {{more}} more to the neuron in the British version. (The averages under the texts count all words. {{?farther}}) That we predict the same two digits is luck, as other pages of prose show. Word by word, the correlation of prediction and model is {{r}}.
 
 Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table counts what all heads add, not only our two, on average over the words that both versions share. To judge the size, the last column divides by a standard deviation: how much the neuron's average input varies from one English document to another.
 
@@ -142,7 +142,7 @@ Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a
 
 **In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out. In the two heads above, its standard deviation from text to text is at most {{spread}} of its mean. {{?stable}} So we measure it on one page of prose (a British one), once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. Each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([chapter 5](05_circuit)).
 
-Here is one word of the paragraph, in both spellings, as one of the two heads weighs it at the last word. The **value** is what the head would add to the neuron if it attended to this word alone; the denominator is {{denominator}}.
+Here is one word of the paragraph, in both spellings, as one of the two heads weighs it at the last word. The **value** is what the head would add to the neuron if it attended to this word alone; the denominator, {{denominator}}, is the average content.
 
 | | position | content | value | position × content × value / denominator |
 | --- | --- | --- | --- | --- |
@@ -153,7 +153,7 @@ Both spellings get {{weight}} of the attention. What tells them apart is the val
 
 Sorting all words by what they add to a neuron then hints at what the neuron responds to ([chapter 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`.
 
-It has a limit that you should know from the start: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} On the texts of this page two of {{all_heads}} heads pass. One more, at {{third}}, just misses, and passes on those of [chapter 8](08_real_model). {{?third_head}} [Chapter 10](10_whole_neuron) includes all heads.
+It has a limit that you should know from the start: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} Two of {{all_heads}} pass on the texts of this page. {{?two_pass}} [Chapter 10](10_whole_neuron) includes all heads.
 
 ## Six neurons to open
 
@@ -240,7 +240,7 @@ cv.picture.Picture(
 
 # %% [markdown]
 r"""
-We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} But the best of {{mixtures}} random mixtures of neurons does nearly as well: at least {{mixed_auc}} of the time (we had predicted {{= 90% =}}). {{?mixtures_below}} [Chapter 6](06_neurons) asks what single neurons hold, and what belongs to the space that they share.
+We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} But so, nearly, does a random mixture of neurons, if one may pick the best of {{mixtures}}: at least {{mixed_auc}} of the time. {{?mixtures_below}} [Chapter 6](06_neurons) asks what single neurons hold, and what belongs to the space that they share.
 
 ## How to read this book
 
@@ -259,6 +259,8 @@ Each number in the text is computed by the chapter that states it, or read from 
 ## Evidence
 
 **How the demonstration is computed.** Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of prose, which is British: the most typical of the {{pages}} pages of plain prose among this book's passages ([chapter 4](04_denominators)). For a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph; it was written before we looked at the neuron).
+
+**Heads and mixtures.** A third head, at {{third}}, just misses the limit, and passes on the texts of [chapter 8](08_real_model). {{?third_head}} Of the mixtures we had predicted {{= 90% =}}.
 
 **How far apart are the two texts?** The table gives the difference at the shared words, for the demonstration and for variants of it. With the denominators of the text itself the prediction follows the model more closely, but they cannot be known before there is a text. {{?closer}} With other pages of prose it is mostly too large, and higher under British spelling at every token. {{?luck}} All heads of the model together move the neuron more than the two do. {{?all_more}}
 """
@@ -365,6 +367,8 @@ cb.facts(
     thin=min(more[3], rarer - 1, document_gate) > 0 and 2 * document_gate < documents_sd < more[3],
     spread=cb.fact(spread, ".0%"),
     stable=spread < qwen.max_cv,
+    farther=0 < float(both[0][2].mean() - both[1][2].mean()) - more[0] < cb.ABOUT,
+    two_pass=len(heads) == 2,
     third=cb.fact(third, ".0%"),
     limit=cb.fact(qwen.max_cv, ".0%"),
     third_head=sorted(varies.index[:2]) == sorted(heads)

@@ -2,7 +2,7 @@
 r"""
 # Splitting a key into content and position
 
-**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail (tokens and positions are not at right angles, and the median is not the best length to assume for a token), but little depends on them. {{?assumptions_fail}} Models that rotate keys instead of adding positions need another split, which does about three times worse. {{?rotary}}
+**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail, but little depends on them. {{?assumptions_fail}} Models that rotate keys instead of adding positions need another split, which does about three times worse. {{?rotary}}
 
 Why only *nearly*? A token and its position are added ([chapter 1](01_first_layer)), and a linear function of a sum comes apart by itself: $(a + b)\,W = aW + bW$. Something else must tie the two together, and there is only one suspect.
 """
@@ -119,7 +119,7 @@ A typical position is {{relative}} times as long as a typical token, so nearly e
 
 ## Equation 1
 
-We need one table for tokens and one for positions, so each must do with a length that the other has no part in. The published split {cite}`gibson2025decomposing` gets there in two steps.
+Two tables need two lengths: one that ignores the position, and one that ignores the token. The published split {cite}`gibson2025decomposing` gets there in two steps.
 
 **The token.** The table of tokens cannot know where a token stands, but it can assume a position. It assumes that of the query, $n$, which is right for the query token and nearly right for its neighbours. So every token is read as if it stood at $n$, and what remains for the position is the way from $n$ to $i$. Let *moon* be at the third position and the query at the second. Then $(4, 0) + (0, 3)$ becomes $(4, 1) + (0, 2)$: *moon* at $n$, and the way from $n$ to $i$. In general,
 
@@ -176,7 +176,7 @@ At $i = n$ the second part is zero and the first is exact, so there the equation
 | sum | **{{sum_near}}** | **{{sum_far}}** |
 | score in the model | {{score_near}} | {{score_far}} |
 
-Both are read from the same row of the same table, so the token parts are equal. All the difference comes from the position. {{?by_position}} For the near one the sum is about right, while for the far one it is too large, an error to which we come back. {{?far_too_large}}
+Both are read from the same row of the same table, so the token parts are equal. All the difference comes from the position. {{?by_position}} For the near one the sum is about right, while for the far one it is too large. Token and position are not quite at right angles there, so their sum is shorter than Pythagoras says, and the position's part should be more negative. {{?far_too_large}}
 
 ## How much attention is in the wrong place?
 
@@ -442,7 +442,9 @@ cb.facts(
     cosine=cb.fact(cosine * d_model**0.5, ".1f"),
     best_C=cb.fact(best, ".1f"),
     by_position=bool(c[top, near] == c[top, far] and p[top, near] > p[top, far]),
-    far_too_large=abs((c + p - score)[top, near]) < cb.ABOUT < (c + p - score)[top, far],
+    far_too_large=abs((c + p - score)[top, near]) < cb.ABOUT < (c + p - score)[top, far]
+    and float((W_E[x[far]] + W_pos[far]).norm())
+    < 0.95 * float((W_E[x[far]].norm() ** 2 + W_pos[far].norm() ** 2).sqrt()),
     close=most < 1 - cb.NEARLY_ALL,
     short=lengths[1:].median() < cb.MOST * C and lengths[1:].max() < C,
     first_is_long=lengths[0] > C,

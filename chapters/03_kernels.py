@@ -2,7 +2,7 @@
 r"""
 # How far back does a head look?
 
-**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In one head of our small model `{{model}}`, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}, but their product only {{product_1}}. {{?both_needed}} The other heads hardly prefer any position. {{?evenly}} One published claim fails: heads of GPT-2 small look further back than the exponential curve that they were said to follow. {{?not_exponential}}
+**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In one head of our small model `{{model}}`, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}, but their product only {{product_1}}. {{?both_needed}} The other heads hardly prefer any position. {{?evenly}} One published claim fails: kernels of GPT-2 small do not fall off exponentially. {{?not_exponential}}
 
 A language model has to know which words came just before. So you might expect a first layer to be full of short-sighted heads, which look at the last few tokens and no further. In Qwen, a model with {{= 1.5 =}} billion parameters, {{local_in_qwen}} of {{heads_of_qwen}} heads are like that. In `{{model}}` there is not one. {{?no_local}}
 
@@ -205,7 +205,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly: head {{least}} has half of its kernel within {{half_mass}} of {{n}} tokens. Of the other {{uniform}}, head {{mild}} slightly prefers what is near. {{?evenly}}
+All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly, head {{least}}. Of the other {{uniform}}, head {{mild}} slightly prefers what is near. {{?evenly}}
 
 Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, and in its first layer, with *the* as the query, no head gives them more than {{first_layer.near}} ([chapter 1](01_first_layer)). {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
 
@@ -245,9 +245,9 @@ Head {{top_1}} favours words of a subject, whole or in pieces, mostly in the nea
 
 ## What can go wrong
 
-**The query matters a little.** We computed these kernels for one query, *the* at position {{n}}. Another common token in its place hardly changes them. {{?hardly_moves}} But as the query moves towards the end of a text, kernels become less uniform, as you can see in the view above, and at position {{end}} head {{renamed_at_end}} counts as slowly decaying, too. {{?less_even_at_end}}
+**The query matters a little.** We computed these kernels for one query, *the* at position {{n}}. Another common token in its place changes them little. {{?hardly_moves}} But as the query moves towards the end of a text, kernels become less uniform, as you can see in the view above, and at position {{end}} head {{renamed_at_end}} counts as slowly decaying, too. {{?less_even_at_end}}
 
-**The families have no sharp borders.** With {{renamed}} of {{queries}} other query tokens we would call head {{least}} uniform. {{?borderline}}
+**The families have no sharp borders.** Head {{least}} lies near one: with {{renamed}} of {{queries}} other query tokens we would call it uniform. {{?borderline}}
 
 **The kernel inherits the faults of the split**, with its constant $C$ (the third exercise). Where the split of a key fails, the kernel misdescribes the head.
 
@@ -460,7 +460,6 @@ cb.facts(
     own_least=cb.fact(own.min(), ".0%"),
     own_most=cb.fact(own.max(), ".0%"),
     query_hardly_matters=own.min() > cb.NEARLY_ALL,
-    half_mass=table["half-mass distance"][least],
     local_below=cb.fact(cx.heads.LOCAL, ".0f"),
     copies=cb.fact(np.exp(cx.heads.COPIES), ".0f"),
     misfit_least=cb.fact(misfit.min(), ".2f"),

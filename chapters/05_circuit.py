@@ -66,7 +66,7 @@ cb.figures.picture(
 r"""
 ## Three tokens by hand
 
-[Chapter 4](04_denominators) measured the denominator of a stable head once, on a calibration text, and used that number for every other text. Suppose it is wrong by a quarter. What would you expect of the head's output?
+[Chapter 4](04_denominators) measured the denominator of a stable head once, on a calibration text, and used that number for every other text.
 
 Take the three tokens of chapters 3 and 4 again, each with its position weight and its content. Now give each a **value**: what the head would pass on to our neuron if it attended to this token alone. Let *moon* have $2$, *the* $-1$, and BOS $0$.
 
@@ -167,11 +167,11 @@ What becomes of the two *planets* that we have followed since [chapter 1](01_fir
 | product: what we predict | {{predicted_near}} | {{predicted_far}} |
 | what the heads add | {{first_layer.adds_near}} | {{first_layer.adds_far}} |
 
-So single words come out wrong, some too small and some too large. {{?words_wrong}} Does their sum come out right?
+So single words come out wrong, some too small and some too large. {{?words_wrong}} This is the cost of one kernel for all heads, and what it buys is one number per token. Does the sum over a text come out right?
 
 ## How well does it work?
 
-We predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. (The neurons were chosen by the circuit itself, before any of these texts was read, as [chapter 6](06_neurons) explains.)
+We predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. ([Chapter 6](06_neurons) explains how the circuit chose them.)
 
 The **correlation** $r$ (Pearson's, median over neurons) asks whether the prediction rises and falls with the truth, whatever its scale. We also give it *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well: it is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
 
@@ -217,11 +217,26 @@ shown.rename_axis("predictor", axis="columns")
 
 # %% [markdown]
 r"""
-By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel, since a text's subject is spread over all its positions. {{?content_matters}} By FVU the circuit hardly beats a uniform average, and the mean of the domain, at {{bare}}, beats both. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much.
+By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel, since a text's subject is spread over all its positions. {{?content_matters}} By FVU it is no better than without the kernel, hardly better than a uniform average, and worse than the mean of the domain, at {{bare}}. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much.
+
+## Where do the errors come from?
+
+The circuit makes five approximations. We make each of them alone, with everything else exact, and measure what it leaves unexplained in the median neuron:
+
+| approximation | variance unexplained | mostly because of |
+|---|---|---|
+| **values** are read as if every token were at position $n$ | {{only_values}} | an offset: the same amount too much in every text |
+| **denominators** are those of the calibration page | {{only_denominators}} | a slope: differences between texts too large or too small |
+| **one kernel** serves all heads | {{only_kernel}} | |
+| **keys** are split by Equation 1 of chapter 2 | {{only_keys}} | |
+| **the scale** of the second LayerNorm is that of the page | {{only_scale}} | |
+| all five together, the circuit | {{all_five}} | |
+
+Values and denominators do the harm. {{?costs}} All five together leave more than their sum, because errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} Exact values alone would bring {{all_five}} down to {{values_repaired}}. {{?values_first}}
 
 ## Mend the amounts
 
-One error can be computed. We read every value as if its token stood at $n$. What another position $i$ would have added is a table, $P_V$, made as that for keys was made in [chapter 2](02_keys), and its average under the kernel is one constant per neuron:
+The first error can be computed. What a position $i$ other than $n$ would have added to a value is a table, $P_V$, made as that for keys was made in [chapter 2](02_keys), and its average under the kernel is one constant per neuron:
 """
 
 # %%
@@ -233,7 +248,7 @@ fvu_offset = fit(summary_B + offset, truth, kind)["FVU"]
 r"""
 With this **offset**, {{fvu_offset}} of the variance stays unexplained, less than the mean of the domain leaves. {{?offset_helps}} Whoever uses the method should add it. (The scores of this book leave it out, because it is the published method that they test, and we thought of the offset only when we had seen the errors.)
 
-The second error is one of slope, and it comes from the page. In place of computing it, we fit a line to the other half of the texts, one for each neuron. Neuron {{j}} shows what both do:
+For the slope, which comes from the page, we fit a line for each neuron to the other half of the texts. Neuron {{j}} shows what both do:
 """
 
 
@@ -270,28 +285,13 @@ cb.figures.picture(
 r"""
 With a line, {{fvu_corrected}} of the variance stays unexplained in the median neuron. A uniform average, given a line in the same way, leaves {{even_corrected}}: once the amounts are right, this is the difference that kernel and content make. {{?two_constants}}
 
-## Where do the errors come from?
-
-The circuit makes five approximations. We make each of them alone, with everything else exact, and measure what it leaves unexplained in the median neuron:
-
-| approximation | variance unexplained | mostly because of |
-|---|---|---|
-| **values** are read as if every token were at position $n$ | {{only_values}} | an offset: the same amount too much in every text |
-| **denominators** are those of the calibration page | {{only_denominators}} | a slope: differences between texts too large or too small |
-| **one kernel** serves all heads | {{only_kernel}} | |
-| **keys** are split by Equation 1 of chapter 2 | {{only_keys}} | |
-| **the scale** of the second LayerNorm is that of the page | {{only_scale}} | |
-| all five together, the circuit | {{all_five}} | |
-
-Values and denominators do the harm. {{?costs}} All five together leave more than their sum, because errors that point the same way reinforce each other: $(a + b)^2$ exceeds $a^2 + b^2$ by $2ab$. {{?same_direction}} Exact values alone would bring {{all_five}} down to {{values_repaired}}. {{?values_first}}
-
 ## What can go wrong
 
 **The calibration page sets the slope.** Where its denominators are small, every prediction comes out too large. Those of our page are small: in heads {{off}}, {{too_small}} of the texts have larger ones. {{?small_page}} With each of our labelled passages as the page in turn, the correlation stays, but the FVU runs from {{page_best}} to {{page_worst}}, and our page, of the pages of prose the one with the most typical denominators, is worse than most. {{?scale_of_page}} {{?page_worse}}
 
 **The heads are not the whole neuron,** which also sees the current token directly. When each text keeps its own token at $n$, the summary correlates {{r_bag}} with the neuron's input, and {{r_both}} once we add what the weights say about the current token. {{?current_token}}
 
-**Other models differ.** In Qwen the circuit's correlation is {{r_qwen}}, and the uniform average's {{even_qwen}}. In SmolLM2 the uniform average wins, {{even_smol}} to {{r_smol}}; [chapter 8](08_real_model) finds out why. {{?other_models}}
+**Other models differ.** In Qwen the circuit's correlation is {{r_qwen}} (for heads with little of the variance), and the uniform average's {{even_qwen}}. In SmolLM2 the uniform average wins, {{even_smol}} to {{r_smol}}; [chapter 8](08_real_model) finds out why. {{?other_models}}
 
 ## Where this leaves us
 
@@ -316,7 +316,7 @@ amounts.assign(**{"tokens that add most": tokens}).rename_axis("neuron")
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} Without the offset, a text about planets seems to raise the neuron for illnesses. {{?needs_offset}} Figure 5.3 shows what the one for recipes responds to. To see the tokens behind such a neuron, open <a href="explorer.html#neuron=496">ours for planets</a> in the explorer. Then turn head {{head}} off there, and see which neurons change.
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} Without the offset, a text about planets seems to raise the neuron for illnesses. {{?needs_offset}} (It brings {{closer}} of the five closer to what the heads add.) Figure 5.3 shows what the one for recipes responds to. Open <a href="explorer.html#neuron=496">ours for planets</a> in the explorer, turn head {{head}} off, and see which neurons change.
 """
 
 # %% tags=["hide-input"]
@@ -551,7 +551,8 @@ cb.facts(
     head=heads[0],
     values_first=alone["fvu"].idxmax() == repaired.idxmin() == "values",
     same_direction=together > alone["fvu"].sum(),
-    kernel_no_help=abs(fits["FVU"].iloc[3] - fvu) < 0.05 and bare == fits["FVU"].min(),
+    kernel_no_help=fits["FVU"].iloc[1] < fvu < fits["FVU"].iloc[3] < fvu + 0.05
+    and bare == fits["FVU"].min(),
     content_matters=r == fits["r"].max()
     and inside - in_ones > 0.1 > 1 - cb.ALMOST_EXACTLY > inside - in_even > 0,
     scale_wrong=fvu > bare,
@@ -565,6 +566,15 @@ cb.facts(
     scale_of_page=by_page["r"].min() > cb.NEARLY_ALL,
     current_token=r_both > cb.NEARLY_ALL and r_bag < r_both - 0.1,
     other_models=circuits["Qwen"] > bags["Qwen"] and circuits["SmolLM2"] < bags["SmolLM2"],
+    closer=cb.fact(
+        int(
+            (
+                (found["with the offset"] - found["added"]).abs()
+                < (found["predicted"] - found["added"]).abs()
+            ).sum()
+        ),
+        "words",
+    ),
     needs_offset=1 - cb.MOST
     > (found["with the offset"] - found["added"]).iloc[0]
     / (found["predicted"] - found["added"]).iloc[0]

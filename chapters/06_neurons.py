@@ -2,7 +2,7 @@
 r"""
 # Finding context-sensitive neurons
 
-**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}`, a label chosen on half of our texts sorts the other half well for {{sure}} of all neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a good label does not show that a neuron is a unit of its own. {{?mixtures_too}} One of four conditions that we fixed in advance failed: the neurons that the search finds beat such mixtures no more often than the neurons that texts move most. {{?not_met}}
+**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}`, a label chosen on half of our texts sorts the other half well for {{sure}} of all neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a good label does not show that a neuron is a unit of its own. {{?mixtures_too}} One of four conditions that we fixed in advance failed: ranking neurons by tokens finds special ones no more often than ranking them by texts. {{?not_met}}
 
 Here are four neurons, each with the tokens (some are pieces of words) that raise it most and those that lower it most. What is each neuron about?
 
@@ -259,7 +259,7 @@ Neurons and mixtures lie on top of each other. {{?mixtures_too}} Training does m
 
 ## Which neurons do beat mixtures?
 
-Some subjects are easier to tell than others, so we compare like with like. A neuron *beats the mixtures* if its AUC is higher than that of {{= 95% =}} of the mixtures with the same label. By chance this happens in {{by_chance}} of cases, which is how often a mixture beats the other mixtures. (It is less than {{= 5% =}}, because a tie does not count as a win, and in easy subjects many mixtures make no error. {{?by_chance}})
+Some subjects are easier to tell than others, so we compare like with like. A neuron *beats the mixtures* if its AUC is higher than that of {{= 95% =}} of the mixtures with the same label. A mixture passes this bar {{by_chance}} of the time, and that is chance. (It is less than {{= 5% =}}, because a tie does not count as a win, and in easy subjects many mixtures make no error. {{?by_chance}})
 """
 
 

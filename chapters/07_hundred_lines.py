@@ -4,7 +4,7 @@ r"""
 
 **Everything so far fits into a hundred lines of plain PyTorch, and they give the same numbers as the package.** {{?agrees}} They read a checkpoint, choose heads on half of a collection of texts, calibrate on one page of prose, and list the neurons that single tokens can move farthest. What they predict for unseen texts has a median correlation of {{r}} with the model. The amounts are wrong, with {{fvu}} of the variance unexplained, until each neuron gets a slope and an offset, fitted on other texts. {{?fvu}} {{?mended}}
 
-Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint and some texts, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
+Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint and some texts, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. It takes seven steps, each under its heading, with the equations that it needs. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -88,7 +88,7 @@ n_heads, W_E.shape, W_K.shape, W_in.shape
 r"""
 ## Split the scores into position and content
 
-With the query fixed, a head's score {eq}`eq-qk` is a dot product of the source with one vector, in which the query and the key weights are already multiplied. The code calls it `direction`; it saves us the keys. Equation 1 of [chapter 2](02_keys), {eq}`eq-split`, splits the dot product into a part for the position and a part for the token. Exponentiated, as in [chapter 3](03_kernels), they become the kernel `pos` {eq}`eq-kernel-pos` and the `content` {eq}`eq-kernel-content`; a token's attention is their product, divided by a denominator. The last line shows how many times as much each head looks for *planets* as for the query token.
+With the query fixed, a head's score {eq}`eq-qk` is a dot product of the source with one vector, in which the query and the key weights are already multiplied. The code calls it `direction`; it saves us the keys. Equation 1 of [chapter 2](02_keys), {eq}`eq-split`, splits the dot product into a part for the position and a part for the token. Exponentiated, as in [chapter 3](03_kernels), they become the kernel `pos` {eq}`eq-kernel-pos` and the `content` {eq}`eq-kernel-content`; a token's attention is their product, divided by a denominator. The last line shows how many times as much each head looks for *planets* as for BOS.
 """
 
 # %%
@@ -104,7 +104,7 @@ pos = (direction @ shift.T).softmax(-1)  # head source
 token_at_n = LN(W_E + W_pos[n])  # vocab d
 content = (direction @ token_at_n.T).exp()  # head vocab
 
-content[:, planets] / content[:, the]
+content[:, planets] / content[:, pages[0, 0]]
 
 # %% [markdown]
 r"""
@@ -232,7 +232,7 @@ tokens = [" ".join(model.tokenizer.decode([t]).strip() for t in row) for row in 
 numbers = {"top": top[found], "r": r, "FVU": FVU}
 columns = {name: of.double().numpy() for name, of in numbers.items()} | {"tokens": tokens}
 table = pd.DataFrame(columns, index=pd.Index(found.tolist(), name="neuron"))
-table.head(10).round({"top": 1, "r": 3, "FVU": 2})
+table.head().round({"top": 1, "r": 3, "FVU": 2})
 
 # %% tags=["hide-input"]
 figure, ((axis,),) = cb.figures.panels(height=3.0, width=5.6)
