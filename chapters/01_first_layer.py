@@ -178,7 +178,7 @@ This answers our question about *planets*:
 | product: what head {{top}} adds | {{product_near}} | {{product_far}} |
 | what all heads add | **{{adds_near}}** | **{{adds_far}}** |
 
-So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention, of which head {{top}} gives the near one {{times}} times as much; other heads look farther back and even this out a little. {{?attention_decides}} Here is the whole text:
+So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention, of which head {{top}} gives the near one {{times}} times as much; the other heads treat both alike, which evens this out a little. {{?attention_decides}} Here is the whole text:
 """
 
 # %% tags=["hide-input"]
@@ -363,7 +363,10 @@ cb.facts(
     top=top,
     back_near=n - near,
     back_far=n - far,
-    **{k: cb.fact(v, ".1%" if k.startswith("attention") else ".2f") for k, v in thread.items()},
+    **{
+        k: cb.fact(v, {"attention": ".1%", "adds": ".3f"}.get(k.split("_")[0], ".2f"))
+        for k, v in thread.items()
+    },
     ratio=cb.fact(thread["adds_near"] / thread["adds_far"], ".0f"),
     times=cb.fact(thread["attention_near"] / thread["attention_far"], ".0f"),
     total=cb.fact(total.sum(), ".2f"),
