@@ -4,18 +4,19 @@ r"""
 
 **To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}`, a label chosen on half of our texts sorts the other half well for {{sure}} of all neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a good label does not show that a neuron is a unit of its own. {{?mixtures_too}} One of four conditions that we fixed in advance failed: ranking neurons by tokens finds special ones no more often than ranking them by texts. {{?not_met}}
 
-Here are four neurons, each with the tokens (some are pieces of words) that raise it most and those that lower it most. What is each neuron about?
+Below are the tokens (some are pieces of words) that raise four neurons most and those that lower them most. What is each about? And which of the five rows is no neuron, but a **random mixture**: the input weights of all neurons, each times a random number, added up?
 
-| neuron | raised most by | lowered most by |
+| row | raised most by | lowered most by |
 |---|---|---|
-| {{first}} | {{first_high}} | {{first_low}} |
-| {{second}} | {{second_high}} | {{second_low}} |
-| {{third}} | {{third_high}} | {{third_low}} |
-| {{example}} | {{example_high}} | {{example_low}} |
+| A | {{first_high}} | {{first_low}} |
+| B | {{mixture_high}} | {{mixture_low}} |
+| C | {{second_high}} | {{second_low}} |
+| D | {{third_high}} | {{third_low}} |
+| E | {{example_high}} | {{example_low}} |
 
-The first is the neuron of planets that we have followed since [chapter 1](01_first_layer). The next two are not hard either: medicine and recipes. {{?easy}} Take a guess at the last.
+Row A is the neuron of planets that we have followed since [chapter 1](01_first_layer). C and D are not hard either: medicine and recipes. {{?easy}} Take a guess at B and E.
 
-What are such lists good for? They put into words what the attention heads of this layer pass on, and they pick out, of a thousand neurons, some that are worth testing on texts. They are no evidence that a neuron has a meaning of its own. For that a neuron must do better than random mixtures of all neurons, and few do. {{?few_beat}}
+What are such lists good for? They put into words what the attention heads of this layer pass on, and they pick out, of a thousand neurons, some that are worth testing on texts. They are no evidence that a neuron has a meaning of its own. For that it must do better than mixtures, and few neurons do. {{?few_beat}}
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -80,10 +81,9 @@ counted = ~study.fixed.decomposition.untrained  # vocab; without glitch tokens
 followed, example = (496, 703) if MODEL == "mini" else (0, 1)
 
 
-def ends_of(neuron, high=8, low=4):
+def ends_of(column, high=8, low=4):
     """The ids of a column's outermost tokens, from the highest to the lowest."""
-    column = contribution[:, neuron].masked_fill(~counted, float(contribution[:, neuron].mean()))
-    order = column.argsort(descending=True)
+    order = column.masked_fill(~counted, float(column.mean())).argsort(descending=True)
     return torch.cat([order[:high], order[-low:]])
 
 
@@ -98,7 +98,7 @@ def draw(neuron, number):
     values, of = summary[B][:, neuron].numpy(), kinds[B]
     mean = pd.Series(values).groupby(of).mean().sort_values()
     figure, ((left, right),) = cb.figures.panels(1, 2, height=4.0, width=8.6)
-    ids = ends_of(neuron, 12, 6).flip(0)
+    ids = ends_of(contribution[:, neuron], 12, 6).flip(0)
     ends, height = words(ids), contribution[ids, neuron]
     left.barh(range(len(ids)), height, color=[cb.figures.COLORS[v < 0] for v in height.tolist()])
     left.set_yticks(range(len(ids)), ends, fontsize=8, parse_math=False)
@@ -121,7 +121,7 @@ draw(example, "6.1")
 
 # %% [markdown]
 r"""
-The upper end of neuron {{example}} reads like the index of a book on nature: *bacter*, *species*, *telesc*, *plants*, *astronomers*. But among the {{n_domains}} domains in our collection, it is recipes that raise it most, ahead of astronomy and biology. {{?cooking}} Only two of its twelve highest tokens, *veget* and *lemon*, hint at a kitchen. {{?kitchen}}
+Row E was neuron {{example}}. Its upper end reads like the index of a book on nature: *bacter*, *species*, *telesc*, *plants*, *astronomers*. But among the {{n_domains}} domains in our collection, it is recipes that raise it most, ahead of astronomy and biology. {{?cooking}} Only two of its twelve highest tokens, *veget* and *lemon*, hint at a kitchen. {{?kitchen}}
 
 So the ends of a column are a hint and no more. They show the strongest tokens, and most of these are rare. What raises this neuron most in recipes, once we count how often a word occurs, is {{drivers}}. {{?commoner}}
 
@@ -212,14 +212,16 @@ The labels hold. On half B, {{sure}} of all neurons have an AUC above {{= 0.8 =}
 shown = chosen[:6]
 table = neurons.loc[shown].rename_axis("neuron")
 table["auc"] = np.floor(1000 * table["auc"]) / 1000  # so that 1 would mean no error
-table.insert(0, "raised most by", [", ".join(words(ends_of(j)[:6])) for j in shown])
+table.insert(
+    0, "raised most by", [", ".join(words(ends_of(contribution[:, j])[:6])) for j in shown]
+)
 table
 
 # %% [markdown]
 r"""
 ## Are neurons special?
 
-What does the same search find where there is nothing to find? Take the input weights of all neurons, multiply each neuron's by a random factor, add them up, and scale the sum to the length of one neuron's weights. Such a **random mixture** looks at the same inputs as the neurons do, but along an axis that training never chose. If training has put subjects into single neurons, then neurons must beat mixtures. If it has only put them into the space that all neurons share, any axis through that space will do.
+What does the same search find where there is nothing to find? Row B was a mixture, of as many as there are neurons the one that single tokens can push farthest. Scaled to the length of one neuron's weights, a mixture looks at the same inputs as the neurons do, but along an axis that training never chose. If training has put subjects into single neurons, then neurons must beat mixtures. If it has only put them into the space that all neurons share, any axis through that space will do.
 """
 
 # %%
@@ -555,11 +557,14 @@ whole |= {"found": len(chosen), "all": len(tops), "k": K, "n_domains": len(by_do
 whole |= {"own_found": own_found, "own_long": own_long, "own_wide": own_wide, "own_like": own_like}
 whole |= {"mixtures_of": len(as_wide), "mixtures_out": int(as_wide.sum()), "sets": SETS}
 whole |= {"restless": restless, "left": bare, "least": least, "of_real": OF_REAL}
+farthest_mixture = top_of((ext @ draws[0])[counted]).argmax()
+rows = {name: contribution[:, j] for name, j in hook.items()}
+rows["mixture"] = ext @ draws[0][:, farthest_mixture]
 listed = {
-    f"{name}{end}": ", ".join(words(ends_of(j, 5, 4))[part])
-    for name, j in hook.items()
+    f"{name}{end}": ", ".join(words(ends_of(column, 5, 4))[part])
+    for name, column in rows.items()
     for end, part in (("_high", slice(5)), ("_low", slice(None, -5, -1)))
-} | {name: str(j) for name, j in hook.items()}
+}
 cb.facts(
     "neurons",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
@@ -582,13 +587,15 @@ cb.facts(
     counts_decide_little=(counts["share of neurons"] < counts["share of mixtures"]).sum() == 2
     and counts.loc["Qwen", "share of neurons"] < counts.loc["Qwen", "share of mixtures"],
     mixed=str(shown[3]),
+    example=str(example),
     label_example=str(neurons["label"][example]),
     cooking=[*by_domain.index[:3]] == ["cooking", "astronomy", "biology-medicine"],
     easy=[*neurons["label"][[*hook.values()][:3]]] == ["astronomy", "biology-medicine", "cooking"],
     drivers=cb.listed(f"*{word}*" for word in words(drivers) if word.isalpha()),
-    kitchen={"veget", "lemon"} < {*words(ends_of(example, 12, 0)[:12])},
+    kitchen={"veget", "lemon"} < {*words(ends_of(contribution[:, example], 12, 0)[:12])},
     four_named={2985, 8130, 5300, 7508} < {*first_of.tolist()},
-    commoner=float(usual[drivers].min()) > float(usual[ends_of(example, 5, 0)[:5]].max()),
+    commoner=float(usual[drivers].min())
+    > float(usual[ends_of(contribution[:, example], 5, 0)[:5]].max()),
     ends_hint=used > 2 * permuted,
     ends_carry_little=by_driven > 2 * by_end,
     one_head=bare < cb.MOST * len(chosen) and least > cb.NEARLY_ALL * len(chosen),
