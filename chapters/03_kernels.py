@@ -42,11 +42,11 @@ print(study)
 r"""
 ## Three tokens by hand
 
-Suppose the query is the word *the*, and a head can look at three tokens: BOS, *moon*, and *the* itself. Give each position a weight that depends on the position only, more for what is near; we call it *pos*. Give each token a weight that depends on the token only, its *content*: this head cares six times as much for *moon* as for the others. Multiply the two, and divide by the sum. Which token do you expect to win?
+Suppose the query is the word *the*, and a head can look at three tokens: BOS, *moon*, and *the* itself. Give each position a weight that depends on the position only, more for what is near: these weights are the head's *kernel*. Give each token a weight that depends on the token only, its *content*: this head cares six times as much for *moon* as for the others. Multiply the two, and divide by the sum. Which token do you expect to win?
 
 {{= | | BOS | moon | the | sum |
 |---|---|---|---|---|
-| pos | 0.1 | 0.2 | 0.7 | 1 |
+| kernel | 0.1 | 0.2 | 0.7 | 1 |
 | content | 1 | 6 | 1 | |
 | product | 0.1 | 1.2 | 0.7 | **2.0** |
 | row: product / 2.0 | 0.05 | **0.6** | 0.35 | 1 | =}}

@@ -56,17 +56,17 @@ print(study)
 r"""
 ## Why an average hardly moves
 
-Take three tokens, BOS, *moon* and *the*, with the position weights and contents of chapter 3, and beside them a second text with *tide* in place of *moon*:
+Take three tokens, BOS, *moon* and *the*, with the kernel and the contents of chapter 3, and beside them a second text with *tide* in place of *moon*:
 
 {{= | | BOS | moon / tide | the | sum |
 |---|---|---|---|---|
-| position weight | 0.1 | 0.2 | 0.7 | 1 |
+| kernel | 0.1 | 0.2 | 0.7 | 1 |
 | content, first text | 1 | **6** | 1 | |
 | content, second text | 1 | **4** | 1 | |
 | product, first text | 0.1 | 1.2 | 0.7 | **2.0** |
 | product, second text | 0.1 | 0.8 | 0.7 | **1.6** | =}}
 
-The position weights sum to one. So the denominator, the sum in the last column, is a weighted average of contents:
+The kernel sums to one. So the denominator, the sum in the last column, is a weighted average of contents:
 
 $$
 \text{denom} \;=\; \sum_{i \le n} \text{pos}_i\;\text{content}(x_i) .
@@ -429,7 +429,7 @@ r"""
 
 1. The variance that single tokens make would be halved, but most of the variance is the topic's, so this lets you expect little. What happens beyond that is another thing that moved: content is read from $n$, and a head may look for something else from another $n$.
 2. $(1 + e)(1 + e') = 1$, so $e' = -e / (1 + e)$: `return -e / (1 + e)`. Of a pair, the text with the smaller denominator is the worse page.
-3. The denominator is then nearly the content of the word, since position weights sum to one. A word of high content makes it too large, and the error tends to $-1$. A comma, a new line or the word *a* makes it too small, and then the error has no bound. The word *walked* is close to right. The heads that vary least mind least: they give most tokens nearly the same content.
+3. The denominator is then nearly the content of the word, since the kernel sums to one. A word of high content makes it too large, and the error tends to $-1$. A comma, a new line or the word *a* makes it too small, and then the error has no bound. The word *walked* is close to right. The heads that vary least mind least: they give most tokens nearly the same content.
 ```
 
 ## Evidence

@@ -68,11 +68,11 @@ r"""
 
 [Chapter 4](04_denominators) measured the denominator of a stable head once, on a calibration text, and used that number for every other text.
 
-Take the three tokens of chapters 3 and 4 again, each with its position weight and its content. Now give each a **value**: what the head would pass on to our neuron if it attended to this token alone. Let *moon* have $2$, *the* $-1$, and BOS $0$.
+Take the three tokens of chapters 3 and 4 again, each with its kernel and its content. Now give each a **value**: what the head would pass on to our neuron if it attended to this token alone. Let *moon* have $2$, *the* $-1$, and BOS $0$.
 
 {{= | | BOS | moon | the | sum |
 |---|---|---|---|---|
-| position weight | 0.1 | 0.2 | 0.7 | 1 |
+| kernel | 0.1 | 0.2 | 0.7 | 1 |
 | content | 1 | 6 | 1 | |
 | value | 0 | 2 | −1 | |
 | weight × content | 0.1 | 1.2 | 0.7 | **2.0** |
@@ -81,13 +81,13 @@ Take the three tokens of chapters 3 and 4 again, each with its position weight a
 
 With its own denominator, $2.0$, the head adds $0.85$ to the neuron. With that of chapter 4's second text, $1.6$, it adds $1.06$. Every term has become a quarter too large, because $2.0 / 1.6 = 1.25$, and so has their sum. A wrong denominator changes how much a head writes, but not the mixture of tokens that it writes.
 
-In return, nothing depends on the text any more. Content and value never did; they are properties of a token. Now the denominator is a constant as well, so *moon* has its number before there is a text: $6 \times 2 / 1.6 = 7.5$. In the same way *the* has $1 \times (-1) / 1.6 = -0.625$. All that a text still decides is where its moons are. In this one *moon* has the position weight $0.2$, so it adds $0.2 \times 7.5 = 1.5$.
+In return, nothing depends on the text any more. Content and value never did; they are properties of a token. Now the denominator is a constant as well, so *moon* has its number before there is a text: $6 \times 2 / 1.6 = 7.5$. In the same way *the* has $1 \times (-1) / 1.6 = -0.625$. All that a text still decides is where its moons are. In this one *moon* has the kernel weight $0.2$, so it adds $0.2 \times 7.5 = 1.5$.
 
-Several heads are no harder, if they share their position weights. Suppose that a second head has the number $2.5$ for *moon*. Then we add the two numbers once and for all, $7.5 + 2.5 = 10$, and a *moon* with the weight $0.2$ adds $0.2 \times 10 = 2$. So however many heads there are, each token ends up with one number for each neuron.
+Several heads are no harder, if they share a kernel. Suppose that a second head has the number $2.5$ for *moon*. Then we add the two numbers once and for all, $7.5 + 2.5 = 10$, and a *moon* with the weight $0.2$ adds $0.2 \times 10 = 2$. So however many heads there are, each token ends up with one number for each neuron.
 
 ## The circuit in a few lines
 
-The formulas say the same of a real head, in which the value is a vector. It too depends on the position of its token, but we read it as if the token stood at the query's position $n$, and drop the difference. (For keys, [chapter 2](02_keys) put it back as $P$.) Then what head $h$ writes is position weight times content times value, divided by the denominator:
+The formulas say the same of a real head, in which the value is a vector. It too depends on the position of its token, but we read it as if the token stood at the query's position $n$, and drop the difference. (For keys, [chapter 2](02_keys) put it back as $P$.) Then what head $h$ writes is kernel times content times value, divided by the denominator:
 
 $$
 \begin{aligned}
@@ -97,7 +97,7 @@ e_t \;&=\; \text{LN}(W_E[t] + W_\text{pos}[n]) ,
 \end{aligned}
 $$ (eq-cir-output)
 
-where $\text{denom}_h$ is the constant from the calibration text. Real heads do not share their position weights. The paper gives all stable heads one kernel all the same, the median of theirs {cite}`gibson2025decomposing`; further down we measure how much this costs:
+where $\text{denom}_h$ is the constant from the calibration text. Real heads do not share a kernel. The paper gives all stable heads one kernel all the same, the median of theirs {cite}`gibson2025decomposing`; further down we measure how much this costs:
 
 $$
 \text{pos}_i \;=\; \frac{\operatorname{median}_{h} \text{pos}_{h,i}}{\sum_{k \le n} \operatorname{median}_{h} \text{pos}_{h,k}} .

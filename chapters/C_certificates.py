@@ -323,7 +323,7 @@ r"""
 
 1. The first yes, the second no. Domains explain enough for the generous inequalities to hold, but the variance of a text's phrases is missing from the bound, so it is too small in every head.
 2. With a chance of at least $1 - 2 \times 0.05$ both denominators lie in $M(1 \pm e)$. Their ratio is then at most $\tfrac{1 + e}{1 - e} = 1 + \tfrac{2e}{1 - e}$, and at least $1 - \tfrac{2e}{1 + e}$.
-3. Repeat one token. Position weights sum to one, so the denominator is nearly that token's content, and any content far enough from the mean will do. The guarantee is about all but one text in twenty of those that were counted, and such a text is none of them.
+3. Repeat one token. The kernel sums to one, so the denominator is nearly that token's content, and any content far enough from the mean will do. The guarantee is about all but one text in twenty of those that were counted, and such a text is none of them.
 ```
 
 ## Evidence
