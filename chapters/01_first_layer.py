@@ -178,7 +178,7 @@ This answers our question about *planets*:
 | product: what head {{top}} adds | {{product_near}} | {{product_far}} |
 | what all heads add | **{{adds_near}}** | **{{adds_far}}** |
 
-So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention, of which head {{top}} gives the near one {{times}} times as much; the other heads treat both alike, which evens this out a little. {{?attention_decides}} Here is the whole text:
+So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention, of which head {{top}} gives the near one {{times}} times as much; the other heads treat both alike, which evens this out. {{?attention_decides}} Here is the whole text:
 """
 
 # %% tags=["hide-input"]
