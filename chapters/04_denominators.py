@@ -113,7 +113,7 @@ $$ (eq-chebyshev-width)
 
 of the mean. This is **Chebyshev's** inequality. In the example the bound is $\sqrt{0.04 / 0.05} = 0.89$, while both texts are off by only {{= 0.2 =}}.
 
-A variance depends on how often each token occurs. **Hoeffding's** inequality needs only the range of content over the vocabulary, which can be read off the weights. In the example it allows {{= 0.54 =}}.
+A variance depends on how often each token occurs. **Hoeffding's** inequality needs only the range of content over the vocabulary, which can be read off the weights. In the example it allows {{= 0.54 =}}; over a vocabulary, a few tokens of very high content make the range wide, and the bound with it. {{?hoeffding_empty}}
 
 ```{admonition} Hoeffding's inequality, and where it comes from
 :class: dropdown
