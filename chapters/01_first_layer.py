@@ -141,7 +141,7 @@ row = scores.softmax(-1)  # head source
 
 # %% [markdown]
 r"""
-Take head {{top}}. Its query, made from *the*, fits the key of the near *planets* much better than that of the far one, although the token is the same: the near one gets {{attention_near}} of the attention, and the far one {{attention_far}}. That is a lot for one word: on average over {{unseen}} texts, no head gives the last *ten* tokens together more than {{near}}, where uniform attention would give them {{near_uniform}}. {{?broad}}
+Take head {{top}}. Its query, made from *the*, fits the key of the near *planets* much better than that of the far one, although the token is the same: the near one gets {{attention_near}} of the attention, and the far one {{attention_far}}. That is a lot for one word: on average over {{unseen}} texts, no head gives the last *ten* tokens together more than {{near}}. {{?broad}}
 
 ## What it passes on: the OV circuit
 
@@ -343,7 +343,7 @@ share = study.head_variance_share[influential].sum()
 ranked, *others, bare = auc  # shuffled, without the last ten, uniform, the mean word through OV
 percents = {"auc": ranked, "auc_low": sure.low, "auc_high": sure.high, "auc_astronomy": astronomy}
 percents |= {"auc_english": auc_english, "left": left, "near": most}
-percents |= {"near_uniform": 10 / (n + 1), "influential_share": share, "blind_auc": blind_auc[0]}
+percents |= {"influential_share": share, "blind_auc": blind_auc[0]}
 percents |= {"blind_least": blind_rows.min(), "blind_most": blind_rows.max()}
 with torch.inference_mode():
     _, cache = model.run_with_cache(x[None], stop_at_layer=1, device="cpu")

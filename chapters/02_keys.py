@@ -64,7 +64,7 @@ blue, orange, _, pink, *_ = cb.figures.COLORS
 figure, ((left, circle),) = cb.figures.panels(1, 2, width=6, height=2.4)
 as_drawn = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.012}
 left.quiver((0, 4, 0), (0, 0, 0), (4, 0, 4), (0, 3, 3), color=(blue, orange, "0.5"), **as_drawn)
-circle.quiver(0.97, 0.24, 0, 0.4, color=pink, **as_drawn)  # what Equation 1 makes of the third
+circle.quiver(0.8, 0.6, 0, -0.485, color=pink, **as_drawn)  # what Equation 1 makes of the second
 arc, points = np.linspace(0, np.pi / 2), np.array([(1, 0), (0.97, 0.24), (0.8, 0.6)])
 for axis, right, top in ((left, 5.6, 3.2), (circle, 1.25, 0.8)):
     axis.plot(np.cos(arc), np.sin(arc), ":", color=cb.figures.INK, lw=1)
@@ -77,12 +77,12 @@ left.text(2.7, 2.4, "sum (4, 3)", ha="right")
 left.text(1.1, 0.2, "LayerNorm’s circle")
 for name, (a, b) in zip(("first", "second", "third"), points, strict=True):
     circle.text(a - 0.05, b, f"{name}: ({a:.2f}, {b:.2f})", ha="right", va="center")
-circle.text(1.0, 0.64, "Equation 1:\n(0.97, 0.64)", color=pink)
+circle.text(0.75, 0.11, "Equation 1: (0.80, 0.11)", color=pink, ha="right", va="center")
 cb.figures.picture(
     figure,
     "2.1",
     "Left: <em>moon</em> at the third position. LayerNorm keeps the direction of the sum and puts it on the circle (dot). Right: the circle enlarged, with <em>moon</em> at all three positions. We come to the arrow below.",
-    "Left, the arrows moon (4, 0) and position (0, 3) add to (4, 3), which meets the circle at (0.80, 0.60). Right, three points on the circle: (1, 0), (0.97, 0.24) and (0.80, 0.60). An arrow from the second leads off the circle, to (0.97, 0.64).",
+    "Left, the arrows moon (4, 0) and position (0, 3) add to (4, 3), which meets the circle at (0.80, 0.60). Right, three points on the circle: (1, 0), (0.97, 0.24) and (0.80, 0.60). An arrow from the third leads off the circle, to (0.80, 0.11), where it should lead to the second.",
 )
 
 # %% [markdown]
@@ -121,7 +121,7 @@ A typical position is {{relative}} times as long as a typical token, so nearly e
 
 Two tables need two lengths: one that ignores the position, and one that ignores the token. The published split {cite}`gibson2025decomposing` gets there in two steps.
 
-**The token.** The table of tokens cannot know where a token stands, but it can assume a position. It assumes that of the query, $n$, which is right for the query token and nearly right for its neighbours. So every token is read as if it stood at $n$, and what remains for the position is the way from $n$ to $i$. Let *moon* be at the third position and the query at the second. Then $(4, 0) + (0, 3)$ becomes $(4, 1) + (0, 2)$: *moon* at $n$, and the way from $n$ to $i$. In general,
+**The token.** The table of tokens cannot know where a token stands, but it can assume a position. It assumes that of the query, $n$, which is right for the query token and nearly right for its neighbours. So every token is read as if it stood at $n$, and what remains for the position is the way from $n$ to $i$. Let *moon* be at the second position and the query at the third. Then $(4, 0) + (0, 1)$ becomes $(4, 3) + (0, -2)$: *moon* at $n$, and the way from $n$ to $i$. In general,
 
 $$
 \begin{aligned}
@@ -139,7 +139,7 @@ $$
 \end{aligned}
 $$
 
-Under $a$ we put its own length, which does not mention $i$. The length under $b$ must not mention $x_i$. So we pretend that the token has a typical length $C$ and is at right angles to the position, and take the length of the sum from Pythagoras. By hand, with $C = 4$, these are $\lvert (4, 1) \rvert = 4.12$ and $\sqrt{3^2 + 4^2} = 5$. The split gives $(4, 1) / 4.12 + (0, 2) / 5 = (0.97, 0.64)$, the tip of the arrow in Figure 2.1, where the truth is $(4, 3) / 5 = (0.80, 0.60)$. (The error is large because we made this position three quarters as long as the token.) With the weights written out, this is
+Under $a$ we put its own length, which does not mention $i$. The length under $b$ must not mention $x_i$. So we pretend that the token has a typical length $C$ and is at right angles to the position, and take the length of the sum from Pythagoras. By hand, with $C = 4$, these are $\lvert (4, 3) \rvert = 5$ and $\sqrt{1^2 + 4^2} = 4.12$. The split gives $(4, 3) / 5 + (0, -2) / 4.12 = (0.80, 0.11)$, the tip of the arrow in Figure 2.1, where the truth is $(4, 1) / 4.12 = (0.97, 0.24)$. (The error is large because we made the query's position three quarters as long as the token.) With the weights written out, this is
 
 $$
 \begin{aligned}
@@ -248,7 +248,7 @@ $$ (eq-error)
 
 So an error matters only where three things meet: the score has a large part, a length is wrong, and the head attends to the source. Early in a text this happens at BOS, whose position is long, and late in a text far back, where positions differ most from the query's. The two are taken apart under *Evidence*.
 
-Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their cosines are {{cosine}} times as large as those of random directions. And the median length is not the best $C$ for the median head, which would have one {{best_C}} times as long, because that helps at BOS. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
+Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their cosines are {{cosine}} times as large as those of random directions. And the median length is not the best $C$: at BOS a longer one helps, so that the median head would have one {{best_C}} times as long, while for sources far back a shorter one does. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
 
 ## Turn it
 
@@ -287,14 +287,14 @@ pd.DataFrame({"TV of the median text, without BOS": changed.tolist()}).rename_ax
 
 # %% [markdown]
 r"""
-2. *By hand.* Draw into Figure 2.1 where Equation 1 puts *moon* at the first position, with the query still at the second. Why is it so much nearer to the truth than at the third?
+2. *By hand.* Draw into Figure 2.1 where Equation 1 puts *moon* at the first position, with the query at the second. Why is it so much nearer to the truth?
 3. *Prove.* Let $s_i$ be the exact and $\hat s_i$ the rebuilt scores. Show that TV is at most $\tfrac12(e^{2\delta} - 1)$ when no score is wrong by more than $\delta$, up to one constant for the row.
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. It is not position 0 alone: without BOS the error of heads {{by_bos}} falls from {{by_bos_before}} to {{without_bos}} on average. {{?token_matters}} The length at position 0 is as wrong as before, but these heads attend to it less when it holds *the*.
-2. $(4, 0) + (0, 0)$ becomes $(4, 1) + (0, -1)$, and the lengths are $4.12$ and $\sqrt{0^2 + 4^2} = 4$. The split gives $(0.97, 0.24) + (0, -0.25) = (0.97, -0.01)$, and the truth is $(1, 0)$. At the first and second positions the true length of the sum, $4$ and $4.12$, is nearly the one that the split assumes; at the third it is $5$.
+2. $(4, 0) + (0, 0)$ becomes $(4, 1) + (0, -1)$, and the lengths are $4.12$ and $\sqrt{0^2 + 4^2} = 4$. The split gives $(0.97, 0.24) + (0, -0.25) = (0.97, -0.01)$, and the truth is $(1, 0)$. The lengths that the split assumes, $4.12$ and $4$, are nearly the true one, $4$. In the figure, where it assumes $5$ for a true $4.12$, the token's part comes out too small.
 3. Each $e^{\hat s_i}$ lies within a factor $e^{\pm\delta}$ of $e^{s_i}$, and so does the denominator, so $\hat a_i / a_i$ lies between $e^{-2\delta}$ and $e^{2\delta}$ and $\lvert \hat a_i - a_i\rvert \le a_i (e^{2\delta} - 1)$. Sum over $i$ and halve. (The best constant is $\tanh(\delta/2)$, half of this for small $\delta$.)
 ```
 

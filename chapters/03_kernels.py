@@ -207,7 +207,7 @@ cb.figures.picture(
 r"""
 All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly, head {{least}}. Of the other {{uniform}}, head {{mild}} slightly prefers what is near. {{?evenly}}
 
-Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, and in its first layer, with *the* as the query, no head gives them more than {{first_layer.near}} ([chapter 1](01_first_layer)). {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
+Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, and in its first layer, with *the* as the query, no head gives them more than {{first_layer.near}} on average ([chapter 1](01_first_layer)). {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
 
 <span id="turn-it"></span>Below you can read every kernel at any distance, for other query tokens and positions. Try <a href="#kernels.heads=5&amp;kernels.n=256">head 5 in the middle</a> of the context and then <a href="#kernels.heads=5&amp;kernels.n=500">near its end</a>.
 """
@@ -467,7 +467,7 @@ cb.facts(
     **{f"{name}_{k}": text for name, of in of_two.items() for k, text in enumerate(of, 1)},
     **{f"{k}_near": cb.fact(of[near], form) for k, (of, form) in steps.items()},
     **{f"{k}_far": cb.fact(of[far], form) for k, (of, form) in steps.items()},
-    denominator=cb.fact((kernel * content).sum(), ".1f"),
+    denominator=cb.fact((kernel * content).sum(), ".2f"),
     kernel_times=cb.fact(kernel[near] / kernel[far], ".0f"),
     n_gpt2=gpt2.shape[-1] - 1,
     n_qwen=real["Qwen"].n,

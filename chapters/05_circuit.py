@@ -167,7 +167,7 @@ What becomes of the two *planets* that we have followed since [chapter 1](01_fir
 | product: what we predict | {{predicted_near}} | {{predicted_far}} |
 | what the heads add | {{first_layer.adds_near}} | {{first_layer.adds_far}} |
 
-So single words come out wrong, some too small and some too large. {{?words_wrong}} This is the cost of one kernel for all heads, and what it buys is one number per token. Does the sum over a text come out right?
+So single words come out wrong, near ones too small and far ones too large. {{?words_wrong}} Their sum over this text is about right all the same, {{said}} for {{added}}, since its subject is near and far. How well does that go in other texts?
 
 ## How well does it work?
 

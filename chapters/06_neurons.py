@@ -14,7 +14,7 @@ Below are the tokens (some are pieces of words) that raise four neurons most and
 | D | {{third_high}} | {{third_low}} |
 | E | {{example_high}} | {{example_low}} |
 
-Row A is the neuron of planets that we have followed since [chapter 1](01_first_layer). C and D are not hard either: medicine and recipes. {{?easy}} Take a guess at B and E.
+Row A is the neuron of planets that we have followed since [chapter 1](01_first_layer). C and D are not hard either: medicine and recipes. {{?easy}} Guess B and E.
 
 What are such lists good for? They put into words what the attention heads of this layer pass on, and they pick out, of a thousand neurons, some that are worth testing on texts. They are no evidence that a neuron has a meaning of its own. For that it must do better than mixtures, and few neurons do. {{?few_beat}}
 """
@@ -221,7 +221,7 @@ table
 r"""
 ## Are neurons special?
 
-What does the same search find where there is nothing to find? Row B was a mixture, of as many as there are neurons the one that single tokens can push farthest. Scaled to the length of one neuron's weights, a mixture looks at the same inputs as the neurons do, but along an axis that training never chose. If training has put subjects into single neurons, then neurons must beat mixtures. If it has only put them into the space that all neurons share, any axis through that space will do.
+What does the same search find where there is nothing to find? Row B is the fake: of as many mixtures as there are neurons, it is the one that single tokens push farthest. Scaled to the length of one neuron's weights, a mixture looks at the same inputs as the neurons do, but along an axis that training never chose. If training has put subjects into single neurons, then neurons must beat mixtures. If it has only put them into the space that all neurons share, any axis through that space will do.
 """
 
 # %%
@@ -318,7 +318,7 @@ We now have every piece of the method. How much code is it? [The next chapter](0
 
 ## Exercises
 
-1. *Predict, then run.* Rank the neurons by how far their *left* ends reach instead. How many of the found are among as many at the head of that list? Write down a number, then open the cell.
+1. *Predict, then run.* Rank the neurons by how far their *lower* ends reach instead. How many of the found are among as many at the head of that list? Write down a number, then open the cell.
 """
 
 
@@ -328,7 +328,7 @@ def still(tops):
     return list({*tops.topk(len(chosen)).indices.tolist()} & {*chosen})
 
 
-pd.DataFrame({"found again": {"left ends": len(still(top_of(-contribution[counted])))}})
+pd.DataFrame({"found again": {"lower ends": len(still(top_of(-contribution[counted])))}})
 
 # %% [markdown]
 r"""

@@ -253,7 +253,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-All predictions rise and fall with the truth: nine in ten of the neurons have a correlation above {{low_r}}. {{?low_r}} The amounts are another matter. In neuron {{first}}, which responds to bacteria and patients, almost nothing of the variance is explained, in neuron {{second}} most of it, and in {{useless}} of the {{found}} neurons the prediction does worse than a constant would. {{?amounts}} A high correlation does not guarantee right amounts: it ignores slope and offset, and there the error lies. (The median FVU is {{fvu}} here and {{circuit.fvu}} in [chapter 5](05_circuit), which took a hundred neurons: these and those of the next largest `top`.)
+All predictions rise and fall with the truth: nine in ten of the neurons have a correlation above {{low_r}}. {{?low_r}} The amounts are another matter. In neuron {{first}}, which responds to bacteria and patients, almost nothing of the variance is explained, in neuron {{second}} most of it, and in {{useless}} of the {{found}} neurons the prediction does worse than a constant would. {{?amounts}} A high correlation does not guarantee right amounts: it ignores slope and offset, and there the error lies. (The median FVU is {{fvu}} here and {{circuit.fvu}} in [chapter 5](05_circuit), which took ten neurons more. {{?ten_more}})
 
 ## Mend the amounts
 
@@ -361,6 +361,7 @@ cb.facts(
     mended=cb.fact(fvu_mended, ".0%", holds=fvu_mended < cb.ABOUT),
     with_offset=cb.fact(fvu_offset, ".0%", holds=fvu_offset < 0.6 * middle_FVU),
     all_stable=len(heads) == n_heads,
+    ten_more=len(table) == 90,
     useless=int((table["FVU"] > 1).sum()),
     own_denominators=cb.fact(medians["FVU"].iloc[1], ".0%"),
     own_kernels=cb.fact(medians["FVU"].iloc[2], ".0%"),
