@@ -2,7 +2,7 @@
 r"""
 # Does the split survive other kinds of positions?
 
-**It does: exactly with ALiBi or without any positions, and only roughly with rotary positions, which most models use today.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place; position alone or content alone would put at least {{smollm2_rival}} there. {{?both_parts}} Two conditions that we had fixed in advance failed: with rotary positions the effects of position and token are more entangled than we had expected, and not only where they turn fast. {{?quarter}} {{?not_the_fast}}
+**With ALiBi or without any positions it is exact, which is algebra; with rotary positions, which most models use today, it survives only roughly.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place; position alone or content alone would put at least {{smollm2_rival}} there. {{?both_parts}} Two conditions that we had fixed in advance failed: with rotary positions the effects of position and token are more entangled than we had expected, and not only where they turn fast. {{?quarter}} {{?not_the_fast}}
 
 Up to here a position was a vector that is added to a token. To see what becomes of our split elsewhere, we trained four small models, the *twins*, that differ in their positions and in little else. In each picture a head scores three tokens by their distance to the query, *the*. If a score is a sum of one part for the distance and one for the token, the three curves run side by side. In which picture do they not?
 """
@@ -224,11 +224,11 @@ table.map("{:.1%}".format).rename_axis("positions")
 
 # %% [markdown]
 r"""
-With ALiBi and with no positions the split makes no error. {{?exact}} That is algebra, because $g_i$ is the same for all sources. With learned positions the error is small: a position changes LayerNorm's scale, and so it interacts with the token a little. {{?own_is_small}} In the rotary twin the error is larger, and in the two large rotary models larger still, {{smollm2}} in SmolLM2 and {{qwen}} in Qwen. Both parts are needed there all the same. {{?order}} {{?both_parts}} (Qwen's stable heads hold only {{real_model.share_qwen}} of what varies between texts, so its number says little about the whole layer. In this table a head counts by its share of the variance, and the last three rows are kept from runs of the models of [chapter 8](08_real_model).)
+With ALiBi and with no positions the split makes no error. {{?exact}} That is algebra, because $g_i$ is the same for all sources. With learned positions the error is small: a position changes LayerNorm's scale, and so it interacts with the token a little. {{?own_is_small}} ([Chapter 2](02_keys) has {{keys.split}} for `mini`, by another split, Equation 1, and over all positions.) In the rotary twin the error is larger, and in the two large rotary models larger still, {{smollm2}} in SmolLM2 and {{qwen}} in Qwen. {{?order}} (Qwen's stable heads hold only {{real_model.share_qwen}} of what varies between texts, so its number says little about the whole layer. In this table a head counts by its share of the variance, and the last three rows are kept from runs of the models of [chapter 8](08_real_model).)
 
 ## Where does the rotary error come from?
 
-Perhaps we chose the two parts badly? Ours are the least-squares fit that weighs the scores by the kernel and by how often tokens occur. If a score counts instead as much as it is attended to on average, the best sum of two parts still keeps {{best_smollm2}} of our error in SmolLM2, and {{best_qwen}} in Qwen. {{?near_best}} (Kept, from `tools/evidence/best_split.py`. That it keeps at least {{= 80% =}} was fixed in advance.) So most of the error is interaction, which no sum of two parts can hold, and it must come from the turning.
+Perhaps we chose the two parts badly? Ours are the least-squares fit that weighs the scores by the kernel and by how often tokens occur. If a score counts instead as much as it is attended to on average, the best sum of two parts still keeps {{best_smollm2}} of our error in SmolLM2, and {{best_qwen}} in Qwen. {{?near_best}} (Kept, `tools/evidence/best_split.py`; at least {{= 80% =}} was fixed in advance.) So most of the error is interaction, which no sum of two parts can hold, and it must come from the turning.
 
 Why, then, is there any content at all, if a head turns its query by another angle for every distance? Rotary positions divide query and key into **planes** of two numbers each, {{= 16 =}} for a head of the twin. Plane $k$ turns by the angle $\theta_k$ with each token: one radian in the first plane, a few ten-thousandths in the last. In the mean over sources, what turns by $\theta$ is multiplied by
 
@@ -283,7 +283,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Training has mainly used the slow planes, as the post expected: in the middle stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} That is why content survives. But most of the interaction is in between, in the four planes around the dotted line, slow enough to be used and fast enough to turn. {{?in_between}} So it does not go away with the fast planes: without them {{kept_by_slow}} of its standard deviation is left, where we had expected less than half. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads it is more than a quarter of what the token does, where we had expected less. {{?quarter}}
+Training has mainly used the slow planes, as the post expected: in the middle stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} That is why content survives. But {{in_between}} of the interaction is in between, in the four planes around the dotted line, slow enough to be used and fast enough to turn. So it does not go away with the fast planes: without them {{kept_by_slow}} of its standard deviation is left, where we had expected less than half. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads it is more than a quarter of what the token does, where we had expected less. {{?quarter}}
 
 So two tables are too few for a rotary head. [Chapter 10](10_whole_neuron) adds two more, one of positions and one of tokens, whose product is added to the score; with one or two such pairs a head, little is left. Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
 
@@ -424,7 +424,6 @@ alone = {name: table.loc[f"rotary ({name})", "split"] for name in ("SmolLM2", "Q
 own_split = table.loc[f"learned ({MODEL})", "split"]
 apart = (scores - content)[:, rotary.heads] / (scores - content).sum(0)[rotary.heads]
 line = int((~slow).sum())
-around = float(apart[line - 2 : line + 2].sum(0).mean())
 permuted = np.concatenate([np.array(of["dealt"])[:, 1] for of in dealt])
 max_cv = rotary.study.max_cv
 is_stable = trained < max_cv
@@ -445,7 +444,7 @@ cb.facts(
     order=table.loc["learned (twin)", "split"] < table.loc["rotary (twin)", "split"] < min(alone.values()),
     slow_planes=by_slow > cb.MOST,
     slow_share=cb.fact(by_slow, ".0%"),
-    in_between=around > cb.MOST,
+    in_between=cb.fact(apart[line - 2 : line + 2].sum(0).mean(), ".0%"),
     broad=len(trained),
     free=(below >= 0.5).all(),
     loose=cb.fact(int((~is_stable).sum()), "words"),

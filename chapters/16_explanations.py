@@ -2,7 +2,7 @@
 r"""
 # Can a simple rule predict a head?
 
-**A simple rule, put into words, predicts a head only a little better than a coin does, and perhaps no better than the length of the text.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, a program wrote such rules. On new documents they score {{score}}, where a coin scores {{= 0.50 =}}; {{?better}} the length alone scores about as much, and our test, fixed in advance, does not tell the two apart. {{?not_apart}} Whether a language model would write better sentences this page cannot say: the one that we asked fails even where a subject was planted. {{?lm_fails}} {{?lm_odds_fail}}
+**A simple rule, put into words, predicts a head only a little better than a coin does, and perhaps no better than the length of the text.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, a program wrote such rules. On new documents they score {{score}}, where a coin scores {{= 0.50 =}}; {{?better}} our test, fixed in advance, does not tell them from a rule about the length alone. {{?not_apart}} Whether a language model would write better sentences this page cannot say: the one that we asked fails even where a subject was planted. {{?lm_fails}} {{?lm_odds_fail}}
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """
@@ -67,7 +67,7 @@ cb.figures.picture(
     figure,
     "16.1",
     f"Each dot is one of {len(meaning)} pairs of a neuron and a head of mini. Bars: the means. Dashed: a coin. Embeddings: a classifier of meanings. Diamond: its positive control, three cases in which texts on cooking, texts of law or French texts are called active.",
-    "Four rows of dots. Means: " + ", ".join(f"{name} {np.mean(v):.2f}" for name, v in rows.items()) + f". The three planted subjects score {min(planted):.2f} or more.",
+    "Four rows of dots. Means: " + ", ".join(f"{name} {np.mean(v):.2f}" for name, v in rows.items()) + f". The planted subject that is hardest scores {min(planted):.2f}.",
 )  # fmt: skip
 
 # %% [markdown]
@@ -187,9 +187,9 @@ On new documents real labels do score more than shuffled ones, by {{over}} with 
 
 ## Would a better reader do better?
 
-A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. As a positive control we *plant* a subject: texts on cooking, texts of law or French texts are called active, and the classifier finds these without an error. On our cases it scores {{meaning}}, about as much as the rules. {{?ceiling}} No sentence stands between the prompts and its verdict, so what a sentence about meaning could score should lie about here.
+A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. As a positive control we *plant* a subject: texts on cooking, texts of law or French texts are called active, and the classifier finds these without an error. On our cases it scores {{meaning}}, and we cannot tell it from the rules. {{?meaning_alike}} But it learns each case from a few dozen prompts, so it is one more rival, and no limit to what a sentence about meaning could score.
 
-But does a sentence about meaning get that far? To see it we need a language model that writes and reads such sentences, and the one that we have does not pass the positive control. On the planted subjects Qwen2.5-Coder, with {{= 1.5 =}} billion parameters, scores {{lm_planted}}, where rules score {{rules_planted}}, because it calls nearly all prompts inactive. {{?lm_fails}} This is more than a habit of saying *no*. We also asked how much likelier it finds the answer *true* than the answer *false*, which no such habit can hide. By these odds it tells the planted subjects from other texts with an AUC of {{lm_odds}}, where {{= 0.5 =}} is chance and we had asked for {{= 0.9 =}} in advance. {{?lm_odds_fail}} Shown French texts and others, it lists some phrases of the French ones and never says that they are French. {{?lm_lists}} So its low scores on our cases say nothing about the heads, and what a larger model would find is open.
+We also asked a language model to write and read such sentences, but Qwen2.5-Coder, with {{= 1.5 =}} billion parameters, does not pass the positive control: on the planted subjects it scores {{lm_planted}}, where rules score {{rules_planted}}, because it calls nearly all prompts inactive. {{?lm_fails}} Nor is this only a habit of saying *no*: by the odds that it gives to the answer *true* against *false*, its AUC for the planted subjects is {{lm_odds}}, where {{= 0.5 =}} is chance and we had asked for {{= 0.9 =}} in advance. {{?lm_odds_fail}} So its low scores on our cases say nothing about the heads, and what a larger model would find is open.
 
 ## A trap: the length of the prompt
 
@@ -269,7 +269,7 @@ The rules see tokens, and this is one small model. A head may do several things 
 
 ## Where this leaves us
 
-This is the last page of the main text, which began with a grey harbour. The first layer came apart into tables, and those predicted neurons. For single heads of later layers, simple rules know a little, and about as much as embeddings of the whole text do. Whoever explains heads or neurons by sentences should report three numbers with each score: that of shuffled labels, that of a planted rule, and that of prompts of one length.
+This is the last page of the main text, which began with a grey harbour. The first layer came apart into tables, and those predicted neurons. For single heads of later layers, simple rules know a little, and embeddings of the whole text are not demonstrably better. Whoever explains heads or neurons by sentences should report three numbers with each score: that of shuffled labels, that of a planted rule, and that of prompts of one length.
 
 ## Exercises
 
@@ -352,7 +352,7 @@ tests.round(3)
 
 # %% [markdown]
 r"""
-**How the language model was asked.** `cx.lookups.chat.ChatExplainer` has the same two methods as the rules, behind any endpoint that speaks OpenAI's chat completions, a server of your own included. Here it was a server of `llama.cpp` with {{= 4 =}}-bit weights, on {{lm_cases}} cases drawn and the planted subjects: eight prompts of either kind shown and at most eight held out, the last {{= 100 =}} characters of each, temperature zero. *Zero-shot*, as in the publication, the classifier sees the sentence alone; *few-shot*, it also sees four prompts of either kind. It was fixed in advance that the model explains if its sentences score more for true labels than for shuffled ones, and that few-shot adds if it scores more than zero-shot, with intervals above zero. Neither was met. {{?lm_fails}} By its odds it does no better with true labels than chance can do with shuffled ones (p = {{lm_odds_p}}). {{?lm_odds_p}} The answers are kept with the book. `tools/evidence/semantic.py --chat` asks again, and `--odds` judges again.
+**How the language model was asked.** `cx.lookups.chat.ChatExplainer` has the same two methods as the rules, behind any endpoint that speaks OpenAI's chat completions, a server of your own included. Here it was a server of `llama.cpp` with {{= 4 =}}-bit weights, on {{lm_cases}} cases drawn and the planted subjects: eight prompts of either kind shown and at most eight held out, the last {{= 100 =}} characters of each, temperature zero. *Zero-shot*, as in the publication, the classifier sees the sentence alone; *few-shot*, it also sees four prompts of either kind. It was fixed in advance that the model explains if its sentences score more for true labels than for shuffled ones, and that few-shot adds if it scores more than zero-shot, with intervals above zero. Neither was met. {{?lm_fails}} Shown French texts and others, it lists some phrases of the French ones and never says that they are French. {{?lm_lists}} By its odds it does no better with true labels than chance can do with shuffled ones (p = {{lm_odds_p}}). {{?lm_odds_p}} The answers are kept with the book. `tools/evidence/semantic.py --chat` asks again, and `--odds` judges again.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The language model's scores"}
@@ -445,7 +445,7 @@ cb.facts(
     ends_pass=tests["ahead by"].iloc[0] > 0 and tests["p, neurons"].iloc[0] < 0.05,
     better=here["over, by neuron"] > 0 and here["p"] < 0.001 and here["true"] < 0.65,
     between=three < here["true"] < fifth,
-    ceiling=differs["p"] > 0.05
+    meaning_alike=differs["p"] > 0.05
     and abs(differs["by"]) < cb.ABOUT * (result["true, mean"] - 0.5)
     and min(planted) == 1
     and len(meaning) == len(cases),
@@ -470,5 +470,5 @@ cb.facts(
 r"""
 ## Where this comes from
 
-The procedure, active against inactive prompts, a written explanation, its score on new prompts, and the random neurons beside it, is that of {cite:t}`neo2024interpreting`. Explanations by a language model, scored by how well they predict activations, began with {cite:t}`bills2023language`. That the texts at a unit's maximum may suggest what its other activations do not bear out was shown by {cite:t}`bolukbasi2021illusion`, and rigorous tests of written explanations are those of {cite:t}`huang2023rigorously`. The rules in place of a language model, the embeddings as a ceiling, and the prompts of one length are this book's.
+The procedure, active against inactive prompts, a written explanation, its score on new prompts, and the random neurons beside it, is that of {cite:t}`neo2024interpreting`. Explanations by a language model, scored by how well they predict activations, began with {cite:t}`bills2023language`. That the texts at a unit's maximum may suggest what its other activations do not bear out was shown by {cite:t}`bolukbasi2021illusion`, and rigorous tests of written explanations are those of {cite:t}`huang2023rigorously`. The rules in place of a language model, the embeddings as a rival, and the prompts of one length are this book's.
 """

@@ -2,7 +2,7 @@
 r"""
 # Why do German and Python share a neuron?
 
-**Not because they are alike: both lie far from all other texts, so an axis that points a little towards each has both at its end.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair. But so they are in {{in_mixtures}} of as many random mixtures, which says more about the texts than about the neurons. {{?mixtures_too}} Nor is it a sign that the model lacks room. {{?room}} (Five of our guesses about superposition were wrong.)
+**Not because they are alike: both lie far from all other texts, so an axis that points a little towards each has both at its end.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair. But so they are in {{in_mixtures}} of as many random mixtures, which says more about the texts than about the neurons. {{?mixtures_too}} Nor is it a sign that these domains lack room. {{?room}} (Five of our guesses about superposition were wrong.)
 
 Here is the neuron in which the two stand out most. On the left is what the heads add to it, text by text. German is driven by words such as {{german_tokens}}, Python by signs such as {{python_tokens}}; nobody would put these together. A usual explanation is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Before you look at the right panel, make a guess: do German and Python share one?
 """
@@ -106,7 +106,7 @@ They do not. Texts of German lie far out in one direction, texts of Python in an
 
 ## Two domains by hand
 
-Suppose German lies at $(2, 0)$, Python at $(0, 2)$, and all other domains at $(0, 0)$. An axis half way between the two reads {{= 1.4 =}} for German, {{= 1.4 =}} for Python and {{= 0 =}} for the rest: a neuron with two subjects. How special is such an axis? Draw one at random. Its reading of German is as likely positive as negative, and so is its reading of Python, independently of the other. So a quarter of all axes have both at their end. No shortage of dimensions is needed, and a hundred further dimensions would not change the quarter. What is needed is that both lie farther out than the rest.
+Suppose German lies at $(2, 0)$, Python at $(0, 2)$, and all other domains at $(0, 0)$. An axis half way between the two reads {{= 1.4 =}} for both and {{= 0 =}} for the rest: a neuron with two subjects. Draw another axis at random. Its reading of German is as likely positive as negative, and so is its reading of Python, independently of the other. So a quarter of all axes have both at their end. A hundred further dimensions would not change the quarter. What is needed is that both lie farther out than the rest. In `{{model}}` the share is far smaller, {{in_neurons}} of {{all}}, because the other domains aren't in the middle, and both must be ahead of them all.
 
 For real texts, let $b_x(t)$ be the kernel's weight on token $t$ in text $x$, and $\text{ext}(t)$ what one token adds ([chapter 5](05_circuit)), over LayerNorm's scale. For a domain $d$, compared with the mean over domains,
 
@@ -157,7 +157,7 @@ pd.Series({k: f"{v:.0f}" for k, v in bars.items()}).to_frame(f"how many of {weig
 
 # %% [markdown]
 r"""
-The table counts how often German and Python are the two highest domains. None of this needs a trained neuron: draws of random mixtures give between {{mix_low}} and {{mix_high}}, and the neurons' own number lies in between. {{?mixtures_too}} What makes the pair so frequent is its length. German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain, and that alone accounts for {{by_lengths}} of the {{in_neurons}} neurons, where the cosines alone account for {{by_cosines}}. {{?mostly_length}} Over all {{pair_count}} pairs of domains likeness matters as well: lengths and cosines together say better than either alone how many neurons have a pair at their end. {{?both_matter}}
+The table counts how often German and Python are the two highest domains. None of this needs a trained neuron: draws of random mixtures give between {{mix_low}} and {{mix_high}}, and the neurons' own number lies in between. {{?mixtures_too}} We picked the pair as the most frequent of {{pair_count}}. What makes it so frequent is length: German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain, and that alone accounts for {{by_lengths}} of the {{in_neurons}} neurons, where the cosines alone account for {{by_cosines}}. {{?mostly_length}} Over all pairs likeness matters, too: lengths and cosines together say better than either alone how frequent a pair is. {{?both_matter}}
 
 ## Is there too little room?
 
@@ -189,11 +189,11 @@ dims_random = effective(cosines(random @ random.T))
 
 # %% [markdown]
 r"""
-The {{domains}} domains could use up to {{possible}} dimensions. Their directions use {{dims}}. If each token added a vector of the same length in a random direction, they would use {{dims_random}}. {{?room}} So there is room for the domains to stay apart, and the heads do not use it: they treat different words alike, and so bring domains together. In the ten pairs of domains that are closest, nearly all of the scalar product $D_d \cdot D_e$ comes from pairs of different tokens, one from each domain. {{?different_alike}}
+The {{domains}} domains could use up to {{possible}} dimensions. Their directions use {{dims}}. If each token added a vector of the same length in a random direction, they would use {{dims_random}}. {{?room}} So these directions do not fill the room that they have, whatever finer features may need. The heads treat different words alike, and so bring domains together. In the ten pairs of domains that are closest, nearly all of the scalar product $D_d \cdot D_e$ comes from pairs of different tokens, one from each domain. {{?different_alike}}
 
 ## What can go wrong
 
-The domains are ours. With another set, others lie far out (Exercise 1). And {{domains}} domains are few. A model may have far more features that are finer than these, and room may be short for them. We looked for finer ones in a transcoder (under *Evidence*), and by our measure it has none. {{?not_finer}} The circuit is not to blame, though: by what the heads of the model themselves add, the cosines are almost exactly the same (they correlate by {{real_r}}). {{?circuit_is_no_cause}}
+The domains are ours. With another set, others lie far out (Exercise 1). And {{domains}} domains are few. A model may have far more and finer features, and be short of room for them. We looked for finer ones in a transcoder (under *Evidence*), and by our measure it has none. {{?not_finer}} The circuit is not to blame, though: by what the heads of the model themselves add, the cosines are almost exactly the same (they correlate by {{real_r}}). {{?circuit_is_no_cause}}
 
 ## Where this leaves us
 

@@ -66,7 +66,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Head {{first}} has {{first_share}} of the variance alone, and it looks at the token before the query and at hardly anything else. {{?mostly_one}} All local heads together have {{local_share}}. {{?nearly_all}} So most of what changes in a neuron's input, from text to text, is the word before the query.
+Head {{first}} has {{first_share}} of the variance alone, and it looks at the token before the query and at hardly anything else. {{?mostly_one}} All local heads together have {{local_share}}. {{?nearly_all}} So the word before the query matters most, but it is not enough: with the query it explains about half. {{?few_tokens}}
 
 ## How many tokens do they read?
 
@@ -101,7 +101,7 @@ The query and the token before it leave {{two_left}} unexplained, because other 
 
 ## How well do they predict a neuron?
 
-So far we compared tables with tables. [Chapter 10](10_whole_neuron) runs the model, and predicts a neuron's whole output from tables of more and more heads; those that are not there yet stand at their mean. Here are its median correlations for the local heads alone, then with the stable heads, then with all. In front of them stand two simpler rivals: a table of the previous token, and the model's own attention, cut to the last ten tokens.
+[Chapter 10](10_whole_neuron) runs the model, and predicts a neuron's whole output from tables of more and more heads; those that are not there yet stand at their mean. Here are its median correlations for the local heads alone, then with the stable heads, then with all. In front of them stand two simpler rivals: a table of the previous token, and the model's own attention, cut to the last ten tokens.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -112,12 +112,12 @@ for model, name in NAMES.items():
     steps = query["judged"]["fresh"]["steps"]
     reached[name] = {"previous token": rivals[model]["previous token"]["r"], "last ten tokens": rivals[model]["queries"][0]["r"]}  # fmt: skip
     reached[name] |= {words: steps[step]["product"]["r"][1] for step, words in ADDED.items()}
-    left[name] = steps["local"]["product"]["fvu"][1]
-pd.DataFrame(reached).T.round(2)
+    left[name], within = (steps["local"]["product"][of][1] for of in ("fvu", "within"))
+pd.DataFrame(reached).T.map("{:.3f}".format)
 
 # %% [markdown]
 r"""
-In Qwen the tables of the local heads do nearly as well as exact attention to ten tokens, and much better than the previous word alone. {{?alone_suffice}} They leave {{alone_left}} of the variance of the median neuron unexplained. The table of the previous token leaves {{previous_left}}, and even with a straight line per neuron, fitted on these very texts, about {{previous_line}}. {{?more_than_previous}} (That the local heads would leave less was fixed in advance. A table fitted to outputs might do better than this rival, and we have too few texts to fit one.) In SmolLM2 most of the way is made by the stable heads, which read the whole text. {{?not_in_smollm2}} (These correlations are over all texts; chapter 10 subtracts the mean of each domain first, so its numbers differ a little.)
+In Qwen the tables of the local heads do nearly as well as exact attention to ten tokens, and much better than the previous word alone. {{?alone_suffice}} They leave {{alone_left}} of the variance of the median neuron unexplained. The table of the previous token leaves {{previous_left}}, and even with a straight line per neuron, fitted on these very texts, about {{previous_line}}. {{?more_than_previous}} (That the local heads would leave less was fixed in advance. A table fitted to outputs might do better, but we have too few texts for one.) In SmolLM2 most of the way is made by the stable heads, which read the whole text. {{?not_in_smollm2}} (These correlations are over all texts. Chapter 10 subtracts the mean of each domain first, and by its measure SmolLM2's local heads reach {{smol_within}}.)
 
 ## What can go wrong
 
@@ -172,6 +172,7 @@ cb.facts(
     nearly_all=sum(share[h] for h in local) > cb.NEARLY_ALL,
     alone_suffice=ten - cb.ABOUT < alone <= ten,
     ten=cb.fact(ten),
+    smol_within=cb.fact(within, ".3f"),  # of SmolLM2, the last
     smol_ten=cb.fact(in_smollm2["last ten tokens"]),
     in_qwen=ten**2 > cb.MOST,
     smol_own=cb.fact(smol_own, ".0%"),
@@ -190,7 +191,7 @@ cb.facts(
     previous_left=cb.fact(by_one, ".0%"),
     previous_line=cb.fact(1 - reached["Qwen"]["previous token"] ** 2, ".0%"),
     alone_left=cb.fact(left["Qwen"], ".0%"),
-    few_tokens=lost[8] < cb.ABOUT < lost[1],
+    few_tokens=lost[8] < cb.ABOUT < lost[1] and abs(lost[2] - 0.5) < 0.05,
 )
 
 # %% [markdown]

@@ -182,11 +182,22 @@ def test_the_measurements_of_a_claim_stand_together(tiny, write, here, kind):
     assert second.startswith(f"{here:.2f} ") and "([13](13_families)), typical TV" in second
     assert (": does not hold, by 167%" in second) == (here == 0.2)
     assert row.endswith(f"| at most 0.075 | {kind} |")
-    assert "another model;" not in page
+    assert "another model;" not in page and "If one measurement were enough, 1 would hold" in page
     assert (
         f"| **all** | **0** | **{int(here == 0.2)}** | **0** | **{int(here != 0.2)}** | **1** |"
         in page
     )
+
+
+def test_a_void_measurement_is_shown_and_decides_nothing(tiny, write):
+    """Neither the outcome nor the size of a miss."""
+    found = {"all": 0.3, "later": 0.4, "one (void: a copy fails)": 0.6}
+    claims = (cb.Claim("good_substitute", what, here) for what, here in found.items())
+    write(**{"12_a": cb.ledger(tiny, *claims).attrs})
+    page = tool.page(tool.collected("mini"))
+    (row,) = re.findall(r"(?m)^\| The circuit may be a good .*$", page)
+    assert "0.60" in row
+    assert row.endswith("| does not hold, by 20% to 40% (the void test is left out) |")
 
 
 def test_the_page_opens_with_one_sentence_and_counts_that_add_up(tiny, write):

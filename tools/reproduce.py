@@ -172,7 +172,9 @@ def page(run: Run) -> str:
     if not run.studied:  # the page has what is of real models in columns of its own
         run = replace(run, rows=[row for row in run.rows if row["in"] != "08_real_model"])
     real, beside = ([], []) if run.studied else (REAL, on_real_models(run))
-    claims = by_claim(row | {"apart": apart(row), "missed": miss(row)} for row in run.rows)
+    claims = by_claim(
+        row | {"apart": apart(row), "missed": miss(row), "void": void(row)} for row in run.rows
+    )
     judged = [claim for claim in claims if not claim[0]["apart"]]
     judged.sort(key=lambda claim: ([*OUTCOMES].index(kind(claim)), -max(map(miss, claim))))
     about: dict[str, list[Claim]] = {}
@@ -190,6 +192,7 @@ def page(run: Run) -> str:
         short=short, miss=miss, kind=kind, near=sum(size <= NEAR for size in missed),
         far=sum(size > 1 for size in missed), limit=NEAR, judged=len(judged), tried=len(claims),
         numbers=len(numbers), numbers_held=numbers.count("holds"),
+        kindly=sum("holds" in verdicts(claim) for claim in judged),
         drawn=sum("[" in row["this run"] for claim in judged for row in claim),
     )  # fmt: skip
 
@@ -209,8 +212,18 @@ def by_claim(rows: Iterable[dict[str, Any]]) -> list[Claim]:
 
 def kind(claim: Claim) -> str:
     """What came out of a claim, where its rows agree."""
-    verdicts = {came(row["verdict"]) for row in claim}
-    return verdicts.pop() if len(verdicts) == 1 else "depends"
+    found = verdicts(claim)
+    return found.pop() if len(found) == 1 else "depends"
+
+
+def verdicts(claim: Claim) -> set[str]:
+    """What its measurements say, without those that are void."""
+    return {came(row["verdict"]) for row in claim if not void(row)}
+
+
+def void(row: dict[str, Any]) -> bool:
+    """Whether the chapter says that a measurement tests nothing."""
+    return "(void" in row.get("claim", "")
 
 
 def is_number(row: dict[str, str]) -> bool:
@@ -231,13 +244,13 @@ def tally(claims: list[Claim]) -> dict[str, int]:
 
 
 def miss(row: dict[str, str]) -> float:
-    """By how much a result lies outside its bound, as a share of the bound; 0 for one within it.
+    """By how much a result misses its bound, as a share of the bound; 0 within it, or void.
 
     >>> miss({"id": "tv", "this run": "0.15 [0.12, 0.18]"})  # at most 0.075
     1.0
     """
     figure, here = cb.published(row["id"]), row["this run"].partition(" ")[0]
-    if here == "–" or figure.at_least <= float(here) <= figure.at_most:
+    if here == "–" or void(row) or figure.at_least <= float(here) <= figure.at_most:
         return 0.0
     bound = figure.at_least if float(here) < figure.at_least else figure.at_most
     return abs(float(here) - bound) / abs(bound) if bound else float("inf")
