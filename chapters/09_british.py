@@ -2,7 +2,7 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen rises when a document is spelled the British way, but we found no use that the model makes of it.** Its input rose in {{rises}} of the documents that we respelled, and no other consistent change moved it as far. {{?none_reaches}} But more of the other neurons are as consistent than we had allowed, {{?not_alone}} what this one writes hardly changes, {{?writes_little}} and Qwen's preference for British forms does not need it. {{?works_against}} Of eleven further conditions fixed in advance it met {{met}}.
+**A neuron in the first layer of the language model Qwen responds to what is British, spelling included, but in a weak test we found no use that the model makes of it.** Its input rises in {{rises}} of the documents that we respell, and no other consistent change moves it as far. {{?none_reaches}} But more of the other neurons are as consistent than we had allowed, {{?not_alone}} what this one writes hardly changes, {{?writes_little}} and Qwen's preference for British forms does not need it. {{?works_against}} Of {{asked}} further conditions fixed in advance it met {{met}}.
 
 Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. At the words that are the same in both versions, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
 """
@@ -125,11 +125,11 @@ cb.figures.picture(
 r"""
 The British version pushes the gate of neuron {{neuron}} higher in nearly all of {{documents}} documents. {{?rises}} (The *gate* is the input that the neuron's activation function reads.) The neuron is that of [page 0](00_welcome), and we had seen it in a first look at Qwen. Everything was then fixed in advance and run on documents and words that the first look had not used.
 
-Is that much? Any change of a text moves every gate a little, and many gates move one way. In as many documents as this one, {{as_often_share}} of the other neurons do, where we had fixed {{= 1% =}} as the most. So the share of documents does not set the neuron apart. {{?not_alone}} It stands out when its mean move is divided by its spread over documents: by this ratio, $t$, its gate comes {{gate_place_1}} of {{all}}.
+Is that much? Any change of a text moves every gate a little, and many gates move one way. Of the other neurons, {{as_often}} ({{as_often_share}}) move one way in as many documents; we had allowed {{= 1% =}}. So the share of documents does not set the neuron apart. {{?not_alone}}
 
 Would any consistent change do it? We made {{others}} that are not British, in the same documents and near the same places: ten put one common word for another, such as *a* for *the*, and ten misspell by a rule. It was fixed before that none must move the gate as far on average, and none does. The farthest writes *nacion* for *nation* and moves it {{farthest_share}} as far, downwards. {{?none_reaches}}
 
-Three more controls say that it is spelling. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}} The effect is small: with one token in {{one_in}} respelled, the gate moves by {{gate_sd}} of its standard deviation over documents.
+Three more controls say that spelling is enough. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}} (Luck passes this test, and that of the other changes, about once in twenty.) The effect is small: with one token in {{one_in}} respelled, the gate moves by {{gate_sd}} of its standard deviation over documents.
 
 ## Words: is it only letters?
 
@@ -177,7 +177,7 @@ cb.figures.picture(
 r"""
 British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on families that had no part in finding the neuron, and on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} Random mixtures of neurons carry some spelling, too, but less. {{?mixtures}} One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron, for among words of several pieces only {{agree_smol}} of the families agree.
 
-Is it spelling, then, or Britain? It is not spelling alone. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it misses with {{vocabulary}}: a weak effect, but hardly luck. Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
+Is it spelling, then, or Britain? It is both. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it misses with {{vocabulary}}, a weak effect, which none of {{= 1,000 =}} random splits of them reaches. Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
 Nor is Britain special. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. A list of words about war finds neuron {{war}}, whose highest tokens are {{war_tokens}}. But none of these neurons stands out as far as {{neuron}}.
 
@@ -195,7 +195,7 @@ moves.rename_axis("spelling moves")
 
 # %% [markdown]
 r"""
-(Spreads are standard deviations over documents. The rank, of {{all}}, is by $|t|$ over documents of the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that its product falls in {{falls_2}} of the documents. So spelling does come out, of another neuron and upside down.
+(Spreads are standard deviations over documents. The rank, of {{all}}, is by the mean move over its spread, in documents of the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that its product falls in {{falls_2}} of the documents. Spelling does reach the output, but through neuron {{second}}, and there British spelling lowers it.
 
 ## Does the model use it?
 
@@ -220,7 +220,7 @@ pd.Series(of_shift).to_frame("of the shift is lost").rename_axis("as in the Amer
 
 # %% [markdown]
 r"""
-Neuron {{neuron}} does not carry it. With its American values the shift does not shrink; it *grows* by {{grows}}, where we had required a loss of {{= 5% =}}. (Intervals are over {{contexts}} contexts.) That is little, but the interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}}
+Neuron {{neuron}} does not carry it. If it did, its American values should shrink the shift by at least {{= 5% =}}. The shift *grows* by {{grows}}. (Intervals are over {{contexts}} contexts.) The interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}}
 
 How much could this test have seen? A loss of {{= 1% =}} of the shift would have been told from none. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
 
@@ -236,7 +236,7 @@ The words themselves carry it. With their residual stream after layer {{= 25 =}}
 
 ## Where this leaves us
 
-Neuron {{neuron}} of Qwen responds to British spelling in words and documents that had no part in finding it, but it hardly writes what it responds to, and when Qwen has to spell it looks at the words.
+Neuron {{neuron}} of Qwen responds to British spelling, and to British subjects, in words and documents that had no part in finding it, but it hardly writes what it responds to, and when Qwen has to spell it looks at the words.
 
 So far the circuit predicts what a few heads add to one half of a neuron. Can tables predict the whole of it, gate, *up* and product? That is [chapter 10](10_whole_neuron).
 
@@ -409,10 +409,10 @@ most = float(np.abs(first.null).max())
 gate, product, second_gate, second_product = (
     parts[f"{j} {part}"] for j in (NEURON, SECOND) for part in ("gate", "product")
 )
-of_gate, of_product, of_second = (of["rank of |t|"]["B"] for of in (gate, product, second_product))
+of_product, of_second = (of["rank of |t|"]["B"] for of in (product, second_product))
 every = kept["qwen"]["one way"]
 one_way, in_so_many = np.array(every["neurons that move so many documents one way"][0]), every["found"][0][0]  # fmt: skip
-as_often = (one_way[in_so_many:].sum() - 1) / (one_way.sum() - 1)  # of the other neurons
+as_often = one_way[in_so_many:].sum() - 1  # of the other neurons
 shift = odds["British"] - odds["American"]
 lists = {n: (registers.xs(n, level="model")["by luck"] <= BAR["again"]).sum() for n in ("Qwen", "SmolLM2")}  # fmt: skip
 respelled = of_qwen.rows["words"].mean()
@@ -426,9 +426,9 @@ cb.facts(
     all=len(first.z),
     documents=len(of_qwen.moved),
     rises=cb.fact(rises, ".0%", holds=rises > cb.NEARLY_ALL),
-    met=cb.fact(sum(ok for _, ok in verdicts["qwen"].values()), "words"),
+    **{k: cb.fact(of(met_of["qwen"]), "words") for k, of in (("met", sum), ("asked", len))},
     vocabulary=cb.fact(vocabulary, ".3f", holds=[k for k, (_, ok) in verdicts["qwen"].items() if not ok] == ["vocabulary", "used"]
-    and len(verdicts["qwen"]) == 11 and by_luck <= BAR["by_luck"]),
+    and by_luck == 0),
     places=cb.fact(of_qwen.rows["places"].mean(), ".0f"),
     words=cb.fact(round(respelled), "words", holds=abs(respelled / round(respelled) - 1) < 0.2),
     doses=verdicts["qwen"]["doses"][1] and verdicts["qwen"]["sides"][1],
@@ -444,7 +444,6 @@ cb.facts(
     agree=cb.fact(more.agree(NEURON), ".0%"),
     agree_smol=cb.fact(smol.columns["judging, more pieces"].agree(smol.found[0], sign_of("smollm2")), ".0%", holds=verdicts["smollm2"]["columns"][1] and not verdicts["smollm2"]["families"][1]),
     matters=cb.fact(matters, ".2f", holds=matters > 0.9 and matters_luck <= 0.01),
-    gate_place_1=cb.fact(of_gate, "ordinal", holds=of_gate == 5),
     falls_2=cb.fact(second_product["falls in"], ".0%", holds=second_product["falls in"] > cb.NEARLY_ALL and of_second < 20 and second_gate["falls in"] < 0.1),
     writes_little=abs(product["in spreads over documents"]) < 0.1 and of_product > 1000,
     shift=cb.fact(shift.mean(), ".1f", holds=(by_context["British"] > by_context["American"]).all()),
@@ -464,9 +463,10 @@ cb.facts(
     registers_smol=cb.fact(int(lists["SmolLM2"]), "words", holds=lists["Qwen"] == len(ASKED["registers"]) == 5 and registers["z, judging"].max() < first.z[NEURON] / 2),
     others=len(others),
     farthest_share=cb.fact(far.max() / by_spelling["moved"][0], ".0%"),
-    not_alone=as_often > 0.01,
+    not_alone=as_often > 0.01 * (one_way.sum() - 1),
     none_reaches=far.max() < by_spelling["moved"][0] and farthest == "nation, nacion" and others["moved"][farthest][0] < 0,
-    as_often_share=cb.fact(as_often, ".1%"),
+    as_often=cb.fact(as_often),
+    as_often_share=cb.fact(as_often / (one_way.sum() - 1), ".1%"),
     product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%", holds=(of_use.high - of_use.low) / 2 < 0.01),
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 r"""
 # A whole neuron, from tables
 
-**For one query token, a few numbers a head for each position and each token predict what a first-layer neuron puts out, given the text's own denominators.** In Qwen the median neuron's correlation within domains is at least {{qwen_low}} with each of five queries, where exact attention to the last ten tokens has {{qwen_ten}} with *the*; but with *and*, {{and_below}} of the neurons stay below the mark that the median passes. SmolLM2 misses its mark with most queries. {{?smollm2_misses}} A weighted singular value decomposition of the same size does better in most cases, {{?weighted_better}} but each of our tables is a curve over positions and a list of tokens, which can be looked at.
+**Fix the query token and its position. Then a table of at most three numbers per token and head ({{size}} MB for Qwen) predicts what a first-layer neuron puts out, given the text's own denominators.** In Qwen the median neuron's correlation within domains is at least {{qwen_low}} with each of five queries; but with *and* as the query, {{and_below}} of the neurons are predicted worse than the mark of {{= 0.99 =}}. SmolLM2 misses its mark with most queries. {{?smollm2_misses}} A weighted singular value decomposition of the same size does better in most cases, {{?weighted_better}} but each of our tables is a curve over positions and a list of tokens, which can be read.
 
 [Chapter 9](09_british) left us with neuron {{neuron}} of Qwen. British spelling drives its gate, the first of the two numbers whose product it puts out, through stable heads. But of what changes in that gate from text to text, the stable heads account for {{stable_share}} only, and the second number, *up*, we have not predicted at all.
 
@@ -97,7 +97,7 @@ Kernel and content are averages, and they do not notice, since $\sqrt{0.3 \times
 
 What is missing is an **interaction** of position and token. One number for each position and one for each token restore it. Let $a$ be {{= −1 =}} for far and {{= +1 =}} for near, and let $b$ be {{= +1 =}} for *moon* and {{= −1 =}} for *the*. Multiply every entry of the product by $2^{ab}$, and all four weights of the head come out. We call such a pair of lists a **plane of interaction**: a curve $a$ over positions, and a list $b$ of tokens, those that the head favours where the curve is high first.
 
-One plane is enough for a table of two by two. A head of Qwen has {{sources}} positions and {{vocab}} tokens, and its keys have {{= 128 =}} numbers, so its table could need {{= 128 =}} planes. How many would you guess?
+One plane is enough for a table of two by two. A head of Qwen has {{sources}} positions and {{vocab}} tokens, and its keys have {{= 128 =}} numbers, so its table could need {{= 128 =}} planes.
 
 ## Planes from weights
 
@@ -176,7 +176,7 @@ cb.figures.picture(
 r"""
 In head {{head}} of `{{model}}` a single plane accounts for {{one_plane}} of the interaction. Its curve separates far from near, and its list sorts tokens by the lengths of their embeddings (rank correlation {{by_length}}). [Chapter 2](02_keys) gave all tokens one typical length, and the plane puts the real lengths back.
 
-In Qwen, too, planes can be looked at. Take head {{british}}, one of the heads behind the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say, and farther back more at words that tell one kind of text from another. We took this head because we had followed it. *Evidence* has Qwen's other broad heads, whose lists are less plain.
+In Qwen, too, planes can be looked at. Take head {{british}}, one of the heads behind the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say, and farther back more at words that tell one kind of text from another. *Evidence* has Qwen's other broad heads, whose lists are less plain.
 
 With the rows repaired, the rest is as in the model: add up the tokens' values with the weights of the row, multiply by $W_O$, apply LayerNorm and the MLP. What the tables replace are queries and keys.
 """
@@ -207,7 +207,7 @@ On half B, the median neuron of `{{model}}` reaches {{live_0}} without planes. T
 
 ## Every neuron of three models
 
-`{{model}}` was the easy case. For Qwen and SmolLM2, queries, texts and marks were fixed beforehand. The table has the median, over all neurons, of the correlation within domains, with {{= 95% =}} intervals over documents. Each head has at most two planes, in `mini` none.
+For Qwen and SmolLM2, queries, texts and marks were fixed beforehand. The table has the median, over all neurons, of the correlation within domains, with {{= 95% =}} intervals over documents. Each head has at most two planes, in `mini` none.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -257,7 +257,7 @@ by_table.map(lambda r: "–" if pd.isna(r) else f"{r:.3f}").rename_axis("r, “t
 
 # %% [markdown]
 r"""
-In Qwen the narrow heads do most of the work: they alone give {{qwen_narrow}}, and the stable heads add little to that. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. And this is why exact attention to the last ten tokens is a strong rival there. In SmolLM2, where stable heads matter more, it is a weak one. {{?ten_weak}}
+In Qwen the narrow heads do most of the work: they alone give {{qwen_narrow}}, and the stable heads add little to that. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. This is why exact attention to the last ten tokens, with {{qwen_ten}}, is a strong rival there. In SmolLM2, where stable heads matter more, it is a weak one. {{?ten_weak}}
 
 ## How well does it work?
 
@@ -280,13 +280,13 @@ pd.DataFrame(scores_kept).rename_axis("kept of the scores")
 
 # %% [markdown]
 r"""
-The weighted SVD beats two planes in {{weighted_ahead}} of the {{ahead}} pairs of a model and a query. {{?weighted_better}} We had asked in advance that planes leave less than a plain SVD and two-bit keys, and they do in every pair. But four-bit keys, at nearly twice the size, leave less as well, {{?keys_leave_less}} and they serve every query, while planes are made for a single token at a single position.
+The weighted SVD beats two planes in {{weighted_ahead}} of the {{ahead}} pairs of a model and a query. {{?weighted_better}} We had asked in advance that planes leave less than a plain SVD and two-bit keys, and they do in every pair. But Qwen's {{size}} MB are for one query token at one position. Keys of four bits, with {{keys_size}} MB, serve every query and leave less in {{keys_ahead}} of the pairs, though in Qwen in {{keys_qwen}} only.
 
-Why planes, then? If you want bytes, take the weighted SVD. Each of its lists mixes position, token and their interaction. In our tables they are apart: the kernel says where a head looks, the content at what, and a plane what these two had missed. We have read them for one head of `{{model}}` and one of Qwen.
+Why planes, then? The only advantage left is that they can be read. Each list of the weighted SVD mixes position, token and their interaction. In our tables they are apart: the kernel says where a head looks, the content at what, and a plane what these two had missed. What supports this is one head of `{{model}}` and one of Qwen, picked because we had followed it.
 
 ## What can go wrong
 
-**A median hides half of the neurons.** With *and*, {{and_below}} of Qwen's neurons stay below the mark of {{= 0.99 =}}. Most of this error is due to one head, {{and_worst}}, which puts {{and_wrong}} of its attention in the wrong place. In SmolLM2, between {{below_low}} and {{below_high}} of the neurons are below {{= 0.99 =}}, depending on the query. Neurons that hardly vary from text to text are predicted worst. {{?by_spread}}
+**A median hides half of the neurons.** With *and* as the query, {{and_below}} of Qwen's neurons are predicted worse than the mark of {{= 0.99 =}}. Most of this error is due to one head, {{and_worst}}, which puts {{and_wrong}} of its attention in the wrong place. In SmolLM2, between {{below_low}} and {{below_high}} of the neurons are below {{= 0.99 =}}, depending on the query. Neurons that hardly vary from text to text are predicted worst. {{?by_spread}}
 
 ## Where this leaves us
 
@@ -378,7 +378,7 @@ cb.facts(
     "whole_neuron",
     neuron=f"{followed['neuron']}",
     model=MODEL.rpartition("/")[2],
-    head=HEAD,
+    head=HEAD, british=str(BRITISH),
     qwen_low=cb.fact(min(r_qwen), ".3f", holds=min(r_qwen) >= ASKED["qwen"] and len(r_qwen) == 5),
     smollm2_met=cb.fact(len(r_smollm2) - len(missed), "words"),
     smollm2_misses=len(missed) > cb.MOST * len(r_smollm2),
@@ -400,14 +400,14 @@ cb.facts(
     four_do=median_of("smollm2", "planes 4") >= ASKED["smollm2"],
     qwen_narrow=cb.fact(median_of("qwen", "local"), ".2f", holds=median_of("qwen", "local") > 0.9
     and median_of("qwen", "stable") - median_of("qwen", "local") < 0.05),
-    british=str(BRITISH),
     near=cb.fact(cb.listed([f"*{word}*" for word in [*dict.fromkeys(word.strip().lower() for word in first["near"])][:6]])),
     far=cb.fact(cb.listed([f"*{first['far'][k].strip()}*" for k in (0, 1, 2, 6)]), holds=first["curve"] == sorted(first["curve"], reverse=True) and first["curve"][0] > 1 > 0 > first["curve"][-1]),
+    **{k: cb.fact(scores_kept["Qwen", "MB"][KEPT[of]]) for k, of in (("size", "planes 2"), ("keys_size", "keys, 4 bits"))},
     qwen_ten=cb.fact(ten[0], holds=abs(ten[0] - median_of("qwen", "margins")) < 0.05),
     ten_weak=ten[1] < median_of("smollm2", "local") < median_of("smollm2", "stable") - 0.2,
     ahead=cb.fact(both, "words", holds=both == len(real)),
     weighted_ahead=cb.fact(len(real) - ahead("planes 2", "weighted", REAL), "words"),
-    keys_leave_less=ahead("planes 2", "keys, 4 bits", REAL) < cb.MOST * len(real),
+    **{f"keys_{k}": cb.fact(sum(of[0] in among for of in real) - ahead("planes 2", "keys, 4 bits", among), "words") for k, among in (("ahead", REAL), ("qwen", ["qwen"]))},
     weighted_better=ahead("planes 2", "weighted", REAL) < cb.MOST * len(real),
     no_faster=the["qwen"]["cost"]["seconds a text"]["exact rows"] < 2 * the["qwen"]["cost"]["seconds a text"]["tables"],
     and_below=cb.fact(below_in["qwen"][AND], ".0%", holds=below_in["qwen"][AND] == max(below_in["qwen"].values()) > 0.3),

@@ -2,9 +2,9 @@
 r"""
 # Can the circuit take the heads' place?
 
-**The published circuit cannot take the place of the heads of `{{model}}`; a repaired one can in part, but no better than one fixed vector for the text's domain.** {{?no_better}} We silence the first layer's heads, and ask how much of the damage a stand-in undoes. At positions {{half}} to {{last}} of English texts the repaired circuit undoes {{mended_later}} of it, and the vector {{vector}}. {{?repair_helps}} The paper's circuit does more harm than silence, and helps a little only at the position for which it is made; {{failed}} of {{asked}} conditions fixed in advance failed. {{?paper_fails}} {{?paper_at_home}}
+**The published circuit cannot take the place of the heads of `{{model}}`; a repaired one can in part, about as well as one fixed vector for the text's domain.** {{?no_better}} We silence the first layer's heads, and ask how much of the damage a stand-in undoes. At positions {{half}} to {{last}} of English texts the repaired circuit undoes {{mended_later}}, and the vector, which must be told the domain, {{vector}}. {{?repair_helps}} The paper's circuit does more harm than silence, except at the one position it is made for, if it stands in at all earlier ones, too; {{failed}} of {{asked}} conditions fixed in advance failed. {{?paper_fails}} {{?paper_at_home}}
 
-Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The blue tokens are those that the model now predicts worse. Look which words they are. What does the model lose if its first layer cannot look back?
+Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The model now predicts the blue tokens worse. What does the model lose if its first layer cannot look back?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -90,7 +90,7 @@ It loses the subject: in a page on how the solar system formed, *solar* and *for
 
 ## How much is lost without the heads?
 
-Let $p_m$ be the model's distribution for the token after position $m$, and $\tilde p_m$ the one after a change. The **rise of the loss** asks what the change costs on the token that did come. The **damage** is the rise to be expected if that token is drawn from $p_m$, a Kullback-Leibler divergence, so that luck has no part in it:
+Let $p_m$ be the model's distribution for the token after position $m$, and $\tilde p_m$ the one after a change. The **rise of the loss** asks what the change costs on the token that did come. The **damage** is the rise to be expected if that token is drawn from $p_m$, a Kullback-Leibler divergence:
 
 $$
 \begin{aligned}
@@ -114,7 +114,7 @@ w_{m,i}^h &= \frac{\text{pos}_{m,i}\;\text{content}_m^h(x_i)}{\text{denom}_m^h} 
 \end{aligned}
 $$ (eq-cau-z)
 
-with the query of *the* and the denominators that the calibration text has at $m$. **The repaired circuit** has mean denominators of {{= 88 =}} other texts instead, and adds what positions add to values on average; [chapter 11](11_evaluation) found that these two mend most of its amounts. Both have constants that know nothing of the text. **The self-normalised circuit** has the text's own queries and denominators, so only Equation 1 is not exact. **The near-copy** is the same, but the first token, BOS, keeps its true key and value ([appendix A](A_scale) says why).
+with the query of *the* and the denominators that the calibration text has at $m$. **The repaired circuit** has mean denominators of {{= 88 =}} other texts instead, and adds what positions add to values on average; [chapter 11](11_evaluation) found that these two mend most of its amounts. **The self-normalised circuit** has the text's own queries and denominators, so only Equation 1 is not exact. **The near-copy** is the same, but the first token, BOS, keeps its true key and value ([appendix A](A_scale) says why).
 
 The fifth is the simplest rival, **one vector for each domain**. Let $\text{out}(x)$ be what the heads write in a text, averaged over positions {{half}} to {{last}}. The vector of a domain $D$ is a difference of means over texts of half A {cite}`rimsky2024steering`:
 
@@ -185,17 +185,17 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The paper's circuit does nearly twice the damage of silence. {{?paper_fails}} The repaired one undoes {{mended_later}}, and the vector, which is told the domain and nothing else, {{vector}}. {{?no_better}} (We held them to one measure after each had been measured on its own.) So here a fixed message for each domain is worth as much as a table that reads the text. By the rise of the loss the vector is even ahead, with {{vector_rise}} undone against {{mended_rise}}. {{?vector_works}} What is left needs the text's own queries and denominators: the self-normalised circuit undoes {{own_later}}, and the near-copy {{bos_later}}. {{?bos_mends}}
+The paper's circuit does nearly twice the damage of silence. {{?paper_fails}} The repaired one undoes {{mended_later}}, and the vector {{vector}}; on the same documents, the difference is {{ahead}} percentage points. {{?no_better}} By the rise of the loss it is {{ahead_rise}}, which favours the vector but does not decide. {{?vector_works}} It is no even contest. The vector is told the true domain, and it is a mean of what the heads write in other documents at the very positions that are judged. (We set this measure after measuring each on its own.) What is left needs the text's own queries and denominators: the self-normalised circuit undoes {{own_later}}, and the near-copy {{bos_later}}. {{?bos_mends}}
 
 Is it the domain that makes the vector work? Another domain's vector costs {{other_vector}} nats, where the domain's own gives back {{own_vector}}. A random one as long does harm, too, and fixed corrections of each domain's predictions give back little. Even the text's own vector, which looks ahead, gives back only a little more. {{?constant_will_do}} So most of what this model uses of its first layer here is one message for the whole text, mostly the domain.
 
-At position {{n}}, with *the* in it, for which the circuits are made, the repaired one undoes {{mended_home}}, if it stands in at all earlier positions as well. At position {{n}} *alone*, with all else as it was, both circuits do more harm than silence. Is that their fault? We put the near-copy to the same test, having fixed in advance that it must undo at least half of the damage, or else the test has failed and not the circuit. It does more harm than silence as well. {{?alone_fails}} So this test says nothing about the circuits.
+At position {{n}}, with *the* in it, for which the circuits are made, the paper's undoes {{paper_home}} and the repaired one {{mended_home}}, if they stand in at all earlier positions as well. {{?paper_at_home}} At position {{n}} *alone*, with all else as it was, both do more harm than silence. Is that their fault? We had fixed that the test fails, and not the circuits, unless the near-copy undoes at least half of the damage. It does more harm than silence as well. {{?alone_fails}} So this test says nothing about the circuits.
 
-It responds to something else. Much of each error is the same in every text. Later layers cancel a constant that every position carries, and an error at one position stands out. So the near-copy's mean error does as much harm at one position as the near-copy itself, and hardly any if it is added everywhere; and with its mean error subtracted, the paper's circuit undoes most of the damage at its one position. {{?cancels}}
+What it measures is the constant part of the error, which is the same in every text. Later layers cancel it if every position carries it, and at one position it stands out. So the near-copy's mean error does as much harm at one position as the near-copy itself, and hardly any if it is added everywhere; and with its mean error subtracted, the paper's circuit undoes most of the damage at its one position. {{?cancels}}
 
 ## Are the neurons that we found special?
 
-[Chapter 6](06_neurons) found neurons by their weights, and random mixtures of neurons sort texts just as well. Do the predictions depend on the found neurons more? Of the hundred strongest we silence those of one label together. Then we silence random mixtures of other neurons in their place, as many, matched in label, in how much they vary between texts and in the length of what they write.
+[Chapter 6](06_neurons) found neurons by their weights, and random mixtures of neurons sort texts just as well. Do the predictions depend on the found neurons more? Of the hundred strongest we silence those of one label together; then, in their place, as many random mixtures of other neurons, matched in label, in variance between texts and in the length of what they write.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -206,7 +206,7 @@ pd.DataFrame(damages).T.map("{:.3f}".format).rename_axis("damage of silence (nat
 
 # %% [markdown]
 r"""
-In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures, and on other texts less than these. (The last row we thought of after the result.) In SmolLM2 they do not: there the ratio is {{special_smol}}, with a {{= 95% =}} interval from {{special_smol_low}} to {{special_smol_high}}, and on other texts the found neurons do more damage than the mixtures. The rule fixed in advance asked for more damage, and more selective damage, in both models. So the neurons that weights find are not special in general.
+In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures, as fixed in advance, and {{special_lean}} times that of mixtures that lean as far towards the label, a fairer control that we thought of after this result. On other texts they do less than either. In SmolLM2 they do not: there the first ratio is {{special_smol}}, and on other texts the found neurons do more damage than the mixtures. The rule fixed in advance asked for more damage, and more selective damage, in both models. So the neurons that weights find are not special in general.
 
 ## What can go wrong
 
@@ -218,7 +218,7 @@ In `mini` they do. On texts of their label the found neurons do {{special}} time
 
 ## Where this leaves us
 
-Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but cannot take the place of the heads. Repaired, it can in part, as far as a vector for the domain can, and Equation 1 with each text's own denominators can, if BOS is read exactly. All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them, and [chapter 13](13_families) asks what is left of the method there.
+Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but cannot take the place of the heads. Repaired, it can in part, about as far as a vector for the true domain, and Equation 1 with each text's own denominators can, if BOS is read exactly. All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them, and [chapter 13](13_families) asks what is left of the method there.
 
 ## Exercises
 
@@ -386,11 +386,12 @@ other_kl, same_kl, other_smol, same_smol = (
 right_alone = repaired(alone_at[PAPER]["mean put right"], alone_at[PAPER]["silence"], known["mini"])  # fmt: skip
 errors = (np.array(beyond["mean error alone"][k]) for k in ("one place", "every place"))
 error_alone, error_all = (over(lambda d, v=v: v[d].mean(), known["mini"]) for v in errors)
-gives_back, mended_rise = (repaired(effects[k].rise[:, later].mean(1), by_silence.rise[:, later].mean(1)) for k in (VECTOR, REPAIRED))  # fmt: skip
+gives_back = repaired(effects[VECTOR].rise[:, later].mean(1), by_silence.rise[:, later].mean(1))
 vector, mended_later = same_places[VECTOR], same_places[REPAIRED]
-ahead = repaired(
-    *(effects[k].kl[:, :-1][:, later].mean(1) for k in (REPAIRED, VECTOR))
-)  # of the vector
+ahead, ahead_rise = (  # the repaired circuit's share less the vector's, in points
+    over(lambda d, v=v: float(100 * (v[0] - v[1])[d].mean() / v[2][d].mean()))
+    for v in ([getattr(e, of)[:, : len(later)][:, later].mean(1) for e in (effects[VECTOR], effects[REPAIRED], by_silence)] for of in ("kl", "rise"))
+)  # fmt: skip
 document = found_mini["another document of its domain, of another text"][0]
 corrections = [back[put].value / whole.value for put in ("log odds at the logits", "constant part at the logits")]  # fmt: skip
 neurons = causal["mini"]["neurons"]
@@ -401,7 +402,7 @@ ratio, off_ratio, ratio_smol, off_smol = (
     for m in ("mini", "smollm2")
     for side in SIDES
 )
-leaning = cb.Estimate(*special["mini"]["result"]["found, of leaning mixtures"]["kl on, ratio"])
+leaning, leaning_off = (cb.Estimate(*special["mini"]["result"]["found, of leaning mixtures"][f"kl {side}, ratio"]) for side in SIDES)  # fmt: skip
 percents = {
     "mended_silence": mended[EVERY].value,
     "mended_home": mended[HOME].value,
@@ -410,8 +411,7 @@ percents = {
     "own_later": same_places[OWN].value,
     "bos_later": same_places[BOS].value,
     "vector": vector.value,
-    "vector_rise": gives_back.value,
-    "mended_rise": mended_rise.value,
+    "paper_home": paper[HOME].value,
 }
 in_nats = {
     "own_vector": back["its domain's"],
@@ -428,14 +428,15 @@ cb.facts(
     past=cb.fact(past / silenced_all, ".1%", holds=past < 0.01 * silenced_all and through > cb.NEARLY_ALL * silenced_all),
     n=n,
     read=READ,
-    half=READ // 2,
-    last=READ - 1,
+    half=READ // 2, last=READ - 1,
     model=MODEL.rpartition("/")[2],
     failed=cb.fact(len(met) - sum(met), "words", holds=[k for k, came in enumerate(met) if not came] == [0, 1, 2, 7, 10, 11, 12]),
     asked=cb.fact(len(met), "words"),
     subject_lost={pieces[k] for k in most} == {" solar", " formation", " are", " a"},
     paper_fails=to_other.value < cb.ABOUT and paper[EVERY].high < 0 and -1 < same_places[PAPER].value < -0.9,
-    no_better=ahead.low < 0 < ahead.high and gives_back.value > mended_rise.value,
+    ahead=f"{ahead:.0f}",
+    ahead_rise=cb.fact(f"{ahead_rise:.0f}", holds=ahead_rise.value < 0 < ahead_rise.high),
+    no_better=ahead.low < 0 < ahead.high and max(map(abs, ahead.ends)) < 100 * cb.ABOUT,
     repair_helps=mended[EVERY].low > 0 and mended[HOME].low > max(cb.MOST, paper[HOME].high),
     bos_mends=min(nearly, bos[EVERY].low) > 0.95 and bos[HOME].low > paper[HOME].high,
     other_is_worse=other_kl.low > quiet_kl.high and same_kl.low > 0.1,
@@ -448,10 +449,9 @@ cb.facts(
     and max(corrections) < gives_back.low / 2
     and document < vector_other.value,
     constant_will_do=back["its own text's"].value > 0.75 * whole.value,
-    special=cb.fact(ratio.value, ".0f", holds=ratio.low > 1 > off_ratio.high and leaning.low > 1),
-    special_smol=cb.fact(ratio_smol.value, ".1f", holds=ratio_smol.low < 1 < off_smol.low),
-    special_smol_low=cb.fact(ratio_smol.low, ".1f"),
-    special_smol_high=cb.fact(ratio_smol.high, ".1f"),
+    special=cb.fact(ratio.value, ".0f", holds=ratio.low > 1 > off_ratio.high),
+    special_lean=cb.fact(leaning.value, ".0f", holds=leaning.low > 1 > leaning_off.high),
+    special_smol=cb.fact(f"{ratio_smol:.1f}", holds=ratio_smol.low < 1 < off_smol.low),
     no_domain_in_smol=abs(same_smol.value / other_smol.value - 1) < cb.ABOUT and same_kl.high < other_kl.low,
     mini_only=less_constant > 0.5 and over_odds["mini"].low > 0 > over_odds["smollm2"].low and smol_cost.high < whole.value / 2 and smol_text.low < 0 < smol_text.high,
 )  # fmt: skip
