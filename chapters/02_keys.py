@@ -66,17 +66,17 @@ as_drawn = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.012}
 left.quiver((0, 4, 0), (0, 0, 0), (4, 0, 4), (0, 3, 3), color=(blue, orange, "0.5"), **as_drawn)
 circle.quiver(0.8, 0.6, 0, -0.485, color=pink, **as_drawn)  # what Equation 1 makes of the second
 arc, points = np.linspace(0, np.pi / 2), np.array([(1, 0), (0.97, 0.24), (0.8, 0.6)])
-for axis, right, top in ((left, 5.6, 3.2), (circle, 1.25, 0.8)):
+for axis, start, right, top in ((left, 0, 5.6, 3.2), (circle, 0.2, 1.5, 0.8)):
     axis.plot(np.cos(arc), np.sin(arc), ":", color=cb.figures.INK, lw=1)
     axis.plot(*points[-1 if axis is left else slice(3)].T, "o", ms=5, color=cb.figures.INK)
-    axis.set(xlim=(0, right), ylim=(-top / 6, top), aspect="equal")
+    axis.set(xlim=(start, right), ylim=(-top / 6, top), aspect="equal")
     axis.axis("off")
 left.text(2, -0.1, "moon (4, 0)", color=blue, ha="center", va="top")
 left.text(4.15, 1.5, "position\n(0, 3)", color=orange, va="center")
 left.text(2.7, 2.4, "sum (4, 3)", ha="right")
 left.text(1.1, 0.2, "LayerNorm’s circle")
 for name, (a, b) in zip(("first", "second", "third"), points, strict=True):
-    circle.text(a - 0.05, b, f"{name}: ({a:.2f}, {b:.2f})", ha="right", va="center")
+    circle.text(a + 0.05, b, f"{name}: ({a:.2f}, {b:.2f})", va="center")
 circle.text(0.75, 0.11, "Equation 1: (0.80, 0.11)", color=pink, ha="right", va="center")
 cb.figures.picture(
     figure,
