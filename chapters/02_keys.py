@@ -74,7 +74,7 @@ for axis, start, right, top in ((left, 0, 5.6, 3.2), (circle, 0.2, 1.5, 0.8)):
 left.text(2, -0.1, "moon (4, 0)", color=blue, ha="center", va="top")
 left.text(4.15, 1.5, "position\n(0, 3)", color=orange, va="center")
 left.text(2.7, 2.4, "sum (4, 3)", ha="right")
-left.text(1.1, 0.2, "LayerNorm’s circle")
+left.text(1.1, 0.2, "circle")
 for name, (a, b) in zip(("first", "second", "third"), points, strict=True):
     circle.text(a + 0.05, b, f"{name}: ({a:.2f}, {b:.2f})", va="center")
 circle.text(0.75, 0.11, "Equation 1: (0.80, 0.11)", color=pink, ha="right", va="center")
