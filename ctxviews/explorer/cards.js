@@ -3,7 +3,7 @@
 
 import { defaultThreshold } from "../engine/ranking.js";
 import { roving } from "../ui/controls.js";
-import { element } from "../ui/dom.js";
+import { element, quiet } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 
 /** @import { Scene, Tools } from "./scene.js"
@@ -50,8 +50,7 @@ export function cardsSection(tools, comes) {
   const { layer, go } = tools;
   const ways = { role: "group", "aria-label": "Named neurons" };
   const row = element("div", { class: "ctx-neurons-cards", ...ways });
-  const parts = [element("p", { class: "ctx-label" }, RULE), row];
-  const root = element("div", { class: "ctx-neurons-named", hidden: !comes }, parts);
+  const root = element("div", { class: "ctx-neurons-named", hidden: !comes }, quiet(RULE), row);
   const paint = inStep((/** @type {Scene} */ { labels, neuron, left }, changed) => {
     if (changed("labels") && labels.size) {
       const made = namedNeurons(labels, layer.model).map(({ neuron, title, words }) => {

@@ -18,7 +18,10 @@ export function controlsSection(tools, find) {
   const heads = headChooser(
     layer,
     // the neuron that is looked at stays
-    (chosen) => go({ heads: chosen, neuron: tools.scene()?.neuron ?? -1 }),
+    (chosen) => {
+      tools.hand = String(chosen);
+      go({ heads: chosen, neuron: tools.scene()?.neuron ?? -1 });
+    },
     curves,
     [", and how heavily each weighs a token by its distance, from the ", term("query"), side],
   );

@@ -51,11 +51,8 @@ export function dotsSection(tools, reset) {
     RULE,
     button(RULE, () => go({ threshold: 0 })),
   );
-  const along = [
-    term("top"),
-    `: the mean push of a neuron’s ${layer.largest} strongest tokens above an average token’s, in units of the pre-activation →`,
-  ];
-  const axis = element("p", { class: "ctx-label" }, along);
+  const along = `: the mean push of a neuron’s ${layer.largest} strongest tokens above an average token’s, in units of the pre-activation →`;
+  const axis = element("p", { class: "ctx-label" }, term("top"), along);
   const brief = element("span");
   const more = [brief, pick("more below", () => tools.show("neuron"))];
   const short = element("p", { class: "ctx-neurons-brief" }, more);

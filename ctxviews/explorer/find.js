@@ -43,9 +43,9 @@ function meant(typed, { ranking, labels, neuron }, tools) {
   if (!layer.hasToken(id)) return [{ neuron, search: typed }, ""]; // it is on its way
   const driven = ranking.circuit.driven(id, ranking.heads);
   const best = driven.indexOf(Math.max(...driven));
-  const said = `Of ${grouped(driven.length)} neurons, ${name(id)} pushes ${best} most`;
   const far = signed(driven[best], digitsFor(driven[best]));
-  return [{ neuron: best, search: typed }, `${said} (${far}).`];
+  const said = `Of ${grouped(driven.length)} neurons, ${name(id)} pushes ${best} most (${far}).`;
+  return [{ neuron: best, search: typed }, said];
 }
 
 /** The box; under it names and tokens that are like what is typed. @param {Tools} tools */

@@ -47,6 +47,7 @@ export function toolsOf(model, layer, el) {
     go: (/** @type {Record<string, any>} */ values) => turn(model, values),
     again: () => {}, // before there is anything, as are what brings a section into sight, and what is shown
     show: (/** @type {string} */ _section) => {},
+    hand: "", // the heads that were turned last by hand, and not by an address
     scene: () => /** @type {Scene} */ ({}),
   };
 }

@@ -65,8 +65,8 @@ async function render({ model, el }) {
     return element("div", { class: "ctx-neurons-columns" }, parts);
   });
   const below = [file, ways.root];
-  const caption = "Each dot is a neuron. Drag the line, press a dot, or turn a head off.";
-  const above = [controls.root, sections.cards.root, waiting.root, quiet(caption)];
+  const caption = quiet("Each dot is a neuron. Drag the line, press a dot, or turn a head off.");
+  const above = [controls.root, sections.cards.root, waiting.root, caption];
   const body = element("div", { class: "ctx-neurons" }, above, columns, below);
   el.replaceChildren(body);
 
@@ -103,7 +103,8 @@ async function render({ model, el }) {
   const paint = (/** @type {Turned & {width: number}} */ now) => {
     last = now;
     follow(now);
-    scene = ranking && sceneOf(now, ranking, responses, labels, scene);
+    const before = String(ranking?.heads) === tools.hand ? scene : null;
+    scene = ranking && sceneOf(now, ranking, responses, labels, before);
     controls.paint(now);
     if (!scene) return;
     paintSections("heads", "find", "cards", "dots", "list");
