@@ -103,7 +103,7 @@ def test_the_explorer_takes_another_model_and_what_its_heads_write_when_needed(v
     assert "2985" in page.locator(".ctx-neurons-list tbody tr").first.inner_text()
     page.wait_for_timeout(1100)  # turns of one gesture are one step of the history
     with page.expect_request("**/data/qwen-*/head-3.bin"):
-        group(page, "Heads").get_by_label("3", exact=True).check()
+        group(page, "Heads").get_by_label("head 3").check()
     page.wait_for_url("**#model=qwen&neuron=2985&heads=3,4,7")
     # and nobody waits for what comes of it
     for address in ("#model=qwen", "#neuron=174&theta=20"):
@@ -121,7 +121,7 @@ def test_the_explorer_takes_another_model_and_what_its_heads_write_when_needed(v
 @in_firefox_too
 def test_what_cannot_be_had_or_is_stopped_is_one_line_and_changes_nothing(visit):
     page = visit("#model=smollm2&heads=1", "explorer", fresh=True)  # few are ranked sooner
-    head = group(page, "Heads").get_by_label("0", exact=True)
+    head = group(page, "Heads").get_by_label("head 0")
     rows = page.locator(".ctx-neurons-list tbody")
     before, part = rows.inner_text(), "**/smollm2-*/head-0.bin"
     page.route(part, lambda route: None)  # no answer
@@ -138,7 +138,8 @@ def test_what_cannot_be_had_or_is_stopped_is_one_line_and_changes_nothing(visit)
     expect(head).not_to_be_checked()
     assert rows.inner_text() == before
     page.unroute(part)
-    choose(page, "Heads", "0")
+    group(page, "Heads").get_by_label("head 0").check()
+    settled(page)
     expect(head).to_be_checked()
     expect(line).to_have_count(0)
 
@@ -214,7 +215,7 @@ def test_a_rare_word_is_fetched_and_neurons_are_found_by_label(visit, html):
     box.fill("scripture")
     box.press("Enter")
     page.wait_for_url("**neuron=2985*")
-    page.get_by_text("“scripture” was chosen on half of our texts").wait_for()
+    page.get_by_text("scripture is its label").wait_for()
     (labels,) = html.glob("_static/at-*/data/qwen.csv")
     assert sorted(pd.read_csv(labels)["neuron"]) == [*range(8960)]
 

@@ -38,12 +38,22 @@ def theta(page):
     return number(value), int(number(count))
 
 
+def every_row(page):
+    """Open the list, which shows a dozen at first."""
+    more = page.get_by_role("button", name=re.compile("^(All|The first) [0-9]+$"))
+    if more.is_visible():
+        assert page.locator(ROWS).count() <= 13
+        more.click()
+    expect(more).to_be_hidden()
+
+
 @pytest.mark.parametrize(("heads", "threshold"), [([], None), ([0, 2, 5], None), ([], 15)])
 def test_list_and_threshold_are_find_neurons(visit, circuit_of, packed_mini, heads, threshold):
     here = circuit_of(heads or header(packed_mini)["stable"])
     found, every = cx.find_neurons(here), cx.find_neurons(here, threshold=0)
     of_ones_own = {"threshold": threshold} if threshold else {}
     page = visit(fragment(heads=heads, **of_ones_own), "neurons")
+    every_row(page)
     ranks, neurons, tops = zip(*(row[:3] for row in cells(page, ROWS)), strict=True)
     assert ranks == tuple(map(str, range(1, len(ranks) + 1)))
     usual = every.loc[[*map(int, neurons)]]
@@ -185,14 +195,15 @@ def test_a_search_without_an_answer_says_so_and_chooses_nothing(visit, mini_weig
     page.fill(FIND, word)
     page.press(FIND, "Enter")
     said = page.locator(".ctx-neurons-find")
-    expect(said).to_contain_text(f"No neuron, label or token is called “{word}”.")
+    pieces = mini_weights.tokenizer.tokenize(f" {word}")
+    parts = [part.replace("Ġ", "␣") for part in pieces]
+    expect(said).to_contain_text(f"read as the pieces {' + '.join(parts)}.")
     expect(page.locator(".ctx-neurons-one .ctx-heading")).to_have_text("Neuron 463")
     assert page.url.endswith("#neuron=463")
-    parts = [part.replace("Ġ", "␣") for part in mini_weights.tokenizer.tokenize(f" {word}")]
     offers = page.get_by_role("group", name="Like this").get_by_role("button")
     assert parts[0] in offers.all_inner_texts()  # the pieces of which a text has it, to press
     offers.first.click()
-    expect(said).to_contain_text("pushes this neuron up most")
+    expect(said).to_contain_text("Of 1,024 neurons, ")
 
 
 def test_a_head_that_is_turned_off_takes_the_line_along_and_says_so(visit):
@@ -337,7 +348,7 @@ def test_the_axis_of_the_dots_has_numbers_and_a_name(visit):
     assert len(ticks) > 3 and 0 in ticks
     for value, x in ticks.items():
         assert x == pytest.approx(spot(page, 0, value)[0], abs=0.6)
-    expect(page.get_by_text("how far single tokens can push a neuron")).to_be_visible()
+    expect(page.get_by_text("the mean push of a neuron’s 20 strongest tokens")).to_be_visible()
 
 
 def farthest(page):
@@ -412,7 +423,7 @@ def test_a_passage_opens_at_its_first_word_and_is_read_at_one(visit, circuit, re
     assert "endoftext" in page.locator("[data-place='0']").get_attribute("title")
 
 
-def test_on_a_phone_the_answer_to_a_press_comes_into_sight(visit):
+def test_on_a_phone_a_dot_is_answered_below_the_dots_and_a_row_comes_into_sight(visit):
     page = visit("", "neurons", fresh=True)
     page.set_viewport_size(PHONE)
     settled(page)
@@ -422,6 +433,11 @@ def test_on_a_phone_the_answer_to_a_press_comes_into_sight(visit):
     expect(tokens.nth(2)).not_to_be_in_viewport()
     dot = dict(zip("xy", spot(page, *farthest(page)), strict=True))
     page.locator(CANVAS).click(position=dot)
+    brief = page.locator(".ctx-neurons-brief")
+    expect(brief).to_contain_text(f"{farthest(page)[0]}, top ")
+    assert brief.bounding_box()["width"] > 350
+    assert page.evaluate("scrollY") == 0
+    brief.get_by_role("button", name="more below").click()
     expect(title).to_be_in_viewport(ratio=1)
     expect(tokens.nth(2)).to_be_in_viewport(ratio=1)
     row = page.locator(ROWS).nth(5)
@@ -461,7 +477,7 @@ def test_a_choice_shows_its_answer_and_does_not_move_the_page(visit):
     assert places() == before
     for press in (
         page.locator(ROWS).nth(4).locator("td").nth(1),
-        page.locator(ROWS).nth(80).locator("td").nth(1),
+        page.locator(ROWS).nth(11).locator("td").nth(1),
         page.locator(".ctx-chips label").nth(2),
         page.locator(DRIVEN).get_by_role("button").last,
     ):
@@ -623,3 +639,60 @@ def test_cards_are_the_best_found_neuron_of_each_label(visit):
     assert [card["title"] for card in made] == [*best["label"]]
     assert [card["neuron"] for card in made] == [*best.index]
     assert {card["words"] for card in made} == {"word, Zwölf, other"}
+
+
+@pytest.mark.parametrize("width", [1280, 1000, 760, 390])
+def test_the_search_box_stays_where_it_is_while_one_types(visit, width):
+    page = visit("", "neurons", fresh=True)
+    page.set_viewport_size({"width": width, "height": 800})
+    settled(page)
+    page.locator(".ctx-chips").evaluate(  # as many heads as make the row full
+        "(e) => { const chip = e.querySelector('label');"
+        " while (e.clientHeight < 100 && e.clientWidth < e.parentNode.clientWidth - 220)"
+        " chip.after(chip.cloneNode(true)); }"
+    )
+    box = page.locator(FIND)
+    before = box.bounding_box()
+    for letter in "war":
+        box.press_sequentially(letter)
+        page.wait_for_timeout(400)
+        assert box.bounding_box() == before
+    said = page.locator(".ctx-neurons-find [role=status]")
+    expect(said).to_contain_text(re.compile(r"Of 1,024 neurons, ␣war pushes \d+ most \([+]"))
+    assert said.bounding_box()["y"] >= before["y"] + before["height"] + 4, "below the focus ring"
+
+
+def test_what_explains_a_control_covers_it_not_and_lets_a_press_through(browser, address):
+    with opened(browser, viewport=PHONE, has_touch=True) as page:
+        page.goto(f"{address}/neurons.html")
+        settled(page)
+        term = page.locator(".ctx-term").filter(has_text="Heads").first
+        term.tap()
+        assert "They mix" in term.evaluate(MEANT)
+        style = "(e) => getComputedStyle(e, '::after')"
+        assert term.evaluate(f"{style}.pointerEvents") == "none"
+        chips, tip = page.locator(".ctx-chips"), term.evaluate(f"{style}.top")
+        assert float(tip.removesuffix("px")) >= chips.bounding_box()["height"] - 1
+        box = page.locator(".ctx-chips input").nth(1)
+        box.tap()
+        expect(box).not_to_be_checked()
+        assert term.evaluate(MEANT) == "none"
+
+
+def test_what_a_head_did_is_told_beside_the_heads(visit):
+    page = visit("", "neurons", fresh=True)
+    said, (first, top) = page.locator(".ctx-neurons-did"), farthest(page)
+    before, _ = theta(page)
+    box = page.locator(".ctx-chips input:checked").first
+    head = box.get_attribute("value")
+    box.uncheck()
+    settled(page)
+    expect(page.locator(f".ctx-chips input[value='{head}']")).to_have_accessible_name(
+        f"head {head}, off"
+    )
+    after, _ = theta(page)
+    expect(said).to_have_text(
+        re.compile(rf"^{first}: {top} → [\d.]+\. The line: {before} → {after}, by the rule\.$")
+    )
+    page.locator(ROWS).nth(2).locator("input").check()
+    expect(said).to_have_text("")

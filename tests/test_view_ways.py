@@ -129,30 +129,29 @@ def test_a_box_finds_a_neuron_by_number_label_or_word(visit):
         found(typed)
         page.wait_for_url(f"**neuron={neuron}*")
         expect(label).to_contain_text(f"{named} is its label: texts of this domain raise it most")
-        expect(label).to_contain_text(f"“{named}” was chosen on half of our texts")
-    expect(label).to_contain_text("in 70.0% of pairs. One in twenty random mixtures of neurons")
+        expect(label).to_contain_text("It was chosen on half of our texts")
     expect(page.get_by_text("1 neuron named scripture")).to_be_visible()
     found("war")  # a word goes before a part of a label, which is offered
-    page.get_by_text("␣war pushes this neuron up most").wait_for()
-    page.get_by_role("group", name="Like this").get_by_role("button", name="history war").click()
+    page.get_by_text("neurons, ␣war pushes ").wait_for()
+    page.get_by_role("group", name="Like this").get_by_role("button", name="history, war").click()
     page.wait_for_url("**neuron=9*")
-    expect(label).to_contain_text("history war is its label")
+    expect(label).to_contain_text("history, war is its label")
     found("moon")
-    page.get_by_text("␣moon pushes this neuron up most").wait_for()
+    page.get_by_text("neurons, ␣moon pushes ").wait_for()
     first = page.locator(".ctx-neurons-driven").get_by_role("button").first.inner_text()
     expect(page.locator(".ctx-neurons-list input:checked")).to_have_value(first)
     page.locator(".ctx-neurons-list input:not(:checked)").first.check()
-    expect(page.get_by_text("pushes this neuron up most")).to_have_count(0)  # it is another
+    expect(page.get_by_text("neurons, ␣moon pushes ")).to_have_count(0)  # it is another
     box.fill("moo")
     for wrong, said in (
         ("99999", "Neurons are 0 to "),
-        ("qqzzxxyy", "No neuron, label or token is"),
+        ("qqzzxxyy", "No such name or token"),
     ):
         found(wrong)
         page.get_by_text(said).wait_for()
     box.fill("moon")  # and nothing pressed
-    expect(page.get_by_text("No neuron, label or token is")).to_have_count(0)
-    page.get_by_text("␣moon pushes this neuron up most").wait_for()
+    expect(page.get_by_text("No such name or token")).to_have_count(0)
+    page.get_by_text("neurons, ␣moon pushes ").wait_for()
 
 
 def test_a_card_opens_its_neuron_and_is_marked(visit):
@@ -162,7 +161,9 @@ def test_a_card_opens_its_neuron_and_is_marked(visit):
     page.wait_for_url("**neuron=496")
     expect(card).to_have_attribute("aria-pressed", "true")
     page = visit("#neuron=7", "explorer")
-    expect(page.locator(".ctx-neurons-one")).to_contain_text("raise it most (AUC 0.991)")
+    expect(page.locator(".ctx-neurons-one")).to_contain_text(
+        "raise it most (AUC 0.991, with all stable heads)"
+    )
 
 
 def test_the_tokens_of_a_label_stand_beside_it_with_what_they_add(
@@ -249,4 +250,4 @@ def test_what_is_typed_is_found_without_enter_and_the_way_back_takes_it_back(vis
     expect(offers.first).to_have_text("␣astronomers")
     offers.first.click()
     page.wait_for_url("**search=%20astronomers*")
-    expect(said).to_contain_text("␣astronomers pushes this neuron up most.")
+    expect(said).to_contain_text("neurons, ␣astronomers pushes ")

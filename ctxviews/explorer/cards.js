@@ -1,10 +1,9 @@
-/** Named neurons to begin with. In front are those that chapters follow. The others are chosen by a rule: of
- *  the neurons that pass chapter 6's threshold, each label's with the largest AUC on held-out texts, if that is
- *  more than one in twenty random mixtures reach and two of its tokens are words; the largest come first. */
+/** Named neurons to begin with: behind those of the chapters, of all that pass chapter 6's threshold each label's
+ *  with the largest AUC, if more than random mixtures reach and if two of its tokens are words. */
 
 import { defaultThreshold } from "../engine/ranking.js";
 import { roving } from "../ui/controls.js";
-import { element } from "../ui/dom.js";
+import { element, quiet } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
 
 /** @import { Scene, Tools } from "./scene.js"
@@ -13,6 +12,8 @@ import { inStep } from "../ui/state.js";
 
 const MOST = 12; // cards
 const WORDS = 3; // of a neuron
+const RULE =
+  "Neurons to begin with: those of the chapters, then each label’s best, if better than 95% of random mixtures.";
 /** What chapters follow, by model. @type {Record<string, Card[]>} */
 export const FOLLOWED = {
   mini: [{ neuron: 496, title: "planets", words: "chapters 1 to 6" }],
@@ -47,22 +48,25 @@ export function namedNeurons(labels, model) {
  *  their way: the row keeps its place for them */
 export function cardsSection(tools, comes) {
   const { layer, go } = tools;
-  const ways = { role: "group", "aria-label": "Named neurons", hidden: !comes };
-  const root = element("div", { class: "ctx-neurons-cards", ...ways });
-  const paint = inStep((/** @type {Scene} */ { labels, neuron }, changed) => {
+  const ways = { role: "group", "aria-label": "Named neurons" };
+  const row = element("div", { class: "ctx-neurons-cards", ...ways });
+  const root = element("div", { class: "ctx-neurons-named", hidden: !comes }, quiet(RULE), row);
+  const paint = inStep((/** @type {Scene} */ { labels, neuron, left }, changed) => {
     if (changed("labels") && labels.size) {
       const made = namedNeurons(labels, layer.model).map(({ neuron, title, words }) => {
         const parts = [element("b", {}, title), element("span", {}, `${neuron} · ${words}`)];
-        const onclick = () => (go({ neuron }), tools.show("neuron"));
-        return element("button", { type: "button", value: neuron, onclick }, parts);
+        const ways = { value: neuron, class: labels.get(neuron)?.weak && "ctx-weak" };
+        const onclick = () => go({ neuron });
+        return element("button", { type: "button", ...ways, onclick }, parts);
       });
-      root.replaceChildren(...made);
-      roving(root);
+      row.replaceChildren(...made);
+      roving(row);
     }
-    for (const card of root.querySelectorAll("button")) {
+    for (const card of row.querySelectorAll("button")) {
       card.setAttribute("aria-pressed", String(Number(card.value) === neuron));
-      if (Number(card.value) !== neuron || !changed("labels", "neuron")) continue;
-      root.scrollLeft = card.offsetLeft - (root.clientWidth - card.offsetWidth) / 2; // all of it in sight
+      if (Number(card.value) !== neuron || left || !changed("labels", "neuron")) continue;
+      const hidden = card.offsetLeft + card.offsetWidth - row.clientWidth; // the row starts at its left end
+      row.scrollLeft = Math.max(0, Math.min(row.scrollLeft, card.offsetLeft), hidden + 2);
     }
   });
   return { root, paint };

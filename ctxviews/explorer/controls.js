@@ -3,10 +3,12 @@
 import { headChooser, term } from "../ui/controls.js";
 import { drawn, element } from "../ui/dom.js";
 import { headStyle } from "../ui/marks.js";
+import { figure, headsName } from "../ui/words.js";
 
-/** @import { Tools, Turned } from "./scene.js" */
+/** @import { Scene, Tools, Turned } from "./scene.js" */
 
 const BINS = 14; // of a kernel, from the text's beginning to the query
+const FIRST = "Try this: turn head 0 off, and watch neuron 174 fall.";
 
 /** @param {Tools} tools @param {HTMLElement} find */
 export function controlsSection(tools, find) {
@@ -16,14 +18,33 @@ export function controlsSection(tools, find) {
   const heads = headChooser(
     layer,
     // the neuron that is looked at stays
-    (chosen) => go({ heads: chosen, neuron: tools.scene()?.neuron ?? -1 }),
+    (chosen) => {
+      tools.hand = String(chosen);
+      go({ heads: chosen, neuron: tools.scene()?.neuron ?? -1 });
+    },
     curves,
     [", and how heavily each weighs a token by its distance, from the ", term("query"), side],
   );
+  const did = element("p", { class: "ctx-quiet ctx-neurons-did", role: "status" });
+  heads.append(did);
   return {
     root: element("div", { class: "ctx-controls" }, heads, find),
     paint: (/** @type {Turned} */ now) => heads.update(now.heads),
+    tell: (/** @type {Scene} */ scene) => (did.textContent = whatTurned(scene, layer)),
   };
+}
+
+/** What the last turn of a head did; before any, what to try. @param {Scene} scene @param {Layer} layer */
+function whatTurned({ from, ranking, neuron, heads, theta, threshold }, { model, usual, nHeads }) {
+  if (from) {
+    const tops = [from.ranking.top[neuron], ranking.top[neuron], from.theta, theta];
+    const [was, is, before, line] = tops.map((top) => figure(top, 1));
+    const moved = threshold ? line : `${before} → ${line}, by the rule`;
+    return `${neuron}: ${was} → ${is}. The line: ${moved}.`;
+  }
+  if (String(heads) !== String(usual)) return "";
+  const some = `At first ${headsName(usual)} ${usual.length > 1 ? "are" : "is"} on: the stable ones.`;
+  return usual.length < nHeads ? some : model === "mini" ? FIRST : "";
 }
 
 /** A kernel in small: how much attention each part of the text gets by its position alone.

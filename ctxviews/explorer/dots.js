@@ -1,6 +1,7 @@
 /** Every neuron of the layer as a dot, and the threshold as a line that one drags across them. */
 
-import { button, RULE, slider, term } from "../ui/controls.js";
+import { firstTokens } from "../engine/ranking.js";
+import { button, pick, RULE, slider, term } from "../ui/controls.js";
 import { element } from "../ui/dom.js";
 import { digitsOfStep, linearTicks, tickFormat } from "../ui/plot.js";
 import { figure, grouped, headsName } from "../ui/words.js";
@@ -13,21 +14,20 @@ const ALL = 110; // of all neurons, where no label is known
 const [NAMES, SHORTER] = [132, 106]; // beside the lanes
 const [NARROW, NARROWEST] = [400, 300]; // where they are shorter, and where there is no room for them
 const THUMB = 8; // half of a slider's: its middle stands where the line does
-const ABOVE = 18; // the lanes, for the line's handle and the rule
+const ABOVE = 18; // the lanes, for the line's handle
 const BELOW = 17; // them, for the numbers of the axis
 const NEAR = 9; // as far as a pointer may miss a dot or the line
 const GHOSTS = 1500; // milliseconds for which dots show where they came from
 
 /** Dots, slider and rule. @param {Tools} tools @param {HTMLElement | null} reset */
 export function dotsSection(tools, reset) {
-  const { layer, go } = tools;
+  const { layer, go, name } = tools;
   const canvas = element("canvas", { role: "img" });
   /** @type {Scene | null} */ let last = null;
   /** @type {string[]} */ let lanes = []; // the labels, that of the farthest neuron first
   let laneOf = new Int32Array(layer.nNeurons); // the last for those without a label
   let reach = 0; // of the axis; it grows, so that a head that is turned off moves dots and not the axis
-  /** @type {[Float64Array, number]} where dots were, and since when they are not */
-  let [before, since] = [new Float64Array(), -Infinity];
+  let since = -Infinity; // dots are no longer where they were
   /** @type {number | null} */ let under = null; // the neuron that is pointed at
   let [dragged, from] = [false, 0];
   let wide = 0; // the canvas when it was drawn last: to ask it for each dot would take longer than to draw
@@ -51,13 +51,13 @@ export function dotsSection(tools, reset) {
     RULE,
     button(RULE, () => go({ threshold: 0 })),
   );
-  const along = [
-    term("top"),
-    ": how far single tokens can push a neuron, in units of the pre-activation →",
-  ];
-  const axis = element("p", { class: "ctx-label" }, along);
+  const along = `: the mean push of a neuron’s ${layer.largest} strongest tokens above an average token’s, in units of the pre-activation →`;
+  const axis = element("p", { class: "ctx-label" }, term("top"), along);
+  const brief = element("span");
+  const more = [brief, pick("more below", () => tools.show("neuron"))];
+  const short = element("p", { class: "ctx-neurons-brief" }, more);
   const why = element("p", { class: "ctx-quiet", role: "status" });
-  const parts = [threshold, axis, why, byRule, reset];
+  const parts = [threshold, axis, short, why, byRule, reset];
   const turns = element("div", { class: "ctx-neurons-threshold" }, parts);
   const root = element("div", { class: "ctx-neurons-dots" }, canvas, turns);
 
@@ -109,8 +109,7 @@ export function dotsSection(tools, reset) {
     },
     pointerup(event) {
       const neuron = at(event);
-      if (!dragged && neuron !== null && Math.abs(event.offsetX - from) < NEAR)
-        (go({ neuron }), tools.show("neuron"));
+      if (!dragged && neuron !== null && Math.abs(event.offsetX - from) < NEAR) go({ neuron });
       dragged = false;
     },
     pointercancel: () => (dragged = false),
@@ -129,7 +128,7 @@ export function dotsSection(tools, reset) {
     const pen = canvas.getContext("2d");
     wide = canvas.clientWidth;
     if (!pen || !last || !wide) return;
-    const { ranking, labels, theta, neuron, found } = last;
+    const { ranking, labels, theta, neuron, found, from } = last;
     const unlabelled = Number(labels.size < layer.nNeurons);
     const foot = ABOVE + (left() ? LANE * (lanes.length + unlabelled) : ALL) + 2;
     const tall = foot + BELOW;
@@ -164,10 +163,12 @@ export function dotsSection(tools, reset) {
       pen.fillRect(placed(tick) - 0.5, foot, 1, 4);
       words(tickFormat(ticks)(tick), placed(tick), foot + 11, "center");
     }
-    [pen.strokeStyle, pen.globalAlpha] = [up, 0.3];
+    const moving = performance.now() - since < GHOSTS;
+    [pen.strokeStyle, pen.globalAlpha] = moving ? [up, 0.3] : [down, 0.8];
     pen.beginPath();
-    for (const j of performance.now() - since < GHOSTS ? ranking.order.subarray(0, found) : []) {
-      pen.moveTo(placed(before[j]), height(j));
+    // the chosen neuron's stays until something else is chosen
+    for (const j of from ? [neuron, ...(moving ? ranking.order.subarray(0, found) : [])] : []) {
+      pen.moveTo(placed(from?.ranking.top[j] ?? 0), height(j));
       pen.lineTo(placed(ranking.top[j]), height(j));
     }
     pen.stroke();
@@ -181,16 +182,12 @@ export function dotsSection(tools, reset) {
     const x = placed(theta);
     pen.fillRect(x - 0.75, 4, 1.5, foot - 4);
     pen.fillRect(x - 5, 2, 10, 9);
-    pen.globalAlpha = 0.6;
-    const rule = placed(ranking.rule);
-    pen.fillRect(rule - 0.5, foot - 7, 1, 7);
-    pen.globalAlpha = 1;
     /** @param {string} text @param {number} x @param {number} y */
     const beside = (text, x, y) => {
       const [side, apart] = /** @type {[CanvasTextAlign, number]} */ (
         x > wide * 0.6 ? ["right", x - 9] : ["left", x + 9]
       );
-      [pen.textAlign, pen.lineWidth, pen.strokeStyle] = [side, 3, style.backgroundColor];
+      [pen.textAlign, pen.lineWidth, pen.strokeStyle] = [side, 5, style.backgroundColor];
       pen.strokeText(text, apart, y);
       words(text, apart, y, side);
     };
@@ -209,7 +206,7 @@ export function dotsSection(tools, reset) {
   const paint = (/** @type {Scene} */ scene) => {
     const { most, step, top, order: by } = scene.ranking;
     if (last && last.ranking !== scene.ranking) {
-      [before, since] = [last.ranking.top, performance.now()];
+      since = performance.now();
       setTimeout(draw, GHOSTS + 50); // a timer may come early
     }
     if (last?.labels !== scene.labels) order(scene);
@@ -222,6 +219,9 @@ export function dotsSection(tools, reset) {
     threshold.update(scene.theta, { max: reach, step });
     byRule.ariaPressed = String(scene.threshold === 0);
     why.textContent = whyThere(scene);
+    const called = `${scene.neuron} ${nameOf(layer.model, scene.neuron, scene.labels)}`.trim();
+    const words = firstTokens(scene.ranking, scene.neuron, 3).map(name).join(", ");
+    brief.textContent = `${called}, top ${figure(top[scene.neuron], 1)}: ${words} …`;
     const far = `${scene.found} of ${top.length} neurons pass the threshold; neuron ${by[0]} lies farthest to the right.`;
     canvas.setAttribute("aria-label", `Every neuron as a dot, from 0 to ${reach}. ${far}`);
     draw();

@@ -3,7 +3,7 @@
 import { field, pick, roving } from "../ui/controls.js";
 import { element, guarded } from "../ui/dom.js";
 import { PLAIN } from "../ui/textbox.js";
-import { several } from "../ui/words.js";
+import { digitsFor, grouped, several, signed } from "../ui/words.js";
 import { nameOf } from "./cards.js";
 import { LONGEST_SEARCH } from "./scene.js";
 import { tokenOf, tokensLike } from "./search.js";
@@ -36,11 +36,16 @@ function meant(typed, { ranking, labels, neuron }, tools) {
     const many = `${several(alike.length, "neuron")} named ${called(alike[0])}`;
     return [{ neuron: alike[0], search: "" }, `${many}; this one lies farthest right.`];
   }
+  const pieces = tools.read(` ${typed.trim()}`).map(name);
+  if (id < 0 && pieces.length > 1)
+    return [null, `No such name or token; read as the pieces ${pieces.join(" + ")}.`];
   if (id < 0) return [null, `No neuron, label or token is called “${typed.trim()}”.`];
   if (!layer.hasToken(id)) return [{ neuron, search: typed }, ""]; // it is on its way
   const driven = ranking.circuit.driven(id, ranking.heads);
   const best = driven.indexOf(Math.max(...driven));
-  return [{ neuron: best, search: typed }, `${name(id)} pushes this neuron up most.`];
+  const far = signed(driven[best], digitsFor(driven[best]));
+  const said = `Of ${grouped(driven.length)} neurons, ${name(id)} pushes ${best} most (${far}).`;
+  return [{ neuron: best, search: typed }, said];
 }
 
 /** The box; under it names and tokens that are like what is typed. @param {Tools} tools */
@@ -94,8 +99,9 @@ export function findBox(tools) {
   const parts = [field("Neuron, label or word", input), said, offers];
   return {
     root: element("div", { class: "ctx-neurons-find" }, parts),
-    paint(/** @type {Scene} */ { neuron, search }) {
+    paint(/** @type {Scene} */ { neuron, search, left }) {
       if (neuron === at && search === last) return;
+      if (at < 0 && left && search) soon(); // typed for another model, say
       [at, last] = [neuron, search];
       if (input.value !== done) return; // what is being typed is ahead of what is painted
       said.replaceChildren();

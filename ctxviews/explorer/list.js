@@ -1,7 +1,7 @@
 /** The neurons that are found, those with the largest `top` first. */
 
 import { firstTokens } from "../engine/ranking.js";
-import { term } from "../ui/controls.js";
+import { button, term } from "../ui/controls.js";
 import { element, fresh, numberCell, quiet, table } from "../ui/dom.js";
 import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
@@ -9,7 +9,7 @@ import { nameOf } from "./cards.js";
 
 /** @import { Scene, Tools } from "./scene.js" */
 
-const MOST = 100; // rows of the list
+const [FEW, MOST] = [12, 100]; // rows of the list, at first and at most
 const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (layerfile.NAMED)
 
 /** The found neurons, the largest first; the arrow keys move from one to the next. @param {Tools} tools */
@@ -21,7 +21,11 @@ export function listSection(tools) {
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
   const place = element("div", ways, list);
-  let last = -1;
+  let rows = FEW;
+  const all = button("", () => {
+    rows = MOST;
+    paint(tools.scene());
+  });
   const fill = keyed(
     list.tBodies[0],
     (/** @type {number} */ j) => j,
@@ -31,11 +35,12 @@ export function listSection(tools) {
       const rankOf = ranking.places[j];
       const [rank, number, top, label, first] = row.cells;
       label.textContent = nameOf(layer.model, j, labels);
+      label.classList.toggle("ctx-weak", Boolean(labels.get(j)?.weak));
       rank.textContent = String(rankOf + 1);
       top.textContent = figure(ranking.top[j], 1);
       const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join("  ");
       first.replaceChildren(element("span", {}, words));
-      row.classList.toggle("ctx-neurons-apart", rankOf >= Math.min(found, MOST));
+      row.classList.toggle("ctx-neurons-apart", rankOf >= Math.min(found, rows));
       row.classList.toggle("ctx-chosen", j === neuron);
       for (const input of number.getElementsByTagName("input")) input.checked = j === neuron;
     },
@@ -44,16 +49,12 @@ export function listSection(tools) {
     const { ranking, labels, found, neuron } = scene;
     list.classList.toggle("ctx-neurons-labelled", labels.size > 0);
     note.replaceChildren(...foundNote(scene, layer));
-    const listed = Array.from(ranking.order.slice(0, Math.min(found, MOST)));
-    const at = listed.indexOf(neuron);
-    fill(at < 0 ? [...listed, neuron] : listed);
-    const { offsetTop } = list.tBodies[0].rows[Math.max(at, 0)]; // one that is not listed stays in sight
-    const below = offsetTop - place.scrollTop;
-    if (neuron !== last && (below < 0 || below > place.clientHeight - 30))
-      place.scrollTop = offsetTop - place.clientHeight / 2;
-    last = neuron;
+    const listed = Array.from(ranking.order.slice(0, Math.min(found, rows)));
+    fill(listed.includes(neuron) ? listed : [...listed, neuron]);
+    all.textContent = found > MOST ? `The first ${MOST}` : `All ${found}`;
+    all.hidden = found <= rows || rows === MOST;
   };
-  return { root: element("section", {}, heading("Found neurons"), note, place), paint };
+  return { root: element("section", {}, heading("Found neurons"), note, place, all), paint };
 }
 
 /** @param {number} j @param {string} group @param {() => void} onPick @param {Tools} tools */
@@ -72,7 +73,7 @@ function listRow(j, group, onPick, tools) {
 /** @param {Scene} scene @param {Layer} layer @returns {string[]} */
 function foundNote({ found, ranking }, layer) {
   const has = `neurons ${found === 1 ? "has" : "have"} a top above the threshold`;
-  const some = `${grouped(found)} of ${grouped(ranking.top.length)} ${has}. ␣ is a space, ↵ a new line.`;
+  const some = `${grouped(found)} of ${grouped(ranking.top.length)} ${has}.`;
   const all = grouped(layer.counted.length);
   const packed = layer.packedRanking(ranking.circuit, ranking.heads);
   const few = !packed && layer.ranked.length < layer.counted.length;

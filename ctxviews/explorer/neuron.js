@@ -10,19 +10,20 @@ import { FOLLOWED, nameOf } from "./cards.js";
 import { columnOf } from "./scene.js";
 import { sameAgain } from "./search.js";
 
-/** @import { Scene, Tools } from "./scene.js"
- *  @import { Label } from "../ui/labels.js" */
+/** @import { Scene, Tools } from "./scene.js" */
 
 const OUTERMOST = 10; // tokens shown of each end of a neuron
+const LABELS =
+  "A label names texts, and need not be what the neuron means. It was chosen on half of our texts, and its AUC is that on the other half. A random mixture adds up the input weights of all neurons, each times a random factor. The label rests on tokens that such texts use more often, or more seldom where they lower the neuron. The two lists have the extremes, however rare.";
 
 /** Name, label, outermost tokens, place. @param {Tools} tools @param {HTMLElement} driven the line about a token */
 export function neuronSection(tools, driven) {
   const { layer, name, text, go, heading } = tools;
   const title = heading();
-  const [named, label, place] = [quiet(), quiet(), quiet()];
-  const adds =
-    "What a token adds where it has all the weight (a text averages over its tokens), in units of the ";
-  const scale = element("p", { class: "ctx-label" }, adds, term("pre-activation"), ":");
+  const [named, label, place] = [quiet(), quiet(LABELS), quiet()];
+  const adds = "What a token adds at full weight (texts average over tokens), in units of the ";
+  const unit = [term("pre-activation"), "; ␣ space, ↵ new line:"];
+  const scale = element("p", { class: "ctx-label" }, adds, unit);
   const held = element("div", { class: "ctx-neurons-ends" });
   const press = (/** @type {number} */ id) =>
     sameAgain(id, tools) ? () => (go({ search: text(id) }), tools.show("search")) : null;
@@ -43,16 +44,18 @@ export function neuronSection(tools, driven) {
         const adds = id === undefined ? "" : ` ${signed(column[id], digitsFor(far))}`;
         return [i ? ", " : "", tokenMark(word), adds];
       });
+      named.classList.toggle("ctx-weak", found.weak);
+      const equal = `, no better than a good random mixture of neurons (${figure(found.chance, 3)})`;
+      const better = found.chance ? ", better than 95% of random mixtures of neurons" : ""; // or none has it
       named.replaceChildren(
         called,
         chapter ? ` (${chapter.words}); its label is ${found.label}` : " is its label",
         ": texts of this domain raise it most (",
         term("AUC"),
-        ` ${figure(found.auc, 3)}). The label rests most on `,
+        ` ${figure(found.auc, 3)}, with all stable heads)${found.weak ? equal : better}. The label rests most on `,
         ...rests,
         ".",
       );
-      label.textContent = labelNote(found);
     }
     title.textContent = `Neuron ${neuron}`;
     place.replaceChildren(
@@ -82,17 +85,4 @@ function endRow(name, value, most, onPick) {
   const means = `Token ${name}: which neurons does it drive?`;
   const named = element("td", {}, onPick ? pick(name, onPick, means) : name, bar);
   return element("tr", {}, named, numberCell(signed(value, digitsFor(most))));
-}
-
-/** What a neuron's label is, and what it is worth. @param {Label} label */
-function labelNote({ label, auc, chance }) {
-  const mixtures = Number.isNaN(chance)
-    ? ""
-    : ` One in twenty random mixtures of neurons reaches ${figure(100 * chance, 1)}%.`;
-  return (
-    `A label names texts, and need not be what the neuron means. “${label}” was chosen on half of our ` +
-    `texts; on the other half, a text of this domain raises the neuron more than one of another in ` +
-    `${figure(100 * auc, 1)}% of pairs.${mixtures} It rests on tokens that such texts use more often, ` +
-    "or more seldom where they lower the neuron. The two lists have the extremes, however rare."
-  );
 }

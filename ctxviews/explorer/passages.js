@@ -99,9 +99,7 @@ export function passageRead({ ranking, neuron }, passage, { inText }, why, ways)
   const titled = passage.title ? `${passage.title} (${passage.name}, ` : `${passage.name} (`;
   const caption =
     `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}${own}: summary ${signed(summary)}. ` +
-    "A token’s share is what it adds at all the weight, times its weight here. Press one: “Why here” takes it apart, head by head. " +
-    `${START} is the token ${names[0]} in front of every text. ` +
-    "Numbers are rounded: they hold to about a hundredth of their range. ";
+    `Press a token: “Why here” takes it apart, head by head. ${START} is the token ${names[0]} in front of every text. `;
   const digits = digitsFor(largest(terms));
   const sizes = terms.map(Math.abs).fill(-1, 0, 1); // of words, and not what stands in front of every text
   const first = sizes.indexOf(Math.max(...sizes));

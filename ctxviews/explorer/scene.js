@@ -12,7 +12,9 @@ import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
  *    the others may still leave the choice to the view
  *  @typedef {ReturnType<typeof rankingOf>} Ranking
  *  @typedef {ReturnType<typeof toolsOf>} Tools
- *  @typedef {ReturnType<typeof sceneOf>} Scene `read` is the passage shown
+ *  @typedef {{ranking: Ranking, theta: number}} Before the last turn of a head
+ *  @typedef {ReturnType<typeof sceneOf>} Scene `read` is the passage shown, `from` what was there before a head
+ *    was turned, until something else is chosen, and `left` whether the neuron is left to the view
  *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
 
 export const LONGEST_SEARCH = 200; // characters
@@ -45,6 +47,7 @@ export function toolsOf(model, layer, el) {
     go: (/** @type {Record<string, any>} */ values) => turn(model, values),
     again: () => {}, // before there is anything, as are what brings a section into sight, and what is shown
     show: (/** @type {string} */ _section) => {},
+    hand: "", // the heads that were turned last by hand, and not by an address
     scene: () => /** @type {Scene} */ ({}),
   };
 }
@@ -62,8 +65,9 @@ export function turned(model, layer) {
 
 /** Everything the sections show, with all that was left to the view chosen.
  *  @param {Turned & {width: number}} now @param {Ranking} ranking
- *  @param {Float64Array | null} responses @param {Map<number, Label>} labels of neurons */
-export function sceneOf(now, ranking, responses, labels) {
+ *  @param {Float64Array | null} responses @param {Map<number, Label>} labels of neurons
+ *  @param {(Before & {neuron: number, from: Before | null}) | null} before the scene that was shown last */
+export function sceneOf(now, ranking, responses, labels, before) {
   const { layer } = ranking.circuit;
   const theta = now.threshold || ranking.rule;
   const { order, top } = ranking;
@@ -75,7 +79,11 @@ export function sceneOf(now, ranking, responses, labels) {
     layer.passages.map((_, i) => responses?.[i * layer.nNeurons + neuron] ?? NaN);
   const summaries = now.passage === -1 && responses ? summariesOf(neuron) : null;
   const read = summaries?.indexOf(Math.max(...summaries)) ?? now.passage; // the largest, unless one is chosen
-  return { ...now, neuron, ranking, responses, labels, summariesOf, theta, found, read };
+  const kept = before?.neuron === neuron && before.theta === theta ? before.from : null;
+  const turned = before && before.ranking !== ranking;
+  const from = turned ? { ranking: before.ranking, theta: before.theta } : kept;
+  const chosen = { ...now, neuron, left: now.neuron === -1, theta, read };
+  return { ...chosen, ranking, from, responses, labels, summariesOf, found };
 }
 
 /** @param {Circuit} circuit @param {number[]} heads */

@@ -118,7 +118,7 @@ export const RULE = "by the rule"; // of the threshold
 /** What words mean that a newcomer may not know. @type {Record<string, string>} */
 const MEANINGS = {
   Heads:
-    "They mix what the tokens of a text carry, and neurons read it. Press one to leave it out.",
+    "They mix what the tokens of a text carry, and neurons read it. Press one to leave it out. All that are on share one curve: their median.",
   query: "The token from which heads look at the others.",
   top: "How far single tokens can push a neuron up: the mean of its 20 largest contributions, minus the mean over the vocabulary, in units of the pre-activation.",
   z: "How many robust standard deviations the neuron lies above the typical one.",
@@ -129,10 +129,12 @@ const MEANINGS = {
     "Chapter 6’s rule for these heads: two robust standard deviations above the median neuron’s top.",
 };
 
-/** Such a word: its meaning appears under it where a pointer or the focus is.
+/** Such a word: its meaning appears beside it where a pointer or the focus is, until the next press.
  *  @param {string} word @param {HTMLElement} [place] that has it already */
 export function term(word, place = element("span", { tabindex: 0 }, word)) {
   place.classList.add("ctx-term");
+  const close = () => place.blur();
+  place.onfocus = () => addEventListener("pointerdown", close, { capture: true, once: true });
   for (const name of ["data-means", "aria-description"]) place.setAttribute(name, MEANINGS[word]);
   return place;
 }
@@ -161,7 +163,10 @@ export function headChooser({ families }, onChange, notes, about = []) {
   made.ariaLabel = "Heads"; // the rest of the legend is about them
   return Object.assign(made, {
     update(/** @type {number[]} */ heads) {
-      boxes.forEach((box, head) => (box.checked = heads.includes(head)));
+      for (const [head, box] of boxes.entries()) {
+        box.checked = heads.includes(head);
+        box.ariaLabel = `head ${head}${box.checked ? "" : ", off"}`;
+      }
       if (heads.length > 1) status.textContent = "";
     },
   });

@@ -4,8 +4,7 @@ import { focusIn } from "./dom.js";
 
 /** A function that shows a list in a place: one row an item, found again by its key, so that a
  *  keyboard keeps its place and what has not changed is not made anew.
- *  @template T
- *  @template {HTMLElement} R
+ *  @template T @template {HTMLElement} R
  *  @param {HTMLElement} place @param {(item: T) => any} key @param {(item: T) => R} make
  *  @param {(row: R, item: T) => void} fill @returns {(items: T[]) => void} */
 export function keyed(place, key, make, fill) {

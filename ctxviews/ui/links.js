@@ -1,5 +1,4 @@
-/** What a page offers beside a view, and a notebook does not: its first state again, and the way to other
- *  views in the same state. */
+/** What a page, but no notebook, offers beside a view: its first state, and ways to other views in this one. */
 
 import { button } from "./controls.js";
 import { element } from "./dom.js";

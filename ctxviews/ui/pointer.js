@@ -3,6 +3,10 @@
 
 import { guarded } from "./dom.js";
 
+let resting = ""; // where on the screen the pointer is: what is scrolled under it is not pointed at
+addEventListener("pointermove", (event) => (resting = onScreen(event)));
+const onScreen = (/** @type {PointerEvent} */ { screenX, screenY }) => `${screenX} ${screenY}`;
+
 /** Lets a hand read `root`. @param {HTMLElement} root @param {Hand} hand */
 export function byHand(root, { at, held, ...does }) {
   const [show, hold] = [guarded(root, does.show), guarded(root, does.hold)];
@@ -11,6 +15,7 @@ export function byHand(root, { at, held, ...does }) {
   };
   /** @type {number | null} */ let under = null; // a pointer that moves on one place shows it once
   const preview = hovers((event) => {
+    if (onScreen(event) === resting) return;
     const place = at(event);
     if (place !== null && place !== under) show(place);
     under = place;

@@ -20,7 +20,7 @@ const EQUATION = /** @type {const} */ ([
 
 /** In braces the words that light up, behind the part that they stand for where it has another name. */
 const SENTENCE =
-  "The {kernel} is one for all chosen heads, at this {place:distance}. {content:Content} over " +
+  "The {kernel} is one for all chosen heads, the median of their curves, at this {place:distance}. {content:Content} over " +
   "{denominator} is how much more {row:attention} the {token} draws than its place alone would give " +
   `it. The {value} is what it brings the {neuron}, in ${UNIT}, for each unit of attention.`;
 

@@ -1,8 +1,5 @@
 /** The neuron explorer (chapter 6): which neurons the context can move far, and what moves one.
- *
- *  What takes time is computed in the order in which a reader needs it: the ranking of the chosen heads,
- *  the neuron, its passages; then, unseen, the tables of the other heads, so that to toggle one
- *  later is a matter of milliseconds. */
+ *  What a reader needs first is computed first; last, unseen, the tables of heads that may yet be turned on. */
 
 import { latest } from "../engine/slices.js";
 import { cardsSection } from "../explorer/cards.js";
@@ -40,6 +37,7 @@ async function render({ model, el }) {
   const controls = controlsSection(tools, find.root);
   /** @type {Record<string, Section>} */
   const sections = {
+    heads: { root: controls.root, paint: controls.tell },
     find,
     cards: cardsSection(tools, Boolean(source)),
     dots: dotsSection(tools, resetButton(model)),
@@ -67,10 +65,8 @@ async function render({ model, el }) {
     return element("div", { class: "ctx-neurons-columns" }, parts);
   });
   const below = [file, ways.root];
-  const caption =
-    "Each dot is a neuron; the further right it lies, the further single tokens can push it. " +
-    "Drag the line, press a dot, or turn a head off.";
-  const above = [controls.root, sections.cards.root, waiting.root, quiet(caption)];
+  const caption = quiet("Each dot is a neuron. Drag the line, press a dot, or turn a head off.");
+  const above = [controls.root, sections.cards.root, waiting.root, caption];
   const body = element("div", { class: "ctx-neurons" }, above, columns, below);
   el.replaceChildren(body);
 
@@ -107,10 +103,11 @@ async function render({ model, el }) {
   const paint = (/** @type {Turned & {width: number}} */ now) => {
     last = now;
     follow(now);
-    scene = ranking && sceneOf(now, ranking, responses, labels);
+    const before = String(ranking?.heads) === tools.hand ? scene : null;
+    scene = ranking && sceneOf(now, ranking, responses, labels, before);
     controls.paint(now);
     if (!scene) return;
-    paintSections("find", "cards", "dots", "list");
+    paintSections("heads", "find", "cards", "dots", "list");
     second();
   };
   // a ranking is mostly there when the picture of the turn is painted, which then is of it
