@@ -272,7 +272,7 @@ cb.figures.picture(
 r"""
 To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last few words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads. {{?values}} To these heads, then, a text is a bag of words: each word has a value of its own, and attention decides how heavily it counts.
 
-It still matters where a head looks, because attention decides the amounts. Uniform attention moves the neuron only half as far, which leaves {{left}} of the variance unexplained. {{?half}}
+It still matters where a head looks, because attention decides the amounts. Uniform attention moves the neuron only half as far, and leaves {{left}} of the variance unexplained. {{?half}}
 
 ## What can go wrong
 

@@ -176,7 +176,7 @@ At $i = n$ the second part is zero and the first is exact, so there the equation
 | sum | **{{sum_near}}** | **{{sum_far}}** |
 | score in the model | {{score_near}} | {{score_far}} |
 
-Both are read from the same row of the same table, so the token parts are equal. All the difference comes from the position. {{?by_position}} For the near one the sum is about right, while for the far one it is too large. Token and position are not quite at right angles there, so their sum is shorter than Pythagoras says, and the position's part should be more negative. {{?far_too_large}}
+Both are read from the same row of the same table, so the token parts are equal. All the difference comes from the position. {{?by_position}} For the near one the sum is about right, while for the far one it is too large. The sum of token and position is shorter there than $P$ assumes, so the position's part should be more negative. {{?far_too_large}}
 
 ## How much attention is in the wrong place?
 

@@ -2,7 +2,7 @@
 r"""
 # How far back does a head look?
 
-**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In one head of our small model `{{model}}`, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}, but their product only {{product_1}}. {{?both_needed}} The other heads hardly prefer any position. {{?evenly}} One published claim fails: kernels of GPT-2 small do not fall off exponentially. {{?not_exponential}}
+**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In one head of our small model `{{model}}`, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}, but their product only {{product_1}}. {{?both_needed}} The other heads hardly prefer any position. {{?evenly}} Some published claims fail: kernels of GPT-2 small, for one, do not fall off exponentially. {{?not_exponential}}
 
 A language model has to know which words came just before. So you might expect a first layer to be full of short-sighted heads, which look at the last few tokens and no further. In Qwen, a model with {{= 1.5 =}} billion parameters, {{local_in_qwen}} of {{heads_of_qwen}} heads are like that. In `{{model}}` there is not one. {{?no_local}}
 

@@ -283,7 +283,7 @@ axis.yaxis.set_major_formatter(lambda v, _: f"{v:.0%}")
 cb.figures.picture(
     figure,
     "4.3",
-    f"How much the mean content of a text's first m tokens varies from text to text, in head {shown}. Independent tokens would vary less and less; texts settle at the level that their topics set.",
+    f"How much the mean content of a text's first m tokens varies from text to text, in head {shown}. Independent tokens would vary less and less; texts settle at the level that their topics set. (A text’s first token varies more than later ones.)",
     f"Log-log plot: the curve of texts falls from {settling[0]:.0%}, that of independent tokens from {c.std() / c.mean():.0%}; at {len(m)} tokens texts are at {settling[-1]:.1%}, independent tokens at {c.std() / c.mean() / len(m) ** 0.5:.1%}, the topic at {level:.1%}.",
 )
 

@@ -289,7 +289,7 @@ The found neurons are those that single *tokens* can push far. One can also ask 
 | **found**: tokens can push it far | {{both}} of {{both_of}} ({{both_share}}) | {{pushed}} of {{pushed_of}} ({{pushed_share}}) |
 | **not found** | {{moved}} of {{moved_of}} ({{moved_share}}) | {{neither}} of {{neither_of}} ({{neither_share}}) |
 
-Neurons that tokens *and* texts move far do so much more often than chance, which would give {{both_by_chance}} of the {{both_of}}. {{?both_by_chance}} With one of the two properties alone the share is about one in ten, and with neither it is that of chance. {{?one_tenth}} This pattern suggests where to look for neurons that are units. It does not test the idea, because we asked about texts only after we had seen that found neurons sort texts no better than mixtures.
+Neurons that tokens *and* texts move far do so much more often than chance, which would give {{both_by_chance}} of the {{both_of}}. {{?both_by_chance}} With one of the two properties alone the share is about one in ten, both together, and with neither it is that of chance. {{?one_tenth}} This pattern suggests where to look for neurons that are units. It does not test the idea, because we asked about texts only after we had seen that found neurons sort texts no better than mixtures.
 
 Our neuron {{followed}} does not beat the mixtures: its AUC is higher than that of only {{its_beaten}} of those labelled *{{its_label}}*. {{?not_special}}
 

@@ -103,7 +103,7 @@ summary = circuit.summary(smol.x[smol.B])  # text neuron
 r"""
 ## How well does it work?
 
-By correlation the circuit beats its simple rivals in Qwen and MiniLM, and loses to them in SmolLM2. The *uniform average* of the tokens' values uses neither kernel nor content. The *domain's mean* knows only that a text is law or cooking, and predicts the average of half A's texts of that kind. *Within domains*, each domain's mean is subtracted from prediction and truth, so that only differences between texts of one kind count.
+By correlation the circuit beats its simple rivals in Qwen and MiniLM, and in SmolLM2 it does not. The *uniform average* of the tokens' values uses neither kernel nor content. The *domain's mean* knows only that a text is law or cooking, and predicts the average of half A's texts of that kind. *Within domains*, each domain's mean is subtracted from prediction and truth, so that only differences between texts of one kind count.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -115,7 +115,7 @@ scores.map("{:.2f}".format).replace("nan", "–").rename_axis(["medians", ""])
 
 # %% [markdown]
 r"""
-In MiniLM a uniform average orders texts almost as well as the circuit, but not within domains. {{?beats_rivals}} In SmolLM2 even the order is worse than that of the rivals, and the amounts are useless: the median FVU is {{fvu_smol}}.
+In MiniLM a uniform average orders texts almost as well as the circuit, but not within domains. {{?beats_rivals}} In SmolLM2 the rivals order texts as well, though not within domains, and the circuit's amounts are useless: the median FVU is {{fvu_smol}}.
 
 Three limits belong beside the good numbers. First, all this is about what the stable heads add, and in Qwen they carry only {{share_qwen}} of what varies between texts (in SmolLM2 {{share_smol}}, in MiniLM {{share_minilm}}); [chapter 10](10_whole_neuron) predicts whole neurons. {{?small_part}} Second, the {{many}} strongest neurons move together, and are worth fewer than ten independent ones. {{?few_independent}} They are also the easier ones: over all neurons, the median FVU of MiniLM is {{all_minilm}} instead of {{fvu_minilm}}. Third, the amounts depend on the page. With another calibration text, code and other languages included, Qwen's FVU may be anywhere from {{fvu_low}} to {{fvu_high}}.
 
@@ -256,7 +256,7 @@ In SmolLM2 the centred circuit mends most of the error, but in amounts it is sti
 
 ## Where this leaves us
 
-By correlation and FVU the method carries over to two models of three. (By another mark, that of [chapter 11](11_evaluation), MiniLM's lead is small.) Where one page fails, the constant over the spread warns you, and centring mends most of the damage. For [a model of your own](own_model), one command reports on both.
+By correlation the method carries over to two models of three. (By another mark, that of [chapter 11](11_evaluation), MiniLM's lead is small.) Where one page fails, the constant over the spread warns you, and centring mends most of the damage. For [a model of your own](own_model), one command reports on both.
 
 But does the neuron that notices British spelling respond to British English, or only to some letters? [The next page](09_british) asks, and whether the model makes any use of it.
 

@@ -168,9 +168,9 @@ two.rename(columns=NAMES).map("{:.0%}".format)
 
 # %% [markdown]
 r"""
-The columns need not agree, because errors can cancel, but by both the same two approximations matter most. In Qwen and SmolLM2 it is the borrowed denominators: repairing them leaves {{qwen_denominators}} and {{smol_denominators}} of the FVU. In `{{model}}` and MiniLM, where positions are added to tokens, it is the values, with the denominators second. {{?limits}} (Rotary positions never enter a value, so in Qwen and SmolLM2 there is nothing to repair.)
+The columns need not agree, because errors can cancel, but by both the same approximation comes first. In Qwen and SmolLM2 it is the borrowed denominators: repairing them leaves {{qwen_denominators}} and {{smol_denominators}} of the FVU. In `{{model}}` and MiniLM, where positions are added to tokens, it is the values, with the denominators second. {{?limits}} (Rotary positions never enter a value, so in Qwen and SmolLM2 there is nothing to repair.)
 
-Can we repair them and still have one number per token? In `{{model}}` yes: with the mean denominators of many texts, and with what positions add to values on average, one number for each neuron, only {{both_left}} of the variance is left. In real models it depends. Mean denominators hardly help there; MiniLM gains from the positions, and Qwen and SmolLM2 need the denominators of each text. {{?not_everywhere}}
+Can we repair them and still have one number per token? In `{{model}}` yes: with the mean denominators of many texts, and with what positions add to values on average, one number for each neuron, only {{both_left}} of the variance is left. In real models it depends. Mean denominators hardly help there; MiniLM gains from the positions, and Qwen and SmolLM2 need the denominators of each text (for SmolLM2 the centred circuit of [chapter 8](08_real_model) will do). {{?not_everywhere}}
 
 One row is odd. In all three real models, repairing the keys makes things *worse*. {{?keys_hurt}} Errors are added before they are squared. If one approximation is off by $+3$ and another by $-2$, the circuit is off by $1$, and repairing the second makes it $3$. Equation 1 for keys happens to undo part of a larger error.
 
@@ -264,7 +264,7 @@ The page decides how wrong the amounts are, and hardly touches the order. Ninete
 
 ## Where this leaves us
 
-What limits the circuit is mainly what we fixed in order to have one number per token, and least of all Equation 1. With fixed denominators we know which text adds more, and with the text's own we also know how much. ([A model of your own](own_model) has how to measure this on a million texts.) But even a perfect description of what heads add would not tell us whether the rest of the model makes use of it. [Chapter 12](12_causal) puts the circuit into the model and asks.
+What limits the circuit is mainly what we fixed in order to have one number per token, and never mainly Equation 1. With fixed denominators we know which text adds more, and with the text's own we also know how much. ([A model of your own](own_model) has how to measure this on a million texts.) But even a perfect description of what heads add would not tell us whether the rest of the model makes use of it. [Chapter 12](12_causal) puts the circuit into the model and asks.
 
 ## Exercises
 

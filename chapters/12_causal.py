@@ -2,7 +2,7 @@
 r"""
 # Can the circuit take the heads' place?
 
-**The published circuit cannot take the place of the heads of `{{model}}`; a repaired one can in part, about as well as one fixed vector for the text's domain.** {{?no_better}} We silence the first layer's heads, and ask how much of the damage a stand-in undoes. At positions {{half}} to {{last}} of English texts the repaired circuit undoes {{mended_later}}, and the vector, which must be told the domain, {{vector}}. {{?repair_helps}} The paper's circuit does more harm than silence, except at the one position it is made for, if it stands in at all earlier ones, too; {{failed}} of {{asked}} conditions fixed in advance failed. {{?paper_fails}} {{?paper_at_home}}
+**The published circuit cannot take the place of the heads of `{{model}}`; a repaired one can in part, about as well as one fixed vector for the text's domain.** {{?no_better}} We silence the first layer's heads, and ask how much of the damage a stand-in undoes. At positions {{half}} to {{last}} of English texts the repaired circuit undoes {{mended_later}}, and the vector, which must be told the domain, {{vector}}. {{?repair_helps}} The paper's circuit does more harm than silence. Only at the position that it is made for does it help a little, and only if it stands in at all earlier ones, too; {{failed}} of {{asked}} conditions fixed in advance failed. {{?paper_fails}} {{?paper_at_home}}
 
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The model now predicts the blue tokens worse. What does the model lose if its first layer cannot look back?
 """

@@ -2,7 +2,7 @@
 r"""
 # What is left of the split in deeper layers?
 
-**In our small model `mini`, position and token explain less and less of the attention scores behind the first layer, because the context takes their place.** {{?fades}} {{?first_two}} {{?rest_is_context}} In SmolLM2, a language model that people use, they explain {{smol_20}} two thirds of the way up, but our tables for it come from too few texts to say why: they leave a fifth unexplained even in the first layer, which has no context. {{?smol_few}} We had expected the first layer to be split best. With the small tables that we had planned the second was; with larger tables, tested on new texts, the first is. {{?main_fails}}
+**In our small model `mini`, position and token explain less and less of the attention scores behind the first layer, because the context takes their place.** {{?fades}} {{?first_two}} {{?rest_is_context}} In SmolLM2, a language model that people use, they explain {{smol_20}} two thirds of the way up, but our tables for it cannot say why: they leave a fifth unexplained even in the first layer, which has no context. {{?smol_few}} We had expected `{{model}}`'s first layer to be split best. With the small tables that we had planned the second was; with larger ones, tested on new texts, the first is. {{?main_fails}}
 
 In the first layer the score of a source depends on its token and its position, and on nothing else. From the second layer on, a key is read from a *state*, into which earlier layers have mixed the rest of the text. So the same word at the same position may get another score in another text. Here is what position and token still explain, in some layers of SmolLM2 and in all of `mini`. Which layer would you call positional?
 """

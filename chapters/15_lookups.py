@@ -91,7 +91,7 @@ pd.DataFrame(shown).rename_axis("mean P on half B (0.5 or more)")
 
 # %% [markdown]
 r"""
-Do these neurons predict their token at all? We had fixed in advance that a choice works if half of its neurons have a $P$ of one half or more on half B. In SmolLM2 {{smol_predict}} of {{count}} of ours get there, and of the publication's {{smol_congruent}}. {{?both_fail}} Ours does better because $P$ is what it chooses by. {{?by_p_better}} But its tokens are punctuation, new lines, digits and small words, which are easy to predict.
+Do these neurons predict their token at all? We had fixed in advance that a choice works if half of its neurons have a $P$ of one half or more on half B. In SmolLM2 {{smol_predict}} of {{count}} of ours get there, and of the publication's {{smol_congruent}}, so by this rule neither choice works. {{?both_fail}} Ours does better because $P$ is what it chooses by. {{?by_p_better}} But its tokens are punctuation, new lines, digits and small words, which are easy to predict.
 
 ## What brings an activation about?
 

@@ -232,7 +232,7 @@ r"""
 :class: dropdown
 
 1. The later pairs are mostly ones that a person would put together. Once the domains that lie far out are gone, the lengths are more even, and likeness decides.
-2. It does not. The most frequent pairs are alike now: French and Spanish, the two fictions, war and political speech, Python and technical documents. German and Python met only because German lies so far out.
+2. It does not. The most frequent pairs are alike now: French and Spanish, the two fictions, war and political speech, Python and technical documents. German and Python met only as long as German, too, lay far out.
 3. `share = 1 / 8`. The three readings are independent, and each must be positive. The number of dimensions does not matter, as long as the three directions fit.
 ```
 

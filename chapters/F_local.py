@@ -2,7 +2,7 @@
 r"""
 # How much do the last few tokens tell?
 
-**In Qwen, a language model with {{= 1.5 =}} billion parameters, the last ten tokens tell most of what a neuron of the first layer puts out; in SmolLM2, a smaller one, they tell much less.** {{?in_qwen}} {{?not_in_smollm2}} If attention is cut to these tokens, the median neuron's output correlates with the true one by {{ten}} in Qwen and by {{smol_ten}} in SmolLM2. Tables can stand in for attention here: in Qwen, tables of the heads that look no farther do nearly as well. {{?alone_suffice}} (All with *the* as the query.)
+**In Qwen, a language model with {{= 1.5 =}} billion parameters, the last ten tokens tell most of what a neuron of the first layer puts out; in SmolLM2, a smaller one, they tell much less.** {{?in_qwen}} {{?not_in_smollm2}} If attention is cut to these tokens, the median neuron's output correlates with the true one by {{ten}} in Qwen and by {{smol_ten}} in SmolLM2. Tables can stand in for attention here: in Qwen, tables of its local heads do nearly as well. {{?alone_suffice}} (All with *the* as the query.)
 
 A head that spreads its attention over fewer than {{= 15 =}} tokens is called **local** ([chapter 3](03_kernels)). It can say little about the subject of a page, so the circuit of [chapter 5](05_circuit) leaves it out. Our small model `mini` has no such head, SmolLM2 has one, and Qwen has {{local}}. Here is where each of Qwen's heads looks. Which would you keep, if you could keep two?
 """
