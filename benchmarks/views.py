@@ -38,7 +38,6 @@ PAGES = {
     "rows, chapter 2": "book/02_keys.html#turn-it",
     "kernels, chapter 3": "book/03_kernels.html#turn-it",
     "denominators, chapter 4": "book/04_denominators.html#turn-it",
-    "neuron explorer, chapter 5": "book/05_circuit.html#turn-it",
     "neuron explorer, chapter 6": "book/06_neurons.html#turn-it",
     "live reader, chapter 11": "book/11_evaluation.html#turn-it",
     "positions, chapter 13": "book/13_families.html#turn-it",
