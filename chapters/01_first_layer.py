@@ -384,7 +384,8 @@ cb.facts(
     words_suffice=abs(ranked - others[3]) < 0.05,
     values=bare < (ranked + 0.5) / 2,
     not_alone=astronomy < ranked,
-    half=abs(2 * uniform.std() / as_is.std(ddof=1) - 1) < cb.ABOUT and left > 0.4,
+    half=abs(2 * uniform.std() / as_is.std(ddof=1) - 1) < cb.ABOUT
+    and left > 2 * (1 - fit["attention made uniform"]),
     in_english=auc_english > cb.NEARLY_ALL,
     differ=on_three[:2].min() > 0 > on_three[2:].max(),
     broad=most < 0.5,

@@ -270,8 +270,8 @@ figure, (axes,) = cb.figures.panels(1, 3, width=8.4, height=3.0, sharex=True, sh
 for axis, (name, guess) in zip(axes, mended.items(), strict=True):
     axis.plot(guess[:, k], truth[:, k], ".", ms=4, alpha=0.5)
     axis.axline((0, 0), slope=1, color=cb.figures.INK, lw=1, ls="--")
-    fvu_j = (guess - truth)[:, k].square().sum() / (truth[:, k] - truth[:, k].mean()).square().sum()
-    axis.text(0.05, 0.92, f"{fvu_j:.0%} unexplained", transform=axis.transAxes, va="top")
+    left = fit(guess[:, [k]], truth[:, [k]], kind)["FVU"]
+    axis.text(0.05, 0.92, f"{left:.0%} unexplained", transform=axis.transAxes, va="top")
     axis.set(title=name, xlabel="predicted")
 axes[0].set_ylabel("added by the model's heads")
 cb.figures.picture(
