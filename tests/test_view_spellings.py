@@ -154,10 +154,16 @@ def test_a_word_says_its_numbers_to_a_pointer_and_to_arrow_keys(visit, kept):
     assert above["x"] < word["x"] + word["width"] and word["x"] < above["x"] + above["width"]
     page.mouse.move(0, 0)
     expect(tip).to_have_count(0)  # hidden
+    held = []
+    page.route("**/neuron.bin", lambda route: held.append(route))
     box.focus()
-    box.press("Home")
     box.press("Control+Home")
     box.press("ArrowRight")
+    expect(tip).to_contain_text("The: model")
+    with page.expect_response("**/neuron.bin"):
+        held.pop().continue_()
+    page.unroute("**/neuron.bin")
+    settled(page)
     expect(tip).to_contain_text("The: model")
 
 

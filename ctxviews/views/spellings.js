@@ -45,8 +45,10 @@ function box(kept, full, onText) {
   const tip = element("div", { class: "ctx-tip", role: "status", hidden: true });
   const spelt = element("div", { class: "ctx-spelt" }, mirror, area, tip);
   /** @type {Word[]} */ let words = [];
+  let told = -1;
   /** @param {number} place of the word that is told of, right above it; -1 for none */
   const tell = (place) => {
+    told = place;
     const span = /** @type {HTMLElement | undefined} */ (mirror.children[place]);
     tip.hidden = !span;
     if (!span) return;
@@ -69,6 +71,7 @@ function box(kept, full, onText) {
   };
   /** @param {Word[]} now @param {string} [note] in place of their means */
   const show = (now, note) => {
+    const before = words.map((word) => word.text).join("");
     words = now;
     const text = words.map((word) => word.text).join("");
     if (area.value !== text) area.value = text;
@@ -77,7 +80,7 @@ function box(kept, full, onText) {
     const read = words.filter(({ predicted }) => predicted !== undefined);
     const cut = read.length < words.length ? `; the first ${read.length} tokens are read` : "";
     output.textContent = note ?? (text ? numbers("on average", read) + cut : "Type a text.");
-    tell(-1);
+    tell(text === before ? told : -1); // what loads meanwhile takes no numbers away
   };
   return { root: element("div", {}, title, spelt, output), area, show };
 }
