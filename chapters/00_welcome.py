@@ -2,9 +2,9 @@
 r"""
 # A neuron that notices British spelling
 
-**A language model notices British spelling in its first layer, and its weights, with one page of prose, are enough to predict roughly by how much.** {{?noticed}} Where two spellings of one paragraph share a word, the British version pushes a certain neuron higher: by {{more}} on average. We predict {{more_predicted}}; with other pages of prose we would have predicted {{page_least}} to {{page_most}}, always upwards. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
+**A language model notices British spelling in its first layer, and its weights, with one page of prose, are enough to predict roughly by how much.** {{?noticed}} At the words that the British and the American version of one paragraph have in common, the British one pushes a certain neuron higher: by {{more}} on average. We predict {{more_predicted}}; with other pages of prose we would have predicted {{page_least}} to {{page_most}}, always upwards. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
 
-Here is the paragraph. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to the neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*. (Once you have changed a word, both texts are coloured by the prediction alone, since Qwen does not run in your browser.)
+Here is the paragraph. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to the neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*. The averages below count all words. (Once you have changed a word, both texts are coloured by the prediction alone, since Qwen does not run in your browser.)
 """
 
 # %% tags=["setup", "remove-input", "remove-output"]
@@ -113,7 +113,7 @@ cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 r"""
 The two versions differ in {{differ}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher. {{?every}} So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
 
-On average over these words, the model's two heads add {{more}} more to the neuron in the British version. (The averages under the texts count all words. {{?farther}}) That we predict the same two digits is luck, as other pages of prose show. Word by word, the correlation of prediction and model is {{r}}.
+On average over these words, the model's two heads add {{more}} more to the neuron in the British version. {{?farther}} That we predict the same two digits is luck, as other pages of prose show. Word by word, the correlation of prediction and model is {{r}}.
 
 Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table counts what all heads add, not only our two, on average over the words that both versions share. To judge the size, the last column divides by a standard deviation: how much the neuron's average input varies from one English document to another.
 
@@ -149,11 +149,11 @@ Here is one word of the paragraph, in both spellings, as one of the two heads we
 | *colours* | {{pos_british}} | {{content_british}} | {{value_british}} | {{adds_british}} |
 | *colors* | {{pos_american}} | {{content_american}} | {{value_american}} | {{adds_american}} |
 
-Both spellings get {{weight}} of the attention. What tells them apart is the value, which is above zero for one and below zero for the other. {{?opposed}} Thirteen such words add up. {{?thirteen}}
+Both spellings get {{weight}} of the attention. What tells them apart is the value, positive for one and negative for the other. {{?opposed}} Thirteen such words add up. {{?thirteen}}
 
 Sorting all words by what they add to a neuron then hints at what the neuron responds to ([chapter 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`.
 
-It has a limit that you should know from the start: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} Two of {{all_heads}} pass on the texts of this page. {{?two_pass}} [Chapter 10](10_whole_neuron) includes all heads.
+It has a limit that you should know from the start: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} Two of its {{all_heads}} heads are stable on the texts of this page, and a third one on those of chapter 8. {{?two_pass}} {{?third_head}} [Chapter 10](10_whole_neuron) includes all heads.
 
 ## Six neurons to open
 
@@ -240,13 +240,13 @@ cv.picture.Picture(
 
 # %% [markdown]
 r"""
-We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} But so, nearly, does a random mixture of neurons, if one may pick the best of {{mixtures}}: at least {{mixed_auc}} of the time. {{?mixtures_below}} [Chapter 6](06_neurons) asks what single neurons hold, and what belongs to the space that they share.
+We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} The best of {{mixtures}} random mixtures of neurons, chosen in the same way, does so at least {{mixed_auc}} of the time. {{?mixtures_below}} [Chapter 6](06_neurons) asks what single neurons hold, and what belongs to the space that they share.
 
 ## How to read this book
 
 **In ten minutes:** play with the paragraph above, open a card or two, and read the first bold sentence of each chapter. Every chapter opens with its answer.
 
-**In an afternoon:** read chapters 1 to 6 in order. They build the method on a model that is small enough to look at whole, each from three tokens by hand to a real text; chapter 7 is the whole of it in a hundred lines of code. Then read chapters 8 and 9, where it meets models that people use.
+**In an afternoon:** read chapters 1 to 6 in order. They build the method on a model that is small enough to look at whole, each from three tokens by hand to a real text; chapter 7 is the whole of it in a hundred lines of code. Then read chapters 8 to 10, where it meets models that people use.
 
 **For your research:** chapters 11 to 16 and the appendices say how accurate the method is, whether the model uses what it finds, and what becomes of other architectures and deeper layers. What was checked in detail is folded away under *Evidence* at the end of a chapter, with a **ledger** that puts each published claim beside what we found; [Reproduction](reproduction) collects them. You can run the method on [a model of your own](own_model) with one command.
 
@@ -260,7 +260,7 @@ Each number in the text is computed by the chapter that states it, or read from 
 
 **How the demonstration is computed.** Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of prose, which is British: the most typical of the {{pages}} pages of plain prose among this book's passages ([chapter 4](04_denominators)). For a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph; it was written before we looked at the neuron).
 
-**Heads and mixtures.** A third head, at {{third}}, just misses the limit, and passes on the texts of [chapter 8](08_real_model). {{?third_head}} Of the mixtures we had predicted {{= 90% =}}.
+**Heads and mixtures.** A third head, at {{third}}, just misses the limit here. Of the mixtures we had predicted {{= 90% =}}.
 
 **How far apart are the two texts?** The table gives the difference at the shared words, for the demonstration and for variants of it. With the denominators of the text itself the prediction follows the model more closely, but they cannot be known before there is a text. {{?closer}} With other pages of prose it is mostly too large, and higher under British spelling at every token. {{?luck}} All heads of the model together move the neuron more than the two do. {{?all_more}}
 """

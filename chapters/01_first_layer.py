@@ -192,17 +192,17 @@ cb.figures.shaded_text(
 r"""
 *Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} A few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar* add {{two_words}}. {{?two_words_lead}} Shuffled, this text has neither near its end, and many far words do together what the two did. {{?far_do_it}}
 
-Some heads matter more than others. If head $h$ adds $a_{h,j}$ to neuron $j$ of a text, its **variance share** is
+Some heads matter more than others. If head $h$ adds $u_{h,j}$ to neuron $j$ on a text, its **variance share** is
 
 $$
-\text{share}_h = \frac{\sum_j \operatorname{Var}(a_{h,j})}{\sum_{h'} \sum_j \operatorname{Var}(a_{h',j})} ,
+\text{share}_h = \frac{\sum_j \operatorname{Var}(u_{h,j})}{\sum_{h'} \sum_j \operatorname{Var}(u_{h',j})} ,
 $$ (eq-variance-share)
 
 with variances over texts. (Covariances between heads are left out.) Heads {{influential}} have nearly all of it, {{influential_share}}. {{?two_heads}} From here on, averages over heads are weighted by variance share.
 
 ## How much does the average give away?
 
-We split our texts into two halves that share no document. On one half the neuron itself chooses: of {{all_domains}} domains it is highest, on average, in astronomy, in physics and chemistry, and in biology and medicine, the natural sciences. {{?sciences}} We judge on the {{unseen}} texts of the other half.
+We split our texts into two halves that share no document. On one half we look for the domains where the neuron is highest: of {{all_domains}} these are astronomy, physics and chemistry, and biology and medicine, the natural sciences. {{?sciences}} We judge on the {{unseen}} texts of the other half.
 """
 
 # %% tags=["hide-input"]
@@ -232,7 +232,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The three natural sciences stand apart from the other domains: a text of theirs is above a text of another in {{auc}} of all pairs. {{?gives_away}} To see what the average needs for this, we take things away, one after another:
+The three natural sciences stand apart from the other domains: a text of theirs is above a text of another in {{auc}} of all pairs. {{?gives_away}} What does the average need for this? We take things away, one after another:
 """
 
 # %% tags=["hide-input"]
@@ -270,15 +270,15 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last few words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads. {{?values}} To these heads, then, a text is a bag of words: each word has a value of its own, and attention decides how heavily it counts.
+To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads. {{?values}} To these heads, then, a text is a bag of words: each word has a value of its own, and attention decides how heavily it counts.
 
-It still matters where a head looks, because attention decides the amounts. Uniform attention moves the neuron only half as far, and leaves {{left}} of the variance unexplained. {{?half}}
+It still matters where a head looks, because attention decides the amounts. Uniform attention moves the neuron only half as far, and unless it is rescaled it leaves {{left}} of the variance unexplained. {{?half}}
 
 ## What can go wrong
 
-**The neuron is not about planets alone.** Astronomy is above other texts in {{auc_astronomy}} of pairs, less than the three sciences together. {{?not_alone}} Nor does it merely recognise English: among English texts alone, {{auc_english}} of pairs are in order. {{?in_english}}
+**The neuron is not about planets alone,** though we call it the neuron of planets. Astronomy is above other texts in {{auc_astronomy}} of pairs, less than the three sciences together. {{?not_alone}} Nor does it merely recognise English: among English texts alone, {{auc_english}} of pairs are in order. {{?in_english}}
 
-**Not every first layer averages.** Three heads of GPT-2 small look only at the last few tokens and join pieces of words {cite}`gibson2025contextual`. In Qwen, a model that people use, the heads that the method fits contribute only {{qwen_share}} of the variance ([chapter 8](08_real_model)).
+**Not every first layer averages.** Three heads of GPT-2 small look only at the last few tokens and join pieces of words {cite}`gibson2025contextual`. In Qwen, the heads that the method fits contribute only {{qwen_share}} of the variance ([chapter 8](08_real_model)).
 
 **The equations are those of one kind of model.** They hold where a learned position is added to each token. Rotary positions never enter the stream ([chapter 13](13_families)), and in later layers the stream also holds what earlier layers wrote ([chapter 14](14_depth)).
 

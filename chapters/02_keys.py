@@ -81,7 +81,7 @@ circle.text(0.75, 0.11, "Equation 1: (0.80, 0.11)", color=pink, ha="right", va="
 cb.figures.picture(
     figure,
     "2.1",
-    "Left: <em>moon</em> at the third position. LayerNorm keeps the direction of the sum and puts it on the circle (dot). Right: the circle enlarged, with <em>moon</em> at all three positions. We come to the arrow below.",
+    "Left: <em>moon</em> at the third position. LayerNorm keeps the direction of the sum and puts it on the circle (dot). Right: the circle enlarged, with <em>moon</em> at all three positions. The arrow is explained under Equation 1.",
     "Left, the arrows moon (4, 0) and position (0, 3) add to (4, 3), which meets the circle at (0.80, 0.60). Right, three points on the circle: (1, 0), (0.97, 0.24) and (0.80, 0.60). An arrow from the third leads off the circle, to (0.80, 0.11), where it should lead to the second.",
 )
 
@@ -236,7 +236,7 @@ Is that good? Compare it with simpler guesses, this time for one query, *the* at
 
 Both tables are needed. {{?needs_both}} For neuron {{neuron}}, which we follow through the book, the result is good enough: over these texts, what the heads add to it through rebuilt attention has a correlation of {{received_r}} with what they add in the model. {{?received_well}}
 
-Nor is `mini` a special case. In the first layer of MiniLM, a model that compares sentences, Equation 1 puts {{minilm_split}} of the attention in the wrong place, and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. For these, [chapter 13](13_families) derives another split. In the heads that read a text as a whole, it puts {{families.qwen}} of the attention in the wrong place in Qwen, and {{families.smollm2}} in SmolLM2. {{?rotary}}
+Nor is `mini` a special case. In the first layer of MiniLM, a model that compares sentences, Equation 1 puts {{minilm_split}} of the attention in the wrong place, and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. For these, [chapter 13](13_families) derives another split. In the [stable heads](glossary), which average over a whole text, it puts {{families.qwen}} of the attention in the wrong place in Qwen, and {{families.smollm2}} in SmolLM2. {{?rotary}}
 
 ## What can go wrong
 
@@ -248,7 +248,7 @@ $$ (eq-error)
 
 So an error matters only where three things meet: the score has a large part, a length is wrong, and the head attends to the source. Early in a text this happens at BOS, whose position is long, and late in a text far back, where positions differ most from the query's. The two are taken apart under *Evidence*.
 
-Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their cosines are {{cosine}} times as large as those of random directions. And the median length is not the best $C$: at BOS a longer one helps, so that the median head would have one {{best_C}} times as long, while for sources far back a shorter one does. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
+Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their cosines are {{cosine}} times as large as those of random directions. And the median length is not the best $C$: at BOS a longer one is better, for sources far back a shorter one, and over all sources the best one for the median head is {{best_C}} times the median length. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
 
 ## Turn it
 

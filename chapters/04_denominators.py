@@ -2,7 +2,7 @@
 r"""
 # Concentration: can one page stand for all?
 
-**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it once. A page of plain prose, as the paper advises, is not the best place for it: in our small model `{{model}}` the heads are then off by {{page}}, mostly because they write too much, where with the best constants they would be off by {{floor}}. {{?mostly_too_much}} So two published claims fail: that any one text will do, and that the average is independent of the text. {{?two_fail}}
+**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it once. A page of plain prose, as the paper advises, is not the best place for it: in our small model `{{model}}` what the heads write is then wrong by {{page}}, mostly too much, where with the best constants it would be wrong by {{floor}}. {{?mostly_too_much}} So two published claims fail: that any one text will do, and that the average is independent of the text. {{?two_fail}}
 
 [Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one, the **denominator**. Position and content can be looked up, but the denominator is a sum over the whole text.
 
@@ -80,7 +80,7 @@ $$ (eq-cal-error)
 
 the **error** of reading a text $x$ with the denominator of another, the calibration text or page. If it is positive, the head writes too much.
 
-How far apart are two averages of hundreds of tokens? Suppose that tokens are drawn independently. (BOS and the query never change, so the sums leave them out.) In the example, let the middle token be *moon* or *tide* with equal chances. Then its content is {{= 5 =}} give or take {{= 1 =}}, so it has the variance $\sigma^2 = 1$. Its weight is {{= 0.2 =}}, which makes the variance of the denominator $0.2^2 \times 1 = 0.04$. With many tokens, the variances add, each times its squared weight:
+How far apart are two averages of hundreds of tokens? Suppose that tokens are drawn independently. (BOS and the query never change, so the sums leave them out.) In the example, let the middle token be *moon* or *tide* with equal chances. Then its content is $5 \pm 1$, so it has the variance $\sigma^2 = 1$. Its weight is {{= 0.2 =}}, which makes the variance of the denominator $0.2^2 \times 1 = 0.04$. With many tokens, the variances add, each times its squared weight:
 
 $$
 \operatorname{Var}\,\text{denom} \;=\; \sigma^2 \sum_i \text{pos}_i^2 \;\approx\; \frac{\sigma^2}{\text{eff}} ,
@@ -343,7 +343,7 @@ r"""
 | the most typical text of half A | {{typical}} |
 | the best fixed constants, found with half B in hand | {{floor}} |
 
-The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write too much. {{?too_long}} The most typical text does almost as well as any constants can. {{?not_much_closer}} Not even a page from the same domain gets far below that. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
+The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write too much. {{?too_long}} The most typical text does almost as well as any constants can. {{?not_much_closer}} A page from the same domain as the text gets hardly below that. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
 """
 
 # %% tags=["hide-input"]

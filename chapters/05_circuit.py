@@ -217,7 +217,7 @@ shown.rename_axis("predictor", axis="columns")
 
 # %% [markdown]
 r"""
-By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel, since a text's subject is spread over all its positions. {{?content_matters}} By FVU it is no better than without the kernel, hardly better than a uniform average, and worse than the mean of the domain, at {{bare}}. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much.
+By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel, since a text's subject is spread over all its positions. {{?content_matters}} By FVU it is slightly worse than without the kernel, hardly better than a uniform average, and worse than the mean of the domain, at {{bare}}. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much.
 
 ## Where do the errors come from?
 
@@ -289,7 +289,7 @@ With a line, {{fvu_corrected}} of the variance stays unexplained in the median n
 
 **The calibration page sets the slope.** Where its denominators are small, every prediction comes out too large. Those of our page are small: in heads {{off}}, {{too_small}} of the texts have larger ones. {{?small_page}} With each of our labelled passages as the page in turn, the correlation stays, but the FVU runs from {{page_best}} to {{page_worst}}, and our page, of the pages of prose the one with the most typical denominators, is worse than most. {{?scale_of_page}} {{?page_worse}}
 
-**The heads are not the whole neuron,** which also sees the current token directly. When each text keeps its own token at $n$, the summary correlates {{r_bag}} with the neuron's input, and {{r_both}} once we add what the weights say about the current token. {{?current_token}}
+**The heads are not the whole neuron,** which also sees the current token directly. When each text keeps its own token at $n$, the summary alone correlates {{r_bag}} with the neuron's input, and {{r_both}} once we add what the weights say about the current token. {{?current_token}}
 
 **Other models differ.** In Qwen the circuit's correlation is {{r_qwen}} (for heads with little of the variance), and the uniform average's {{even_qwen}}. In SmolLM2 the uniform average wins, {{even_smol}} to {{r_smol}}; [chapter 8](08_real_model) finds out why. {{?other_models}}
 
@@ -316,7 +316,7 @@ amounts.assign(**{"tokens that add most": tokens}).rename_axis("neuron")
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} Without the offset, a text about planets seems to raise the neuron for illnesses. {{?needs_offset}} (It brings {{closer}} of the five closer to what the heads add.) Figure 5.3 shows what the one for recipes responds to. Open <a href="explorer.html#neuron=496">ours for planets</a> in the explorer, turn head {{head}} off, and see which neurons change.
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} Without the offset, a text about planets seems to raise the neuron for illnesses. {{?needs_offset}} The offset brings {{closer}} of the five closer to what the heads add. Figure 5.3 shows what the one for recipes responds to. Open <a href="explorer.html#neuron=496">ours for planets</a> in the explorer, turn head {{head}} off, and see which neurons change.
 """
 
 # %% tags=["hide-input"]

@@ -2,7 +2,7 @@
 r"""
 # Finding context-sensitive neurons
 
-**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}`, a label chosen on half of our texts sorts the other half well for {{sure}} of all neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a good label does not show that a neuron is a unit of its own. {{?mixtures_too}} One of four conditions that we fixed in advance failed: ranking neurons by tokens finds special ones no more often than ranking them by texts. {{?not_met}}
+**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}`, a label chosen on half of our texts sorts the other half well for {{sure}} of all neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a good label does not show that a neuron is a unit of its own. {{?mixtures_too}} One of four conditions that we fixed in advance failed: ranking neurons by tokens finds neurons that beat mixtures no more often than ranking them by texts. {{?not_met}}
 
 Below are the tokens (some are pieces of words) that raise four neurons most and those that lower them most. What is each about? And which of the five rows is no neuron, but a **random mixture**: the input weights of all neurons, each times a random number, added up?
 
@@ -14,7 +14,7 @@ Below are the tokens (some are pieces of words) that raise four neurons most and
 | D | {{third_high}} | {{third_low}} |
 | E | {{example_high}} | {{example_low}} |
 
-Row A is the neuron of planets that we have followed since [chapter 1](01_first_layer). C and D are not hard either: medicine and recipes. {{?easy}} Guess B and E.
+Row A is the neuron of planets that we have followed since [chapter 1](01_first_layer). C and D are easy, too: medicine and recipes. {{?easy}} Guess B and E.
 
 What are such lists good for? They put into words what the attention heads of this layer pass on, and they pick out, of a thousand neurons, some that are worth testing on texts. They are no evidence that a neuron has a meaning of its own. For that it must do better than mixtures, and few neurons do. {{?few_beat}}
 """
@@ -289,7 +289,7 @@ The found neurons are those that single *tokens* can push far. One can also ask 
 | **found**: tokens can push it far | {{both}} of {{both_of}} ({{both_share}}) | {{pushed}} of {{pushed_of}} ({{pushed_share}}) |
 | **not found** | {{moved}} of {{moved_of}} ({{moved_share}}) | {{neither}} of {{neither_of}} ({{neither_share}}) |
 
-Neurons that tokens *and* texts move far do so much more often than chance, which would give {{both_by_chance}} of the {{both_of}}. {{?both_by_chance}} With one of the two properties alone the share is about one in ten, both together, and with neither it is that of chance. {{?one_tenth}} This pattern suggests where to look for neurons that are units. It does not test the idea, because we asked about texts only after we had seen that found neurons sort texts no better than mixtures.
+Neurons that tokens *and* texts move far beat the mixtures much more often than chance, which would give {{both_by_chance}} of the {{both_of}}. {{?both_by_chance}} With one of the two properties alone the share is about one in ten, both together, and with neither it is that of chance. {{?one_tenth}} This suggests where to look for units. It does not test the idea, because we asked about texts only after we had seen that found neurons sort texts no better than mixtures.
 
 Our neuron {{followed}} does not beat the mixtures: its AUC is higher than that of only {{its_beaten}} of those labelled *{{its_label}}*. {{?not_special}}
 
@@ -303,7 +303,7 @@ Our neuron {{followed}} does not beat the mixtures: its AUC is higher than that 
 
 ## Where this leaves us
 
-Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test, but so does nearly every other axis. So use the list of found neurons as a table of contents: read the ends of a column, test its label on texts of your own, and hold it against mixtures before you call the neuron a unit. Neuron {{followed}} passes the first two of these tests, and not the third.
+Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test, but so does nearly every other axis. So use the list of found neurons as a table of contents: read the ends of a column, test its label on texts of your own, and hold it against mixtures before you call the neuron a unit. Neuron {{followed}} passes the test of its label, and does not beat the mixtures.
 
 <span id="turn-it"></span>Choose another neuron, or search for a token, such as <a href="#neurons.search=%20planets">planets</a>, to see the neurons that it moves.
 """
@@ -318,7 +318,7 @@ We now have every piece of the method. How much code is it? [The next chapter](0
 
 ## Exercises
 
-1. *Predict, then run.* Rank the neurons by how far their *lower* ends reach instead. How many of the found are among as many at the head of that list? Write down a number, then open the cell.
+1. *Predict, then run.* Rank the neurons by how far their *lower* ends reach instead. Of the {{found}} found neurons, how many are among the first {{found}} of that list? Write down a number, then open the cell.
 """
 
 

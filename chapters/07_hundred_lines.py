@@ -38,7 +38,7 @@ The folded cells above find the checkpoint's files and turn texts into token ids
 
 ## Read the weights
 
-We read the tensors of the first layer, and fold each LayerNorm's gain and bias into the weights behind it, as in [chapter 1](01_first_layer). What is left of LayerNorm, $\text{LN}$ in {eq}`eq-layernorm`, is a division by a scale.
+We read the tensors of the first layer, and fold each LayerNorm's gain and bias into the weights that follow, as in [chapter 1](01_first_layer). What is left of LayerNorm, $\text{LN}$ in {eq}`eq-layernorm`, is a division by a scale.
 """
 
 # %%

@@ -2,7 +2,7 @@
 r"""
 # Where does Equation 1 err?
 
-**Equation 1 puts {{published}} of the attention in the wrong place, and more than a quarter of that goes back to one number: it assumes that tokens are as long as those of the vocabulary, and those of texts are shorter.** {{?a_quarter}} With the typical length of a text's tokens, and the first token, BOS, read by its own key, the error falls to {{repaired}}. For comparison, one length for all keys alike would put {{one_length}} in the wrong place. (All three are for our small model `{{model}}`, with heads weighted by their share of the variance.)
+**Equation 1 puts {{published}} of the attention in the wrong place, and more than a quarter of that is due to one number: it assumes that tokens are as long as those of the vocabulary, and those of texts are shorter.** {{?a_quarter}} With the typical length of a text's tokens, and the first token, BOS, read by its own key, the error falls to {{repaired}}. For comparison, one length for all keys alike would put {{one_length}} in the wrong place. (All three are for our small model `{{model}}`, with heads weighted by their share of the variance.)
 
 The figure shows the number in question. LayerNorm divides token plus position by the length of their sum. [Chapter 2](02_keys) had to replace this length by one that depends on the position alone, so that the key comes apart. How far would you expect a typical length to be off?
 """
@@ -292,8 +292,8 @@ cb.facts(
     gain_low=points(gain.low, ".2f"),
     gain_high=points(gain.high, ".2f"),
     gains=gain.low > 0 and weighted[1] - weighted[2] == max(-np.diff(weighted)),
-    lengths_part=points(weighted[2] - weighted[3]),
-    angle_part=points(weighted[3] - weighted[4]),
+    lengths_part=points(weighted[2] - weighted[3], ".2f"),
+    angle_part=points(weighted[3] - weighted[4], ".2f"),
     both_count=min(fewer(fourth, third).low, fewer(fifth, fourth).low) > 0,
     rest=points(weighted[4]),
     cosine_before=cb.fact(as_it_comes[0], ".1f"),

@@ -1,8 +1,8 @@
 # %% [markdown]
 r"""
-# How much do the last few tokens tell?
+# How much of a neuron do the last few tokens explain?
 
-**In Qwen, a language model with {{= 1.5 =}} billion parameters, the last ten tokens tell most of what a neuron of the first layer puts out; in SmolLM2, a smaller one, they tell much less.** {{?in_qwen}} {{?not_in_smollm2}} If attention is cut to these tokens, the median neuron's output correlates with the true one by {{ten}} in Qwen and by {{smol_ten}} in SmolLM2. Tables can stand in for attention here: in Qwen, tables of its local heads do nearly as well. {{?alone_suffice}} (All with *the* as the query.)
+**In Qwen, a language model with {{= 1.5 =}} billion parameters, the last ten tokens explain most of what a neuron of the first layer puts out; in SmolLM2, a smaller one, they explain much less.** {{?in_qwen}} {{?not_in_smollm2}} If attention is cut to these tokens, the median neuron's output correlates with the true one by {{ten}} in Qwen and by {{smol_ten}} in SmolLM2. Tables can stand in for attention here: in Qwen, tables of its local heads do nearly as well. {{?alone_suffice}} (All with *the* as the query.)
 
 A head that spreads its attention over fewer than {{= 15 =}} tokens is called **local** ([chapter 3](03_kernels)). It can say little about the subject of a page, so the circuit of [chapter 5](05_circuit) leaves it out. Our small model `mini` has no such head, SmolLM2 has one, and Qwen has {{local}}. Here is where each of Qwen's heads looks. Which would you keep, if you could keep two?
 """
@@ -101,7 +101,7 @@ The query and the token before it leave {{two_left}} unexplained, because other 
 
 ## How well do they predict a neuron?
 
-[Chapter 10](10_whole_neuron) runs the model, and predicts a neuron's whole output from tables of more and more heads; those that are not there yet stand at their mean. Here are its median correlations for the local heads alone, then with the stable heads, then with all. In front of them stand two simpler rivals: a table of the previous token, and the model's own attention, cut to the last ten tokens.
+[Chapter 10](10_whole_neuron) runs the model, and predicts a neuron's whole output from tables of more and more heads; those that are not there yet stand at their mean. Here are its median correlations for the local heads alone, then with the stable heads, then with all. Before them come two simpler rivals: a table of the previous token, and the model's own attention, cut to the last ten tokens.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -117,7 +117,7 @@ pd.DataFrame(reached).T.map("{:.3f}".format)
 
 # %% [markdown]
 r"""
-In Qwen the tables of the local heads do nearly as well as exact attention to ten tokens, and much better than the previous word alone. {{?alone_suffice}} They leave {{alone_left}} of the variance of the median neuron unexplained. The table of the previous token leaves {{previous_left}}, and even with a straight line per neuron, fitted on these very texts, about {{previous_line}}. {{?more_than_previous}} (That the local heads would leave less was fixed in advance. A table fitted to outputs might do better, but we have too few texts for one.) In SmolLM2 most of the way is made by the stable heads, which read the whole text. {{?not_in_smollm2}} (These correlations are over all texts. Chapter 10 subtracts the mean of each domain first, and by its measure SmolLM2's local heads reach {{smol_within}}.)
+In Qwen the tables of the local heads do nearly as well as exact attention to ten tokens, and much better than the previous word alone. {{?alone_suffice}} They leave {{alone_left}} of the variance of the median neuron unexplained. The table of the previous token leaves {{previous_left}}, and even with a straight line per neuron, fitted on these very texts, about {{previous_line}}. {{?more_than_previous}} (That the local heads would leave less was fixed in advance. A table fitted to outputs might do better, but we have too few texts for one.) In SmolLM2 the stable heads, which read the whole text, contribute most of the improvement. {{?not_in_smollm2}} (These correlations are over all texts. Chapter 10 subtracts the mean of each domain first, and by its measure SmolLM2's local heads reach {{smol_within}}.)
 
 ## What can go wrong
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from ctxlib.studies import Study
 
-OWN = " self-normalised"  # ends the columns of the circuit with each text's own denominators
+OWN = " self-normalised"  # ends the columns of the self-normalised circuit
 CENTERED = " centred"  # of the circuit that takes its constants from the calibration text
 WELL, ROUGHLY = 0.9, 0.7  # r: a line explains four fifths, or half, of the variance across texts
 SCALE = 0.1  # of the FVU: a scale is wrong if a slope and an offset would take more than this off
@@ -67,13 +67,13 @@ def verdict(found: pd.DataFrame) -> str:
     elif mended:
         advice = f"Use circuit.centered(), with the constants of that text: it {constant}."
     elif better:
-        advice = "Use the text's own denominators: circuit.self_normalized()."
+        advice = "Use the self-normalised circuit: circuit.self_normalized()."
     else:
         advice = "Trust neither's amounts: cx.evaluation.error_budget says where the errors arise."
     return (
         f"Medians over the {len(of)} neurons that {kind}, on {found.attrs['texts']} texts:\n"
         f"With the denominators of one calibration text, the circuit {one}.\n"
-        f"With each text's own denominators (self-normalised), it {own}.\n{advice}"
+        f"Self-normalised, it {own}.\n{advice}"
     )
 
 

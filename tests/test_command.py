@@ -225,7 +225,7 @@ def test_a_verdict_tells_ranks_from_scales(r, fvu, says, good):
     [
         (0.05, 0.05, 0.05, "One calibration text is enough."),
         (0.45, 0.05, 0.05, "Use circuit.centered(), with the constants of that text"),
-        (0.45, 0.45, 0.05, "Use the text's own denominators"),
+        (0.45, 0.45, 0.05, "Use the self-normalised circuit"),
         (0.45, 0.45, 0.45, "Trust neither's amounts"),
     ],
 )
