@@ -24,6 +24,11 @@ E_hk = E[e_h e_k], the same step gives
 which is sigma^2 (c^2 + 1) again where all heads err alike. For a head, squares are summed over the
 layer's neurons. The short form takes for sigma^2 the mean of E_hh, weighted by variance share.
 
+Errors and contributions may both follow the domain of a text. If e does not depend on d within a
+domain g, which holds a share p_g of the texts, then with u_h = a_h + d_h
+
+    FVU = sum_g p_g sum_hk E_g[e_h e_k] E_g[u_h u_k] / var(sum_h d_h).
+
 What is predicted is computed from half A, what is measured from half B; `one_page.toml` says what
 counts as agreement, and was committed before this was run. `on A` is what half A itself measures,
 where errors that know something of the text are all that can be wrong with the law.
