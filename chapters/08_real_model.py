@@ -2,7 +2,7 @@
 r"""
 # Does it work on real models?
 
-**One page of prose is enough to order texts by what the stable heads add to a neuron in the language model Qwen and the encoder MiniLM, but not in the chat model SmolLM2.** In Qwen the median correlation is {{r_qwen}} (a uniform average has {{even_qwen}}), but the amounts depend on the page, and these heads are a small part of what varies. In SmolLM2 the error is {{error_smol}} times the variance, because its heads add nearly the same to every text. {{?carries_over}} A formula explains this error for heads; for single neurons it fails. {{?law_verdict}}
+**One page of prose is enough to order texts by what the stable heads add to a neuron in the language model Qwen and the encoder MiniLM, but not in the chat model SmolLM2.** In Qwen the median correlation is {{r_qwen}} (a uniform average has {{even_qwen}}), but the amounts depend on the page, and these heads are a small part of what varies. In SmolLM2 the error is {{error_smol}} times the variance, because its heads add nearly the same to every text. {{?carries_over}} A formula says how large this error is. For single neurons it holds only if it is applied to each kind of text apart. {{?law_verdict}}
 
 Here is one neuron of each model. Each dot is an unseen text, and a perfect prediction would put all dots on the diagonal. Which would you trust?
 """
@@ -170,7 +170,7 @@ pd.DataFrame(columns, index=smol.heads).astype(float).round(2).rename_axis("head
 
 # %% [markdown]
 r"""
-We fixed in advance what counts as agreement, all heads taken together: {{= 80% =}} of the cases within a factor of {{= 1.5 =}}, and a median of predicted over measured between {{= 0.8 =}} and {{= 1.25 =}}. We tested the law on half B of the three models, of `mini`, and of five twins of `mini` with other positions or other training.
+What counts as agreement was fixed in advance: {{= 80% =}} of the cases within a factor of {{= 1.5 =}}, and a median of predicted over measured between {{= 0.8 =}} and {{= 1.25 =}}. We tested the law on half B of the three models, of `mini`, and of five twins of `mini` with other positions or other training. A neuron sums several heads, whose errors go together; *Evidence* has the form of the law for it.
 """
 
 # %% tags=["hide-input"]
@@ -179,20 +179,20 @@ FACTOR = 1.5
 
 def predictions(of):
     """By the law, and as measured, for each kind of case in one model."""
-    heads = of["heads"]
+    heads, neurons = of["heads"], of["sample"]
     return {
         "heads": (heads["predicted"], heads["measured"]),
-        "calibration pages": of["pages"],
-        "neurons": (of["sample"]["predicted"], of["sample"]["measured"]),
+        "neurons": (neurons["predicted"], neurons["measured"]),
+        "neurons, by domain": (neurons["by domain"], neurons["measured"]),
+        "heads, by domain": (heads["by domain"], heads["measured"]),
         "heads, by σ² alone": (np.square(heads["sigma"]), heads["measured"]),
         "heads, measured on half A": (heads["predicted"], of["on A"]["heads"]),
-        "heads, as half A has it": (of["on A"]["heads"], heads["measured"]),  # no law
+        "calibration pages": of["pages"],
     }
 
 
 of_law = {m: predictions(of) for m, of in law.items() if m != "version"}
-small = [m for m in of_law if m not in REAL]
-GROUPS = {"real models": [*REAL], "mini and twins": small, "together": [*of_law]}
+GROUPS = {"real models": [*REAL], "together": [*of_law]}
 ratios = {  # predicted over measured
     (kind, group): np.divide(*np.concatenate([of_law[m][kind] for m in among], 1))
     for kind in of_law["mini"]
@@ -206,7 +206,7 @@ ends = np.array([0.008, 100])
 for axis, kind in zip(axes, of_law["mini"], strict=False):
     for m, of in of_law.items():
         color = f"C{[*REAL].index(m)}" if m in REAL else "#999999"
-        dot = 1.5 if kind == "neurons" else 3.5
+        dot = 3.5 if kind == "heads" else 1.5
         axis.plot(*of[kind], ".", ms=dot, color=color, label=REAL.get(m), rasterized=True)
     for factor, dash in ((1, "-"), (FACTOR, ":"), (1 / FACTOR, ":")):
         axis.plot(ends, ends * factor, color=cb.figures.INK, lw=0.7, ls=dash)
@@ -216,15 +216,24 @@ axes[0].legend(loc="upper left", fontsize=8, frameon=False)
 cb.figures.picture(
     figure,
     "8.2",
-    "The FVU that borrowed constants leave, as the law predicts it from half A (across) and as half B shows it (up). Left: every stable head. Middle: the median neuron under each of 20 other calibration texts. Right: single neurons, 200 from each model. Grey: mini and its twins. Between the dotted lines the law is right to within a factor of 1.5.",
+    "The FVU that borrowed constants leave, as the law predicts it from half A (across) and as half B shows it (up). Left: every stable head. Middle: single neurons, 200 from each model. Right: the same neurons, by the law in each domain apart. Grey: mini and its twins. Between the dotted lines the law is right to within a factor of 1.5.",
     "Three scatter plots on logarithmic axes. Within the factor: " + "; ".join(f"{kind}: {close[kind, 'together']} of {size[kind, 'together']}" for kind in [*of_law["mini"]][:3]) + ".",
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-For heads the law just passes: {{together_within}} of {{together_heads}} are within the factor, and the median ratio is {{heads_ratio}}. For heads of the real models the law is within the factor in {{real_within}} cases of {{real_heads}}. Without the constant it is so in {{real_alone}}. (For `mini` and its twins alone, with {{mini_within}} of {{mini_heads}}, it would fail.) For calibration pages it does best, and misses {{pages_missed}} of {{pages_all}}; the median ratio is {{pages_ratio}}. For single neurons it fails: it holds in {{law_neurons}} of nine models, and we had required {{= seven =}}. {{?law_fails}} A neuron adds the errors of several heads.
+For heads the law just passes: {{together_within}} of {{together_heads}} are within the factor. Of the real models' heads {{real_within}} of {{real_heads}} are; without the constant, {{real_alone}} would be. For single neurons it fails: it holds in {{law_neurons}} of nine models, where seven were required. {{?law_fails}}
 
-The law explains, but it does not forecast better than a measurement. Its numbers come from half A, where the FVU can be measured outright, and that is within the factor of half B's in {{rival_within}} of {{together_heads}} heads. The law misses half A itself by as much. {{?misses_are_its_own}} So the error does depend somewhat on what the text adds, which the derivation had excluded.
+Why? On half A, which gave the law its numbers, it fails as well. {{?fails_on_A}} So it is not that half B has other texts: the error must know something of what the text adds, which the derivation had excluded. On half A we found what they share, the topic. In a French text the denominators are not those of the page, and what the heads add is different, too. So let us assume less: that $e$ has nothing to do with $d$ among texts of one domain. Let domain $g$ hold a share $p_g$ of the texts, and let head $h$ add $u_h$ to the neuron. Then
+
+$$
+\begin{gathered}
+\text{FVU} = \frac{1}{V} \sum_g p_g \sum_{h,k} \operatorname{E}_g[e_h e_k]\, \operatorname{E}_g[u_h u_k] , \\
+V = \operatorname{Var} \textstyle\sum_h u_h .
+\end{gathered}
+$$ (eq-real-domains)
+
+We set the same test for this form before we looked at half B for it. It holds for the neurons of all nine models, and all {{together_heads}} heads are within the factor. In groups of the same sizes that are drawn at random it holds for the neurons of {{random_neurons}} models, too few. {{?topic}} So it matters not only that heads add a constant to every text, but also whether the texts with other denominators are those to which the heads add something else. In `mini` this makes the error larger, in MiniLM smaller. {{?either_way}} (This explains the error, but a measurement forecasts it as well: half A's own FVU is as near to half B's. {{?as_near}})
 
 ## The remedy
 
@@ -285,39 +294,22 @@ by_kind.iloc[[0, 1, 2, -3, -2, -1]].round(2)
 
 # %% [markdown]
 r"""
-2. *Fill in.* How large may $\sigma$ be if no more than a share `most` of the variance is to be lost? Solve the law for it.
-"""
-
-
-# %%
-def allowed(c, most):
-    """The largest relative error that one page may have."""
-    return ...  # your turn
-
-
-# %% tags=["hide-input", "nbval-check-output"]
-said = allowed(11.0, 0.5)
-print("not yet" if said is ... else "right" if abs(said - 0.0640) < 1e-3 else "not this")
-
-# %% [markdown]
-r"""
-3. *Prove.* What does the law become for the centred circuit, if $\bar v_h$ adds $a' = a + b$ to the neuron?
+2. *Prove.* What does the law become for the centred circuit, if $\bar v_h$ adds $a' = a + b$ to the neuron?
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. The correlation hardly moves, because one factor per head changes no order within a head. The FVU is highest on texts in other languages. {{?foreign_worst}}
-2. `return (most / (c**2 + 1)) ** 0.5`. For SmolLM2's $c$ and a half of the variance, that is {{half_lost}}.
-3. The circuit adds $(1 + e)(u - a') + a'$, and the truth is $u = a + d$. So the error is $e\,(d - b)$, and by the same step $\text{FVU} = \sigma^2 (b^2/\operatorname{sd}(d)^2 + 1)$: the page's own distance from a typical text takes the place of the constant.
+2. The circuit adds $(1 + e)(u - a') + a'$, and the truth is $u = a + d$. So the error is $e\,(d - b)$, and by the same step $\text{FVU} = \sigma^2 (b^2/\operatorname{sd}(d)^2 + 1)$: the page's own distance from a typical text takes the place of the constant.
 ```
 
 ## Evidence
 
-What a real model itself computed is kept with the book; `tools/evidence/` has the scripts (`real_models.py`, `controls.py`, `one_page.py`), and those marked `.toml` what was fixed beforehand. The stored layers are in {{= 8 =}} bits and take LayerNorm's scale on the calibration page from the rebuilt heads, which changes little: with them SmolLM2's median FVU is {{stored_smol}} instead of {{fvu_smol}}. (Denominators alone, with {{budget_smol}}, were measured on every third text.) We asked with one query at one position, of mostly English texts.
+What a real model itself computed is kept with the book; `tools/evidence/` has the scripts (`real_models.py`, `controls.py`, `one_page.py`), and those marked `.toml` what was fixed beforehand. What is computed here uses stored layers in {{= 8 =}} bits, which take LayerNorm's scale on the calibration page from the rebuilt heads; this changes a median FVU by less than a tenth. {{?stored_close}} (Denominators alone, with {{budget_smol}}, were measured on every third text.) We asked with one query at one position, of mostly English texts.
 
-**The law.** We had also fixed that on half A, which gives the law its numbers, at most a third of the median miss over heads should be left (in logarithms). It is {{own_miss}} times that of half B, so this failed. {{?misses_are_its_own}}
+**The law.** For a neuron, without domains, it reads $\text{FVU} = \sum_{h,k} \operatorname{E}[e_h e_k] \operatorname{E}[u_h u_k] / \operatorname{Var} \sum_h u_h$: {eq}`eq-real-domains` with all texts in one domain. Two other forms that were fixed in advance fail as well: one $\sigma$ for all heads holds in {{short_neurons}} models, and all errors of the circuit together in {{whole_neurons}}. With {{pages}} other calibration texts for each model, the law is within the factor in {{pages_close}} of {{pages_all}} medians. {{?pages_pass}} Half A was to show whether misses are another half's: then at most a third of the median miss over heads (in logarithms) would be left there. It is {{own_miss}} times that of half B, so this failed. {{?misses_are_its_own}}
 
-**All three models in one table.** It is kept from the stored layers, and [the page of all statements](reproduction) quotes it, so the FVU differs a little from that above. Its intervals are for other documents or other calibration texts, whichever is wider. *Error of one page* is the mean distance of a text's denominators from those of the page. Means over heads are weighted by their share of the variance, as the tables rebuild it. [Appendix A](A_scale) has the same for `mini`.
+**All three models in one table.** [The page of all statements](reproduction) quotes it. Its intervals are for other documents or other calibration texts, whichever is wider. *Error of one page* is the mean distance of a text's denominators from those of the page. Means over heads are weighted by their share of the variance, as the tables rebuild it. [Appendix A](A_scale) has the same for `mini`.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The table of real models"}
@@ -367,11 +359,10 @@ c_of = pd.Series({m: law[m]["constant over spread"] for m in of_law})
 stored_fvu = pd.Series({REAL[m]: of.median for m, of in shown.items()})
 budget = {k: fvu for made, k, _, fvu in real["models"]["smollm2"]["budget"] if made == "only"}
 worse = {m: law[m]["remedy"]["centred"]["FVU"][0] - law[m]["remedy"]["circuit"]["FVU"][0] for m in of_law if m != "smollm2"}  # fmt: skip
-forms = {k: [m for m in of_law if law[m]["neurons"][k]["holds"]] for k in law["mini"]["neurons"]}
-held_in = forms["neurons"]
+forms = {k: sum(law[m]["neurons"][k]["holds"] for m in of_law) for k in law["mini"]["neurons"]}
 own_miss = np.median(miss["heads, measured on half A", "together"]) / np.median(miss["heads", "together"])  # fmt: skip
-within, RIVAL = close / size, "heads, as half A has it"
-passes = {k: within[k, "together"] >= 0.8 and 0.8 <= np.median(ratios[k, "together"]) <= 1.25 for k in ("heads", "calibration pages")}  # fmt: skip
+within, median_ratio = close / size, ratios.map(np.median)
+passes = (within >= 0.8) & median_ratio.between(0.8, 1.25)
 others = np.array(law["smollm2"]["pages"][1])
 mean_fvu = readings["SmolLM2"]["contribution"]["domain mean"]["FVU"]
 cb.facts(
@@ -382,8 +373,6 @@ cb.facts(
     r_smol=cb.fact(smol_r["circuit"]),
     carries_over=good["circuit"].min() > cb.ALMOST_EXACTLY and fvu[["Qwen", "MiniLM"]].max() < 0.2 and shares["Qwen"] < cb.ABOUT,
     error_smol=cb.fact(fvu["SmolLM2"], ".1f", holds=of_smol["circuit"]["FVU"][1] > 1),
-    law_neurons=cb.fact(len(held_in), "words"),
-    law_verdict=len(held_in) < 7 and len(of_law) == 9 and passes["heads"] and ends["fvu"][1] > 5 * ends["fvu"][0],
     neuron=str(NEURON),
     fvu_thread=cb.fact(shown["qwen"].fvu, ".0%", holds=shown["qwen"].r > 0.85 and shown["qwen"].fvu > 2 * fvu["Qwen"] and shown["smollm2"].fvu > 1),
     texts=len(qwen.texts),
@@ -404,22 +393,26 @@ cb.facts(
     c_qwen=cb.fact(c_of["qwen"], ".1f"),
     c_smol=cb.fact(c_of["smollm2"], ".0f", holds=c_of["smollm2"] > 10 * c_of[["qwen", "minilm"]].max()),
     half_lost=cb.fact(math.sqrt(0.5 / (c_of["smollm2"] ** 2 + 1)), ".0%"),
-    **{f"{g.split()[0]}_{of}": v["heads", g] for g in GROUPS for of, v in (("within", close), ("heads", size))},
-    real_alone=cb.fact(close["heads, by σ² alone", "real models"], "words", holds=within["heads", "real models"] >= 0.8 and within["heads, by σ² alone", "real models"] < 0.1),
-    heads_ratio=cb.fact(np.median(ratios["heads", "together"]), holds=passes["heads"] and within["heads", "together"] < 0.85),
-    pages_ratio=cb.fact(np.median(ratios["calibration pages", "together"])),
-    rival_within=cb.fact(close[RIVAL, "together"], holds=close[RIVAL, "together"] > close["heads", "together"]),
+    law_verdict=forms["neurons"] < 7 <= forms["by domain"] and len(of_law) == 9 and ends["fvu"][1] > 5 * ends["fvu"][0],
+    **{f"{of}_neurons": cb.fact(forms[k], "words") for of, k in (("law", "neurons"), ("random", "in random groups"), ("short", "short"), ("whole", "whole"))},
+    law_fails=passes["heads", "together"] and within["heads", "together"] < 0.85 and max(forms[k] for k in ("neurons", "short", "whole")) < 7,
+    topic=forms["in random groups"] < 7 < forms["by domain"] == len(of_law) and within["heads, by domain", "together"] == 1,
+    either_way=law["mini"]["neurons"]["neurons"]["median ratio"] < 0.8 and law["minilm"]["neurons"]["neurons"]["median ratio"] > 1 + cb.ABOUT,
+    fails_on_A=sum(law[m]["on A"]["neurons"]["neurons"]["holds"] for m in of_law) < 7,
+    as_near=all(law[m]["on A"]["as half B"]["holds"] for m in of_law),
     own_miss=cb.fact(own_miss, ".1f"),
     misses_are_its_own=own_miss > max(1 / 3, 1 - cb.ABOUT),
+    pages_close=close["calibration pages", "together"],
     pages_all=size["calibration pages", "together"],
-    pages_missed=cb.fact((size - close)["calibration pages", "together"], "words", holds=passes["calibration pages"]),
-    law_fails=within["heads", "mini and twins"] < 0.8 and passes["heads"] and max(map(len, forms.values())) < 7 and {"qwen", "smollm2"} <= {*held_in},
+    pages_pass=passes["calibration pages", "together"],
+    stored_close=((stored_fvu / fvu - 1).abs() < cb.ABOUT).all(),
+    **{f"{g.split()[0]}_{of}": v["heads", g] for g in GROUPS for of, v in (("within", close), ("heads", size))},
+    real_alone=cb.fact(close["heads, by σ² alone", "real models"], "words", holds=within["heads", "real models"] >= 0.8 and within["heads, by σ² alone", "real models"] < 0.1),
     mean_fvu_smol=cb.fact(mean_fvu, holds=abs(of_smol["centred"]["FVU"][0] / mean_fvu - 1) < cb.ABOUT and of_smol["circuit"]["FVU"][0] > 1),
     r_mended=cb.fact(of_smol["centred"]["r"][0], holds=max(worse.values()) <= 0.05),
     fvu_low=cb.fact(ends["fvu"][0]),
     fvu_high=cb.fact(ends["fvu"][1], holds=ends["r"][0] > 0.9 and ends["fvu"][1] > 5 * ends["fvu"][0]),
     foreign_worst={*by_kind.index[-3:]} == {"french", "german", "spanish"},
-    stored_smol=cb.fact(stored_fvu["SmolLM2"], holds=((stored_fvu / fvu - 1).abs() < cb.ABOUT).all()),
 )  # fmt: skip
 
 # %% [markdown]

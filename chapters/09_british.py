@@ -2,7 +2,7 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen responds to what is British, spelling included, but in a weak test we found no use that the model makes of it.** Its input rises in {{rises}} of the documents that we respell, and no other consistent change moves it as far. {{?none_reaches}} But more of the other neurons are as consistent than we had allowed, {{?not_alone}} what this one writes hardly changes, {{?writes_little}} and Qwen's preference for British forms does not need it. {{?works_against}} Of {{asked}} further conditions fixed in advance it met {{met}}.
+**A neuron in the first layer of the language model Qwen responds to what is British, spelling included, but in a weak test we found no use that the model makes of it.** Its input rises in {{rises}} of the documents that we respell, and none of the other consistent changes that we tried moves it as far. {{?none_reaches}} But more of the other neurons are as consistent than we had allowed, {{?not_alone}} what this one writes hardly changes, {{?writes_little}} and Qwen's preference for British forms does not need it. {{?works_against}} It met {{met}} of {{asked}} conditions fixed in advance.
 
 Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. At the words that are the same in both versions, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
 """
@@ -127,7 +127,7 @@ The British version pushes the gate of neuron {{neuron}} higher in nearly all of
 
 Is that much? Any change of a text moves every gate a little, and many gates move one way. Of the other neurons, {{as_often}} ({{as_often_share}}) move one way in as many documents; we had allowed {{= 1% =}}. So the share of documents does not set the neuron apart. {{?not_alone}}
 
-Would any consistent change do it? We made {{others}} that are not British, in the same documents and near the same places: ten put one common word for another, such as *a* for *the*, and ten misspell by a rule. It was fixed before that none must move the gate as far on average, and none does. The farthest writes *nacion* for *nation* and moves it {{farthest_share}} as far, downwards. {{?none_reaches}}
+Would any consistent change do it? We made {{others}} that are not British, in the same documents, where they have such words, and near the same places: ten put one common word for another, such as *a* for *the*, and ten misspell by a rule. It was fixed before that none must move the gate as far on average, and none does. The farthest writes *nacion* for *nation* and moves it {{farthest_share}} as far, downwards. {{?none_reaches}}
 
 Three more controls say that spelling is enough. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}} (Luck passes this test, and that of the other changes, about once in twenty.) The effect is small: with one token in {{one_in}} respelled, the gate moves by {{gate_sd}} of its standard deviation over documents.
 
@@ -199,7 +199,7 @@ r"""
 
 ## Does the model use it?
 
-*The sky that morning was a dull* … *grey* or *gray*? After a British context Qwen's log odds for the British form are higher than after the same context in American spelling, by {{shift}} nats on average over {{sentences}} such sentences. We call this difference the *shift*; it has this sign in every context. Which part of the model carries it? We run the model on the British context, with one part of it set to what it was in the American one, and see how much of the shift is lost. (We count sentences whose word does not occur in the context, since copying it would do.)
+*The sky that morning was a dull* … *grey* or *gray*? We put each of {{sentences}} such sentences behind each of {{contexts}} contexts, and leave out those whose word occurs in the context, since copying it would do. In the {{pairs}} cases that remain, Qwen's log odds for the British form are higher after a British context than after the same context in American spelling, by {{shift}} nats on average. We call this difference the *shift*; it has this sign in every context. Which part of the model carries it? We run the model on the British context, with one part of it set to what it was in the American one, and see how much of the shift is lost.
 """
 
 
@@ -220,7 +220,7 @@ pd.Series(of_shift).to_frame("of the shift is lost").rename_axis("as in the Amer
 
 # %% [markdown]
 r"""
-Neuron {{neuron}} does not carry it. If it did, its American values should shrink the shift by at least {{= 5% =}}. The shift *grows* by {{grows}}. (Intervals are over {{contexts}} contexts.) The interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}}
+Neuron {{neuron}} does not carry it. If it did, its American values should shrink the shift by at least {{= 5% =}}. The shift *grows* by {{grows}}. (Intervals are over contexts.) The interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}}
 
 How much could this test have seen? A loss of {{= 1% =}} of the shift would have been told from none. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
 
@@ -230,7 +230,7 @@ The words themselves carry it. With their residual stream after layer {{= 25 =}}
 
 **Spelling is not dialect.** We respelled documents and did not rewrite them.
 
-**The families are not independent.** Words of several pieces share pieces, such as *ise*, so that {{agree}} of the families agreeing is a few facts rather than a hundred.
+**The families are not independent.** Words of several pieces share pieces, such as *ise*, so that {{agree}} of the {{families}} families agreeing are a few facts rather than {{families}}.
 
 **We looked for use in one place.** Another neuron, a task other than spelling, texts that move the neuron's output more, or weights that are not rounded to {{= 4 =}} bits might show what we did not see.
 
@@ -256,39 +256,24 @@ pd.Series({"as it is": z_found, "half swapped": z_swapped}).round(1).to_frame("l
 
 # %% [markdown]
 r"""
-2. *Fill in.* In one line with `added`: how much more than *gray* does *grey* add to neuron {{neuron}}?
-"""
-
-# %%
-mine = ...  # one number
-
-# %% tags=["hide-input", "nbval-check-output"]
-grey, gray = (float(probe.sums([w]) @ probe.readout[:, [NEURON]]) for w in ("grey", "gray"))
-right = mine is not ... and abs(float(mine) - (grey - gray)) < 1e-4
-print("not yet" if mine is ... else "right" if right else "not this")
-
-# %% [markdown]
-r"""
-3. *Explain.* Why do only tokens count that are alike in both versions, and only those behind the first respelled word?
+2. *Explain.* Why do only tokens count that are alike in both versions, and only those behind the first respelled word?
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. It falls to {{swapped}}. The families no longer share a direction, and what is left is what chance gives the largest of {{all}} neurons.
-2. `mine = added(["grey"], [NEURON]) - added(["gray"], [NEURON])`
-3. At a respelled word, the token itself differs, and the neuron might just read that. Ahead of the first one nothing can differ, because attention looks back only. What is left is what heads have carried from one word to another.
+2. At a respelled word, the token itself differs, and the neuron might just read that. Ahead of the first one nothing can differ, because attention looks back only. What is left is what heads have carried from one word to another.
 ```
 
 ## Evidence
 
-The runs of Qwen and SmolLM2 are kept (`tools/evidence/british.py`); columns are computed here from stored layers. The conditions are in `ctxbook/data/dialect.toml`, which was committed first, and the table has them in its words.
+The runs of Qwen and SmolLM2 are kept (`tools/evidence/british.py`); columns are computed here from stored layers. The conditions were committed first, most in `ctxbook/data/dialect.toml`, and the table has them in its words.
 
-(sec-bri-verdict)=
-**What was fixed in advance, and what came of it.**
+**What was fixed in advance, and what came of it.** Three conditions failed. The neuron tells British from American words with an AUC of {{vocabulary}} instead of {{= 0.75 =}}. Of the other neurons, {{as_often_share}} are as consistent, where {{= 1% =}} was allowed. And we found no use. SmolLM2 was asked the first ten, and meets {{met_smol}}.
 """
 
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ten conditions, and the one on use"}
+# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The conditions"}
 PAIRS = [pair.split() for pair in ASKED["vocabulary"]["pairs"]]
 LISTS = {
     "vocabulary": [sorted(set(w)) for w in zip(*PAIRS, strict=True)],
@@ -331,15 +316,24 @@ def conditions(name):
         yield "random_words", f"{of.random:.3f}", of.random < of.in_those
 
 
-of_use = shares["neuron"]
+of_use, every = shares["neuron"], kept["qwen"]["one way"]
+one_way, in_so_many = np.array(every["neurons that move so many documents one way"][0]), every["found"][0][0]  # fmt: skip
+as_often = one_way[in_so_many:].sum() - 1  # of the other neurons
+often_share, reach = as_often / (one_way.sum() - 1), (far >= by_spelling["moved"][0]).sum()
 verdicts = {name: {k: (v, bool(ok)) for k, v, ok in conditions(name)} for name in NAMES}
-verdicts["qwen"]["used"] = f"{of_use.value:.1%}", of_use.low > BAR["used"]
+met_of = {n: [ok for _, ok in of.values()] for n, of in verdicts.items()}
+verdicts["qwen"] |= {
+    "used": (f"{of_use.value:.1%}", of_use.low > BAR["used"]),
+    "others": (f"{often_share:.1%}", often_share <= 0.01),  # tools/evidence/british.py
+    "changes": (f"{reach}", reach == 0),  # tools/evidence/british.toml
+}
 text = (DATA / "dialect.toml").read_text(encoding="utf-8")  # what was fixed, in its words
 ROWS = {k: f"{of} ({v})" for k, v, of in re.findall(r"(?m)^(\w+) = (.*?) +# (.*)$", text)}
+ROWS["others"] = "of the other neurons at most this share moves one way in as many documents (1%)"
+ROWS["changes"] = "so many of the twenty other changes move the gate as far (0)"
 table = pd.DataFrame(
     {NAMES[n]: {ROWS[k]: f"{v}: {'yes' if ok else 'no'}" for k, (v, ok) in of.items()} for n, of in verdicts.items()}
 ).fillna("not asked")  # fmt: skip
-met_of = {n: [ok for k, (_, ok) in of.items() if k != "used"] for n, of in verdicts.items()}
 if MODELS is not None:
     counts = {NAMES[n]: f"{sum(met_of[n])} of {len(met_of[n])} conditions" for n in kept}
     cb.keep_rows("09_british", pd.DataFrame(counts, ["a British neuron meets"]))
@@ -410,9 +404,7 @@ gate, product, second_gate, second_product = (
     parts[f"{j} {part}"] for j in (NEURON, SECOND) for part in ("gate", "product")
 )
 of_product, of_second = (of["rank of |t|"]["B"] for of in (product, second_product))
-every = kept["qwen"]["one way"]
-one_way, in_so_many = np.array(every["neurons that move so many documents one way"][0]), every["found"][0][0]  # fmt: skip
-as_often = one_way[in_so_many:].sum() - 1  # of the other neurons
+of_conditions = [ok for _, ok in verdicts["qwen"].values()]
 shift = odds["British"] - odds["American"]
 lists = {n: (registers.xs(n, level="model")["by luck"] <= BAR["again"]).sum() for n in ("Qwen", "SmolLM2")}  # fmt: skip
 respelled = of_qwen.rows["words"].mean()
@@ -426,9 +418,12 @@ cb.facts(
     all=len(first.z),
     documents=len(of_qwen.moved),
     rises=cb.fact(rises, ".0%", holds=rises > cb.NEARLY_ALL),
-    **{k: cb.fact(of(met_of["qwen"]), "words") for k, of in (("met", sum), ("asked", len))},
-    vocabulary=cb.fact(vocabulary, ".3f", holds=[k for k, (_, ok) in verdicts["qwen"].items() if not ok] == ["vocabulary", "used"]
+    **{k: cb.fact(of(of_conditions), "words") for k, of in (("met", sum), ("asked", len))},
+    met_smol=cb.fact(sum(met_of["smollm2"]), "words", holds=len(met_of["smollm2"]) == 10),
+    vocabulary=cb.fact(vocabulary, ".3f", holds=[k for k, (_, ok) in verdicts["qwen"].items() if not ok] == ["vocabulary", "used", "others"]
     and by_luck == 0),
+    families=len(more.families),
+    pairs=len(odds),
     places=cb.fact(of_qwen.rows["places"].mean(), ".0f"),
     words=cb.fact(round(respelled), "words", holds=abs(respelled / round(respelled) - 1) < 0.2),
     doses=verdicts["qwen"]["doses"][1] and verdicts["qwen"]["sides"][1],
@@ -463,10 +458,10 @@ cb.facts(
     registers_smol=cb.fact(int(lists["SmolLM2"]), "words", holds=lists["Qwen"] == len(ASKED["registers"]) == 5 and registers["z, judging"].max() < first.z[NEURON] / 2),
     others=len(others),
     farthest_share=cb.fact(far.max() / by_spelling["moved"][0], ".0%"),
-    not_alone=as_often > 0.01 * (one_way.sum() - 1),
-    none_reaches=far.max() < by_spelling["moved"][0] and farthest == "nation, nacion" and others["moved"][farthest][0] < 0,
+    not_alone=not verdicts["qwen"]["others"][1],
+    none_reaches=verdicts["qwen"]["changes"][1] and farthest == "nation, nacion" and others["moved"][farthest][0] < 0,
     as_often=cb.fact(as_often),
-    as_often_share=cb.fact(as_often / (one_way.sum() - 1), ".1%"),
+    as_often_share=cb.fact(often_share, ".1%"),
     product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%", holds=(of_use.high - of_use.low) / 2 < 0.01),
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 r"""
 # A whole neuron, from tables
 
-**Fix the query token and its position. Then a table of at most three numbers per token and head ({{size}} MB for Qwen) predicts what a first-layer neuron puts out, given the text's own denominators.** In Qwen the median neuron's correlation within domains is at least {{qwen_low}} with each of five queries; but with *and* as the query, {{and_below}} of the neurons are predicted worse than the mark of {{= 0.99 =}}. SmolLM2 misses its mark with most queries. {{?smollm2_misses}} A weighted singular value decomposition of the same size does better in most cases, {{?weighted_better}} but each of our tables is a curve over positions and a list of tokens, which can be read.
+**Fix the query token and its position. Then a table of at most three numbers per token and head ({{size}} MB for Qwen) can take the place of all queries and keys, and still predict what a first-layer neuron puts out.** In Qwen the median neuron's correlation within domains is at least {{qwen_low}} with each of five queries; but with *and* as the query, {{and_below}} of the neurons are predicted worse than the mark of {{= 0.99 =}}. SmolLM2 misses its mark with most queries. {{?smollm2_misses}} A weighted singular value decomposition of the same size does better in most cases, {{?weighted_better}} but each of our tables is a curve over positions and a list of tokens, which can be read.
 
 [Chapter 9](09_british) left us with neuron {{neuron}} of Qwen. British spelling drives its gate, the first of the two numbers whose product it puts out, through stable heads. But of what changes in that gate from text to text, the stable heads account for {{stable_share}} only, and the second number, *up*, we have not predicted at all.
 
@@ -176,7 +176,7 @@ cb.figures.picture(
 r"""
 In head {{head}} of `{{model}}` a single plane accounts for {{one_plane}} of the interaction. Its curve separates far from near, and its list sorts tokens by the lengths of their embeddings (rank correlation {{by_length}}). [Chapter 2](02_keys) gave all tokens one typical length, and the plane puts the real lengths back.
 
-In Qwen, too, planes can be looked at. Take head {{british}}, one of the heads behind the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say, and farther back more at words that tell one kind of text from another. *Evidence* has Qwen's other broad heads, whose lists are less plain.
+In Qwen, too, planes can be looked at. Take head {{british}}, one of the heads behind the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say. What the far end has in common is less plain, and so are the lists of Qwen's other broad heads (under *Evidence*).
 
 With the rows repaired, the rest is as in the model: add up the tokens' values with the weights of the row, multiply by $W_O$, apply LayerNorm and the MLP. What the tables replace are queries and keys.
 """
@@ -205,7 +205,7 @@ live["last ten"] = agreement(fixed.readout.outputs(last_ten))
 r"""
 On half B, the median neuron of `{{model}}` reaches {{live_0}} without planes. The simplest rival, exact attention to the last ten tokens, reaches {{live_ten}}.
 
-## Every neuron of three models
+## The neurons of three models
 
 For Qwen and SmolLM2, queries, texts and marks were fixed beforehand. The table has the median, over all neurons, of the correlation within domains, with {{= 95% =}} intervals over documents. Each head has at most two planes, in `mini` none.
 """
@@ -290,7 +290,7 @@ Why planes, then? The only advantage left is that they can be read. Each list of
 
 ## Where this leaves us
 
-A few lists a head say what every neuron of a first layer puts out for one query. But they use each text's own denominators, where the circuit of chapter 5 makes do with a single calibration text. Which shortcut hurts most? [Chapter 11](11_evaluation) measures it.
+For one query, a few lists a head say most of what the typical neuron of a first layer puts out. But they use each text's own denominators, where the circuit of chapter 5 makes do with a single calibration text. Which shortcut hurts most? [Chapter 11](11_evaluation) measures it.
 
 ## Exercises
 
@@ -304,27 +304,13 @@ of_heads.round(2).rename("rank correlation, up to its sign").rename_axis("head")
 
 # %% [markdown]
 r"""
-2. *Fill in.* From the four exact weights of the table by hand, compute the interaction, in powers of two. (Take logarithms, and subtract the mean of each row and the mean of each column; why must the mean of all four be added again?)
-"""
-
-# %%
-log = np.log2([[0.3, 1.2], [0.2, 0.05]])  # moon, the; far, near
-mine = ...
-
-# %% tags=["hide-input", "nbval-check-output"]
-right = mine is not ... and np.allclose(mine, [[-1, 1], [1, -1]])
-print("right" if right else "not yet")
-
-# %% [markdown]
-r"""
-3. *Show it.* Qwen has {{n_heads}} heads. They share two sets of keys, each with {{= 128 =}} numbers for a token. From how many planes a head on have the tables more numbers than all exact keys?
+2. *Show it.* Qwen has {{n_heads}} heads. They share two sets of keys, each with {{= 128 =}} numbers for a token. From how many planes a head on have the tables more numbers than all exact keys?
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. They do, head 7 least. It is the second plane of that head that is curious: it sorts tokens by their content.
-2. `mine = log - log.mean(1, keepdims=True) - log.mean(0) + log.mean()`. Without the last term the mean is subtracted twice.
-3. Tables have $12 (k + 1)$ numbers for each token, and keys $2 \times 128 = 256$. So from $k + 1 > 21.3$ on, that is, from {{= 21 =}} planes on. (Lists of positions are short.)
+2. Tables have $12 (k + 1)$ numbers for each token, and keys $2 \times 128 = 256$. So from $k + 1 > 21.3$ on, that is, from {{= 21 =}} planes on. (Lists of positions are short.)
 ```
 
 ## Evidence
@@ -401,7 +387,7 @@ cb.facts(
     qwen_narrow=cb.fact(median_of("qwen", "local"), ".2f", holds=median_of("qwen", "local") > 0.9
     and median_of("qwen", "stable") - median_of("qwen", "local") < 0.05),
     near=cb.fact(cb.listed([f"*{word}*" for word in [*dict.fromkeys(word.strip().lower() for word in first["near"])][:6]])),
-    far=cb.fact(cb.listed([f"*{first['far'][k].strip()}*" for k in (0, 1, 2, 6)]), holds=first["curve"] == sorted(first["curve"], reverse=True) and first["curve"][0] > 1 > 0 > first["curve"][-1]),
+    far=cb.fact(cb.listed([f"*{word.strip()}*" for word in first["far"][:6]]), holds=first["curve"] == sorted(first["curve"], reverse=True) and first["curve"][0] > 1 > 0 > first["curve"][-1]),
     **{k: cb.fact(scores_kept["Qwen", "MB"][KEPT[of]]) for k, of in (("size", "planes 2"), ("keys_size", "keys, 4 bits"))},
     qwen_ten=cb.fact(ten[0], holds=abs(ten[0] - median_of("qwen", "margins")) < 0.05),
     ten_weak=ten[1] < median_of("smollm2", "local") < median_of("smollm2", "stable") - 0.2,

@@ -283,7 +283,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Training has mainly used the slow planes, as the post expected: in the middle stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} That is why content survives. But {{in_between}} of the interaction is in between, in the four planes around the dotted line, slow enough to be used and fast enough to turn. So it does not go away with the fast planes: without them {{kept_by_slow}} of its standard deviation is left, where we had expected less than half. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads it is more than a quarter of what the token does, where we had expected less. {{?quarter}}
+Training has mainly used the slow planes of the twin, as the post expected: in its middle stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} That is why content survives. But {{in_between}} of the interaction is in between, in the four planes around the dotted line, slow enough to be used and fast enough to turn. So it does not go away with the fast planes: without them {{kept_by_slow}} of its standard deviation is left, where we had expected less than half. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads it is more than a quarter of what the token does, where we had expected less. {{?quarter}}
 
 So two tables are too few for a rotary head. [Chapter 10](10_whole_neuron) adds two more, one of positions and one of tokens, whose product is added to the score; with one or two such pairs a head, little is left. Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
 
@@ -307,29 +307,13 @@ pd.DataFrame(gaps, pd.Index([5, far_back], name="distance")).round(2)
 
 # %% [markdown]
 r"""
-2. *Fill in* the log content of head 0 of the rotary twin for every token, from `g`, `rotary.split.kernels`, `rotary.split.mean[n]` and `tokens` ({eq}`eq-fam-means`).
-"""
-
-# %%
-tokens = cx.layer_norm(rotary.exact.E, rotary.exact.readout.eps)  # vocab d_model: all x_t
-mine = ...  # one number a token
-
-# %% tags=["hide-input", "nbval-check-output"]
-if mine is ...:
-    print("not yet")
-else:
-    print("right" if torch.allclose(mine, rotary.split.log_content[0], atol=1e-3) else "not this")
-
-# %% [markdown]
-r"""
-3. *Prove.* A rotary head has the kernel $\text{pos}_i \propto \rho^{\,n - i}$. Find $\lvert \varphi(\theta) \rvert$ for a long text. Up to which angle does at least half of a plane survive, for a kernel with $N$ effective tokens?
+2. *Prove.* A rotary head has the kernel $\text{pos}_i \propto \rho^{\,n - i}$. Find $\lvert \varphi(\theta) \rvert$ for a long text. Up to which angle does at least half of a plane survive, for a kernel with $N$ effective tokens?
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. With ALiBi and without positions it does not change at all: $g_i$ is the same for every $i$. With learned positions it changes as LayerNorm's scale does. With rotary positions it changes as the planes turn that tell the two tokens apart; which way depends on the tokens.
-2. `mine = (tokens - rotary.split.mean[n]) @ (rotary.split.kernels[0] @ g[0])`
-3. $\varphi(\theta) = (1 - \rho) / (1 - \rho e^{\mathrm{i}\theta})$, so for slow planes $\lvert \varphi \rvert^2 \approx 1 / (1 + (\theta \tau)^2)$ with $\tau = \sqrt\rho / (1 - \rho)$, which is about $N / 2$. Half survives while $\theta \tau \le \sqrt 3$: up to $\theta \approx 3.5 / N$, about half a circle within $N$ tokens.
+2. $\varphi(\theta) = (1 - \rho) / (1 - \rho e^{\mathrm{i}\theta})$, so for slow planes $\lvert \varphi \rvert^2 \approx 1 / (1 + (\theta \tau)^2)$ with $\tau = \sqrt\rho / (1 - \rho)$, which is about $N / 2$. Half survives while $\theta \tau \le \sqrt 3$: up to $\theta \approx 3.5 / N$, about half a circle within $N$ tokens.
 ```
 
 ## Evidence

@@ -39,15 +39,6 @@ study = cx.study(cx.LayerWeights.of(model), TEXTS, TOKEN, or_all=True)
 n, x = study.n, study.fixed.prepare(study.texts)  # text source
 heads = np.arange(study.fixed.n_heads)
 who = study.head_variance_share  # of what all heads add to the neurons
-
-
-def per_head(rows, form):
-    """A table with a column a head."""
-    columns = pd.Index(heads, name="head")
-    table = pd.DataFrame([np.asarray(row) for row in rows.values()], [*rows], columns)
-    return table.map(form)
-
-
 print(study)
 
 # %% tags=["hide-input"]
@@ -303,27 +294,14 @@ Weights and counts are enough for a wide guarantee, and to find most stable head
 
 ## Exercises
 
-1. *Predict, then run.* Keep the tables of counts for each domain, but let a block be a single token. Will {{= 95% =}} of the texts still be where they should? Will the bound on the coefficient of variation still be one? Write down both answers before you open the cell.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What do tables alone achieve?"}
-tables_only = ingredients(study, *counted(study, read_A), 1)
-rows = {"guaranteed": smallest(tables_only), "inside": None}
-rows["inside"] = (error < rows["guaranteed"]).double().mean(0)
-rows["coefficient of variation, at most"] = largest_cv(tables_only)
-per_head(rows | {"measured": every.loc[MODEL]["measured"]}, "{:.1%}".format)
-
-# %% [markdown]
-r"""
-2. *Prove.* Suppose that {{= 95% =}} of texts lie within an error $e < 1$ of the mean. Of two texts drawn independently, how far from one can the ratio of the denominators be in at least {{= 90% =}} of cases?
-3. *Break this.* Write a text that lies outside the guarantee in the head where it is narrowest. Why is this no contradiction?
+1. *Prove.* Suppose that {{= 95% =}} of texts lie within an error $e < 1$ of the mean. Of two texts drawn independently, how far from one can the ratio of the denominators be in at least {{= 90% =}} of cases?
+2. *Break this.* Write a text that lies outside the guarantee in the head where it is narrowest. Why is this no contradiction?
 
 ```{admonition} Solutions
 :class: dropdown
 
-1. The first yes, the second no. Domains explain enough for the generous inequalities to hold, but the variance of a text's phrases is missing from the bound, so it is too small in every head.
-2. With a chance of at least $1 - 2 \times 0.05$ both denominators lie in $M(1 \pm e)$. Their ratio is then at most $\tfrac{1 + e}{1 - e} = 1 + \tfrac{2e}{1 - e}$, and at least $1 - \tfrac{2e}{1 + e}$.
-3. Repeat one token. The kernel sums to one, so the denominator is nearly that token's content, and any content far enough from the mean will do. The guarantee is about all but one text in twenty of those that were counted, and such a text is none of them.
+1. With a chance of at least $1 - 2 \times 0.05$ both denominators lie in $M(1 \pm e)$. Their ratio is then at most $\tfrac{1 + e}{1 - e} = 1 + \tfrac{2e}{1 - e}$, and at least $1 - \tfrac{2e}{1 + e}$.
+2. Repeat one token. The kernel sums to one, so the denominator is nearly that token's content, and any content far enough from the mean will do. The guarantee is about all but one text in twenty of those that were counted, and such a text is none of them.
 ```
 
 ## Evidence
@@ -361,14 +339,10 @@ best = best.gather(0, (best.cumsum(0) < best.sum(0) / 2).sum(0, keepdim=True))[0
 of_mean = {f"at most, {name}": mean_at_most(g) for name, g in made.items()}
 of_mean |= {"half B": error.mean(0), "best constants": (denom / best - 1).abs().mean(0)}
 at_all = {name: weighted(v) for name, v in of_mean.items()}
-per_head(of_mean, lambda v: f"{v:.1%}" if v <= 1 else "empty")
+by_head = pd.DataFrame([np.asarray(v) for v in of_mean.values()], [*of_mean])
+by_head.rename_axis(columns="head").map(lambda v: f"{v:.1%}" if v <= 1 else "empty")
 
-# %% [markdown]
-r"""
-**What other tables of counts do.** A domain left out, every token as likely as any other, and the errors that Figure C.2 does not show.
-"""
-
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "Domains left out, a table without counts, and a hundred sizes of error"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "A domain left out, a table without counts, and a hundred sizes of error"}
 missed, tried = {}, 0
 for name in np.unique(domain):
     here = [i for i, text in enumerate(read_B) if text.domain == name]
@@ -458,9 +432,7 @@ cb.facts(
     loosest=cb.fact(loose.max(), ".1f"),
     loose=len(empty) == 1 and loose.min() >= 1,
     **{short: cb.fact(ratio.value, ".1f") for short, ratio in of_kinds.items()},
-    code_is_worst=code.value == max(r.value for r in ratios.values())
-    and code.low > prose.high
-    and all(r.low <= prose.high and prose.low <= r.high for r in others),
+    code_is_worst=code.value == max(r.value for r in ratios.values()) and code.low > prose.high and all(r.low <= prose.high and prose.low <= r.high for r in others),
     none_is_independent=min(r.low for r in ratios.values()) > 1,
     any_is_empty=(guaranteed["any dependence"] >= 1).all(),
     all_heads=len(every),
@@ -486,11 +458,11 @@ cb.facts(
     times_most=cb.fact(times.max(), ".1f"),
     mean_bound_holds=times.min() >= 1,
     model=MODEL.rpartition("/")[2],
-)
+)  # fmt: skip
 
 # %% [markdown]
 r"""
 ## Where this comes from
 
-Sorting inputs by their denominators, and its purpose, are from the post {cite}`gibson2025contextual`, which gives no bound; the inequalities are in {cite:t}`boucheron2013`, blocks in {cite:t}`yu1994` (who, for texts that mix gradually, bounds the odd and the even blocks apart, so that a whole block lies between any two). Guarantees from counts, their test on held-out documents and the choice of heads are this book's. Fixed in advance were the length of a block and the tests of {{= Figure C.2 =}}, of the bound on the mean error and of the choice in `{{model}}`; the stored layers and tables alone were looked at later.
+Sorting inputs by their denominators, and its purpose, are from the post {cite}`gibson2025contextual`, which gives no bound; the inequalities are in {cite:t}`boucheron2013`, blocks in {cite:t}`yu1994` (who, for texts that mix gradually, bounds the odd and the even blocks apart, so that a whole block lies between any two). Guarantees from counts, their test on held-out documents and the choice of heads are this book's. Fixed in advance were the length of a block and the tests of {{= Figure C.2 =}}, of the bound on the mean error and of the choice in `{{model}}`; the stored layers were looked at later.
 """

@@ -217,23 +217,12 @@ pd.DataFrame(steps, columns=["most frequent pair", "neurons"])
 # %% [markdown]
 r"""
 2. *Break this.* In the cell of exercise 1, divide each row of `means(...)` by its length before it meets $W_\text{in}$. Does the pair of the title survive?
-3. *Fill in.* Three domains lie equally far out, all at right angles to one another, and the others at the middle. What share of random axes has all three ahead of the rest?
-"""
 
-# %%
-share = ...
-
-# %% tags=["hide-input", "nbval-check-output"]
-print("right" if share == 1 / 8 else "not yet")
-
-# %% [markdown]
-r"""
 ```{admonition} Solutions
 :class: dropdown
 
 1. The later pairs are mostly ones that a person would put together. Once the domains that lie far out are gone, the lengths are more even, and likeness decides.
 2. It does not. The most frequent pairs are alike now: French and Spanish, the two fictions, war and political speech, Python and technical documents. German and Python met only as long as German, too, lay far out.
-3. `share = 1 / 8`. The three readings are independent, and each must be positive. The number of dimensions does not matter, as long as the three directions fit.
 ```
 
 ## Evidence
@@ -305,11 +294,7 @@ between = float(cosines(products["B"])[ends[0], ends[1]])
 out = length / length.quantile(0.5)
 room_all = min(weights.d_model, len(study.heads) * weights.W_V.shape[-1])
 percents = dict(zip(("neuron_share", "mixture_share", "own_share"), shares, strict=True))
-percents |= {
-    "sorted_few": np.mean(sets),
-    "sorted_low": sorts[0],
-    "sorted_high": sorts[1],
-}
+percents |= {"sorted_few": np.mean(sets), "sorted_low": sorts[0], "sorted_high": sorts[1]}
 cb.facts(
     "superposition",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
@@ -326,9 +311,7 @@ cb.facts(
     mix_low=min(in_mixtures),
     mix_high=max(in_mixtures),
     mixtures_too=min(in_mixtures) <= len(of_both) <= max(in_mixtures),
-    far_not_alike={one, other} == {"german", "python"}
-    and abs(between) < cb.ABOUT
-    and out[ends].min() > 1.5,
+    far_not_alike={one, other} == {"german", "python"} and abs(between) < cb.ABOUT and out[ends].min() > 1.5,
     german_tokens=cb.listed(tokens[0]),
     python_tokens=cb.listed(tokens[1]),
     by_lengths=cb.fact(of_axes["lengths"], ".0f"),
@@ -344,16 +327,14 @@ cb.facts(
     nothing_lost=sorts[0] < by_all < sorts[1],
     circuit_is_no_cause=real_r > cb.ALMOST_EXACTLY,
     different_alike=different_words > cb.NEARLY_ALL,
-    toy_needs_no_shortage=toy[["two subjects ahead", "from different words"]].min(axis=None)
-    > cb.NEARLY_ALL,
+    toy_needs_no_shortage=toy[["two subjects ahead", "from different words"]].min(axis=None) > cb.NEARLY_ALL,
     toy_chance=planted_low > others[16] and others[4] > 1.5 * others[16] and abs(toy_again) < 0.3,
     latent_fvu=cb.fact(transcoder["quality"]["FVU"], ".0%"),
     latent_loss=cb.fact(transcoder["quality"]["given back"], ".0%"),
-    transcoder_trained=transcoder["quality"]["FVU"] < 0.3
-    and transcoder["quality"]["given back"] > 0.8,
+    transcoder_trained=transcoder["quality"]["FVU"] < 0.3 and transcoder["quality"]["given back"] > 0.8,
     harder_to_read=max(readable[f"latents less {k}"][2] for k in ("neurons", "mixtures")) < 0,
     not_finer=common["latents less neurons"][2] < 0 and common["latents less mixtures"][1] < 0,
-)
+)  # fmt: skip
 
 # %% [markdown]
 r"""

@@ -16,7 +16,6 @@ import real_models
 import torch
 import toy
 import training
-from einops import einsum
 from evidence import rounded
 from first_layers import first_layer, keep
 
@@ -74,20 +73,26 @@ def test_the_lines_about_a_real_model_are_those_that_its_stored_layer_gives():
 
 
 def test_the_law_is_exact_where_errors_know_nothing_of_the_text():
-    """Every error with every text, and two heads: the law is the FVU itself."""
+    """Every error of a domain with every text of it, and two heads: the law is the FVU itself."""
     draw = torch.Generator().manual_seed(0)
-    inside = torch.randn(40, 2, 3, generator=draw, dtype=torch.double) + 1
-    read = torch.randn(2, 3, 5, generator=draw, dtype=torch.double)
-    e = 0.2 * torch.randn(30, 2, generator=draw, dtype=torch.double) + 0.1
-    u = einsum(inside, read, "t h d, h d j -> t h j")
-    error = einsum(e, u, "s h, t h j -> s t j").flatten(0, 1)
-    by_hand = error.square().mean(0) / u.sum(1).var(0, correction=0)
-    law = one_page.Law(inside, read)
-    torch.testing.assert_close(law.of_neurons(e), by_hand)
-    alike = e[:, :1].expand(-1, 2)
-    sigma, c = alike[:, 0].square().mean(), law.constant.sum(0) / law.variance.sqrt()
-    torch.testing.assert_close(law.of_neurons(alike), sigma * (c**2 + 1))
-    torch.testing.assert_close(law.short(alike, torch.ones(2)), sigma * (c**2 + 1))
+    e, u, domains = [], [], []
+    for domain in range(2):
+        few = 0.2 * torch.randn(30, 2, generator=draw, dtype=torch.double) + 0.1 + 0.2 * domain
+        added = torch.randn(2, 40, 5, generator=draw, dtype=torch.double) + 1 + 3 * domain
+        e.append(few.repeat_interleave(40, 0))
+        u.append(added.repeat(1, 30, 1))
+        domains += [domain] * 1200
+    alone = one_page.measured(e[0], u[0])[1]
+    torch.testing.assert_close(one_page.law(e[0], u[0]), alone)
+    both = torch.cat(e), torch.cat(u, 1)
+    heads, neurons = one_page.measured(*both)
+    torch.testing.assert_close(one_page.law(*both, np.array(domains)), neurons)
+    torch.testing.assert_close(one_page.law_of_heads(*both, np.array(domains)), heads)
+    assert (one_page.law(*both) / neurons - 1).abs().min() > 0.05
+    alike, total = e[0][:, :1].expand(-1, 2), u[0].sum(0)
+    c2 = total.mean(0).square() / total.var(0, correction=0)
+    by_hand = alike[:, 0].square().mean() * (c2 + 1)
+    torch.testing.assert_close(one_page.law(alike, u[0]), by_hand)
 
 
 def test_a_layers_law_and_what_is_measured(mini):

@@ -24,6 +24,11 @@ E_hk = E[e_h e_k], the same step gives
 which is sigma^2 (c^2 + 1) again where all heads err alike. For a head, squares are summed over the
 layer's neurons. The short form takes for sigma^2 the mean of E_hh, weighted by variance share.
 
+Errors and contributions may both follow the domain of a text. If e does not depend on d within a
+domain g, which holds a share p_g of the texts, then with u_h = a_h + d_h
+
+    FVU = sum_g p_g sum_hk E_g[e_h e_k] E_g[u_h u_k] / var(sum_h d_h).
+
 What is predicted is computed from half A, what is measured from half B; `one_page.toml` says what
 counts as agreement, and was committed before this was run. `on A` is what half A itself measures,
 where errors that know something of the text are all that can be wrong with the law.
@@ -50,55 +55,48 @@ import ctxbook as cb
 import ctxlib as cx
 
 PLAN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-VERSION = "2"
-DRAWS = 99  # of documents of half B, for the interval of a median ratio
-QUANTILES = np.linspace(0, 1, 101)
+VERSION = "3"
 
-ByHead = Float[Tensor, "text head d_head"]
+ByHead = Float[Tensor, "head text neuron"]
+Errors = Float[Tensor, "text head"]
 
 
-def errors(layer: FirstLayer, denominators: Tensor, scale: float) -> Float[Tensor, "text head"]:
+def errors(layer: FirstLayer, denominators: Tensor, scale: float) -> Errors:
     """Return e of every text and stable head, where these constants are borrowed."""
     of = layer.study.fixed
     own = torch.cat([of.denominators(few)[:, layer.heads] for few in layer.x.split(64)])
-    return own / denominators * layer.scale[:, None] / scale - 1
+    return (own / denominators * layer.scale[:, None] / scale - 1).double()
 
 
-class Law:
-    """The law for a layer's stable heads and neurons, from some of its texts.
+def contributions(layer: FirstLayer, texts: np.ndarray) -> ByHead:
+    """Return what each stable head adds to each neuron in these texts."""
+    readout = layer.study.fixed.readout
+    read = readout.W_O[layer.heads] @ readout.W_in
+    inside = layer.z[texts][:, layer.heads] / layer.scale[texts, None, None]
+    return einsum(inside, read, "t h d, h d j -> h t j").double()
 
-    `inside` is what each head gathers in each text, divided by the text's own LayerNorm scale, and
-    `read` the map from there to the neurons.
-    """
 
-    def __init__(self, inside: ByHead, read: Float[Tensor, "head d_head neuron"]):
-        inside, read = inside.double(), read.double()
-        self.read, mean = read, inside.mean(0)
-        apart = inside - mean
-        self.constant = einsum(mean, read, "h d, h d j -> h j")
-        cov = einsum(apart, apart, "t h d, t k e -> h k d e") / len(inside)
-        half = einsum(cov, read, "h k d e, k e j -> h k d j")
-        self.cov = einsum(half, read, "h k d j, h d j -> h k j")
+def law(e: Errors, u: ByHead, domains: np.ndarray | None = None) -> Float[Tensor, " neuron"]:
+    """Return the FVU of every neuron by the law for several heads, in each domain apart if any."""
+    groups = np.zeros(len(e)) if domains is None else domains
+    total = torch.zeros(u.shape[-1], dtype=u.dtype)
+    for here in (groups == of for of in np.unique(groups)):
+        E = e[here].T @ e[here] / here.sum()
+        total += (einsum(E, u[:, here], "h k, k t j -> h t j") * u[:, here]).sum((0, 1))
+    return total / len(e) / u.sum(0).var(0, correction=0)
 
-    @property
-    def variance(self) -> Float[Tensor, " neuron"]:
-        return self.cov.sum((0, 1))
 
-    def of_heads(self, e: Float[Tensor, "text head"]) -> tuple[Tensor, Tensor]:
-        """Return sigma and c of every head."""
-        spread = self.cov.diagonal().sum(0)  # head: over neurons
-        return e.double().square().mean(0).sqrt(), (self.constant.square().sum(1) / spread).sqrt()
+def law_of_heads(e: Errors, u: ByHead, domains: np.ndarray) -> Float[Tensor, " head"]:
+    """Return the FVU of every head by the law in each domain apart, squares summed over neurons."""
+    total = torch.zeros(len(u), dtype=u.dtype)
+    for here in (domains == of for of in np.unique(domains)):
+        total += e[here].square().mean(0) * u[:, here].square().sum((1, 2))
+    return total / variance_of_heads(u)
 
-    def of_neurons(self, e: Float[Tensor, "text head"]) -> Float[Tensor, " neuron"]:
-        """Return the FVU of every neuron by the law for several heads."""
-        E = e.double().T @ e.double() / len(e)
-        moment = self.cov + self.constant[:, None] * self.constant
-        return einsum(E, moment, "h k, h k j -> j") / self.variance
 
-    def short(self, e: Float[Tensor, "text head"], share: Tensor) -> Float[Tensor, " neuron"]:
-        """Return the FVU of every neuron with one sigma for all heads."""
-        sigma2 = (e.double().square().mean(0) * share).sum() / share.sum()
-        return sigma2 * (self.constant.sum(0).square() / self.variance + 1)
+def variance_of_heads(u: ByHead) -> Float[Tensor, " head"]:
+    """Return each head's squared distance from its mean over texts, summed over the neurons."""
+    return (u - u.mean(1, keepdim=True)).square().sum((1, 2))
 
 
 def fvu(error: Tensor, truth: Tensor) -> Tensor:
@@ -106,115 +104,88 @@ def fvu(error: Tensor, truth: Tensor) -> Tensor:
     return error.double().square().mean(0) / truth.double().var(0, correction=0)
 
 
-def fvu_of_heads(wrong: Tensor, by_head: Tensor) -> Tensor:
-    """Return the FVU of every head, `head text neuron`, with squares summed over neurons."""
-    pairs = zip(wrong.double(), by_head.double(), strict=True)
-    return torch.stack([w.square().sum() / (u - u.mean(0)).square().sum() for w, u in pairs])
+def measured(e: Errors, u: ByHead) -> tuple[Tensor, Tensor]:
+    """Return the FVU of every head and of every neuron where heads err by these."""
+    wrong = e.T[..., None] * u
+    return wrong.square().sum((1, 2)) / variance_of_heads(u), fvu(wrong.sum(0), u.sum(0))
 
 
-def on_half_A(layer: FirstLayer) -> dict[str, Any]:
-    """Return what half A itself measures where the law is computed from it: the FVU of every head,
-    how the law agrees with that of the neurons, and the median FVU of other calibration pages."""
-    study, heads, (A, _) = layer.study, layer.heads, layer.halves
-    fixed, circuit = study.fixed, study.circuit
-    read = fixed.readout.W_O[heads] @ fixed.readout.W_in
-    inside = layer.z[A][:, heads] / layer.scale[A, None, None]
-    by_head = einsum(inside, read, "t h d, h d j -> h t j")
-    truth, e = by_head.sum(0), errors(layer, circuit.denominators, circuit.scale)[A]
-    wrong = e.T[..., None] * by_head
-    several, measured = Law(inside, read).of_neurons(e), fvu(wrong.sum(0), truth)
-    J, pages = layer.strongest, []
-    for page in np.random.default_rng(PLAN["seed"]).choice(A, PLAN["pages"], replace=False):
-        made = cx.ContextualCircuit.calibrate(fixed, layer.texts[page], heads)
-        borrowed = errors(layer, made.denominators, made.scale)[A]
-        of_page = einsum(borrowed, by_head[..., J], "t h, h t j -> t j")
-        pages.append(float(fvu(of_page, truth[:, J]).median()))
-    seen = measured > 0
-    return {
-        "heads": fvu_of_heads(wrong, by_head).tolist(),
-        "neurons": agreement(several[seen], measured[seen]),
-        "pages": pages,
-    }
-
-
-def agreement(predicted: Tensor, measured: Tensor) -> dict[str, Any]:
+def agreement(predicted: Tensor, found: Tensor) -> dict[str, Any]:
     """Return how predicted and measured compare, and whether the set bounds are met."""
-    ratio = (predicted / measured).numpy()
+    ratio = (predicted / found)[found > 0].numpy()
     close = float((np.abs(np.log(ratio)) <= np.log(PLAN["factor"])).mean())
     middle = float(np.median(ratio))
     holds = close >= PLAN["share"] and PLAN["median"][0] <= middle <= PLAN["median"][1]
-    r = np.corrcoef(np.log(predicted.numpy()), np.log(measured.numpy()))[0, 1]
-    return {"close": close, "median ratio": middle, "r of logs": float(r), "holds": holds,
-            "of": len(ratio)}  # fmt: skip
+    return {"close": close, "median ratio": middle, "holds": holds, "of": len(ratio)}
 
 
 def measured_of(layer: FirstLayer) -> dict[str, Any]:
-    """Return what the law predicts of a layer from half A, and what half B measures."""
-    study, heads, (A, B) = layer.study, layer.heads, layer.halves
-    fixed, circuit, readout = study.fixed, study.circuit, study.fixed.readout
-    read = readout.W_O[heads] @ readout.W_in
-    inside = layer.z[:, heads] / layer.scale[:, None, None]
+    """Return what the law predicts of a layer from half A, and what either half measures."""
+    study, circuit, (A, B), J = layer.study, layer.study.circuit, layer.halves, layer.strongest
+    u_A, u_B = (contributions(layer, half) for half in (A, B))
     e = errors(layer, circuit.denominators, circuit.scale)
-    law, share = Law(inside[A], read), torch.tensor(study.head_variance_share[heads].to_numpy())
+    (heads_A, neurons_A), (heads_B, neurons_B) = measured(e[A], u_A), measured(e[B], u_B)
 
-    by_head = einsum(inside[B], read, "t h d, h d j -> h t j")
-    wrong = e[B].T[..., None] * by_head
-    of_heads = fvu_of_heads(wrong, by_head)
-    truth, alone = by_head.sum(0), wrong.sum(0)
-    sigma, c = law.of_heads(e[A])
-    several, short = law.of_neurons(e[A]), law.short(e[A], share)
-
-    own = torch.cat([circuit.summary(few) for few in layer.x.split(64)])
-    kernelled = circuit.z(layer.x)
-    true_A = einsum(inside[A], read, "t h d, h d j -> t j")
-    with_own = einsum(
-        kernelled[A] / (1 + e[A])[..., None] / circuit.scale, read, "t h d, h d j -> t j"
-    )
-    whole = several + fvu(with_own - true_A, true_A)
-    compared = {
-        "neurons": (several, fvu(alone, truth)),
-        "short": (short, fvu(alone, truth)),
-        "whole": (whole, fvu(own[B] - truth, truth)),
+    mean, variance = u_A.mean(1), u_A.sum(0).var(0, correction=0)
+    sigma2 = e[A].square().mean(0)
+    c2 = len(A) * mean.square().sum(1) / variance_of_heads(u_A)
+    share = torch.tensor(study.head_variance_share[layer.heads].to_numpy())
+    several = law(e[A], u_A)
+    forms = {
+        "neurons": several,
+        "short": (sigma2 * share).sum() / share.sum() * (mean.sum(0).square() / variance + 1),
+        "by domain": law(e[A], u_A, layer.domains[A]),
+        "in random groups": law(e[A], u_A, draw().permutation(layer.domains[A])),
     }
-    compared = {k: (p[v > 0], v[v > 0]) for k, (p, v) in compared.items()}
-    on_B = [layer.texts[i] for i in B]
-    squares = alone.double().square(), truth.double(), truth.double().square()
+    compared = {form: agreement(predicted, neurons_B) for form, predicted in forms.items()}
+    readout = study.fixed.readout
+    kernelled = circuit.z(layer.x[A]) / (1 + e[A, :, None]).float() / circuit.scale
+    read = readout.W_O[layer.heads] @ readout.W_in
+    with_own = einsum(kernelled, read, "t h d, h d j -> t j")
+    own = torch.cat([circuit.summary(few) for few in layer.x[B].split(64)])
+    whole = several + fvu(with_own - u_A.sum(0), u_A.sum(0))
+    compared["whole"] = agreement(whole, fvu(own - u_B.sum(0), u_B.sum(0)))
 
-    def median_ratio(drawn: np.ndarray) -> float:
-        often = torch.from_numpy(np.bincount(drawn, minlength=len(B)) / len(drawn))
-        error, mean, square = (often @ part for part in squares)
-        return float((several / (error / (square - mean**2))).median())
-
-    J = layer.strongest
-    drawn = np.random.default_rng(PLAN["seed"]).choice(A, PLAN["pages"], replace=False)
     pages = []
-    for page in drawn:
-        made = cx.ContextualCircuit.calibrate(fixed, layer.texts[page], heads)
-        borrowed = errors(layer, made.denominators, made.scale)
-        errs = einsum(borrowed[B], by_head[..., J], "t h, h t j -> t j")
-        pages.append([law.of_neurons(borrowed[A])[J].median(), fvu(errs, truth[:, J]).median()])
+    for page in draw().choice(A, PLAN["pages"], replace=False):
+        made = cx.ContextualCircuit.calibrate(study.fixed, layer.texts[page], layer.heads)
+        of_page = errors(layer, made.denominators, made.scale)
+        predicted, on_A = law(of_page[A], u_A[..., J]), measured(of_page[A], u_A[..., J])[1]
+        found = (predicted, measured(of_page[B], u_B[..., J])[1], on_A)
+        pages.append([float(v.median()) for v in found])
+    by_law, on_B, on_A = np.array(pages).T.tolist()
     order = several.argsort()
     sample = order[np.linspace(0, len(order) - 1, min(200, len(order))).astype(int)]
     return {
         "page": study.calibration_text.name,
-        "heads": {"head": heads, "sigma": sigma.tolist(), "c": c.tolist(),
-                  "predicted": (sigma**2 * (c**2 + 1)).tolist(), "measured": of_heads.tolist()},
-        "neurons": {
-            k: agreement(*pair)
-            | {f"{side} quantiles": np.quantile(v.numpy(), QUANTILES).tolist()
-               for side, v in zip(("predicted", "measured"), pair, strict=True)}
-            for k, pair in compared.items()
+        "heads": {
+            "head": layer.heads,
+            "sigma": sigma2.sqrt().tolist(),
+            "predicted": (sigma2 * (c2 + 1)).tolist(),
+            "by domain": law_of_heads(e[A], u_A, layer.domains[A]).tolist(),
+            "measured": heads_B.tolist(),
         },
-        "ratio": cb.with_interval(median_ratio, on_B, DRAWS, cb.WIDER),
-        "sample": {"neuron": sample.tolist(), "predicted": several[sample].tolist(),
-                   "measured": fvu(alone, truth)[sample].tolist()},
-        "pages": np.array(pages).T.tolist(),
-        "constant over spread": float(
-            (law.constant.sum(0).abs() / law.variance.sqrt())[J].median()
-        ),
+        "neurons": compared,
+        "sample": {
+            "neuron": sample.tolist(),
+            "predicted": several[sample].tolist(),
+            "by domain": forms["by domain"][sample].tolist(),
+            "measured": neurons_B[sample].tolist(),
+        },
+        "pages": [by_law, on_B],
+        "constant over spread": float((mean.sum(0).abs() / variance.sqrt())[J].median()),
         "remedy": remedy(layer),
-        "on A": on_half_A(layer),
-    }  # fmt: skip
+        "on A": {
+            "heads": heads_A.tolist(),
+            "neurons": {form: agreement(predicted, neurons_A) for form, predicted in forms.items()},
+            "pages": on_A,
+            "as half B": agreement(neurons_A, neurons_B),
+        },
+    }
+
+
+def draw() -> np.random.Generator:
+    return np.random.default_rng(PLAN["seed"])
 
 
 def remedy(layer: FirstLayer) -> dict[str, Any]:
@@ -241,11 +212,14 @@ def verdicts(kept: dict[str, Any]) -> dict[str, Any]:
     """Return what the comparisons that were set come to."""
     models = [kept[name] for name in PLAN["models"] if name in kept]
     pooled = {
-        "heads": [[v for m in models for v in m["heads"][k]] for k in ("predicted", "measured")],
+        k: [[v for m in models for v in m["heads"][of]] for of in (predicted, "measured")]
+        for k, predicted in (("heads", "predicted"), ("heads by domain", "by domain"))
+    }
+    pooled |= {
         "pages": [[v for m in models for v in m["pages"][k]] for k in (0, 1)],
     }
     found = {k: agreement(*map(torch.tensor, pair)) for k, pair in pooled.items()}
-    for kind in ("neurons", "short", "whole"):
+    for kind in models[0]["neurons"]:
         met = sum(m["neurons"][kind]["holds"] for m in models)
         found[kind] = {"models": met, "of": len(models), "holds": met >= 7}
     gain = {

@@ -6,8 +6,8 @@ about them that other pages quote (`rows.json`).
 Of each model that `make models` has fetched: what its stable heads gather in each text, and
 LayerNorm's scale, from which comes what they add to every neuron; TV by head; how far tokens move
 each neuron; r and FVU over all neurons, and of each approximation made alone. The lines compare the
-circuit of the stored layer with that; their intervals are those had other documents been read or
-other texts calibrated, whichever is wider.
+circuit of the stored layer with that, but for the FVU, which is the model's own (`one_page.py`).
+Intervals are those had other documents been read or other texts calibrated, whichever is wider.
 """
 
 from __future__ import annotations
@@ -151,15 +151,17 @@ def lines_of(name: str) -> dict[str, str]:
     off = torch.zeros(fixed.n_heads)
     denominators = fixed.denominators(x)[:, heads]
     off[heads] = (denominators[B] / circuit.denominators - 1).abs().mean(0)
-    of_all = [f(everything) for f in both(said(z[B]), true).values()]
+    r_all = both(said(z[B]), true)["r"](everything)
     of_own = [cb.with_interval(f, on_B, DRAWS) for f in both(own[:, J], true[:, J]).values()]
     label, again = (
         cx.label_neurons(v, layer.domains[half], range(v.shape[1]))["label"].to_numpy()[J]
         for v, half in ((said(z[A]), A), (true, B))
     )
-    controls, lines = (
-        json.loads(cb.evidence(f).read_text()) for f in ("controls.json", "lines.json")
+    controls, lines, law = (
+        json.loads(cb.evidence(f"{f}.json").read_text()) for f in ("controls", "lines", "one_page")
     )
+    fvu = law[name]["remedy"]["circuit"]  # with LayerNorm's own scale on the calibration text
+    with_page["fvu"] = with_page["fvu"]._replace(value=fvu["FVU"][0])
     readings, carried = controls[name]["readings"], lines[name]["share"]  # of the heads themselves
     table = study.head_table
     return {
@@ -175,8 +177,8 @@ def lines_of(name: str) -> dict[str, str]:
         "r with the activation": shown(*readings["activation"]["circuit"]["r"][:3]),
         "r of an even bag": shown(both(said(even, J), true[:, J])["r"](everything)),
         f"FVU, {STRONGEST} strongest": shown(*with_page["fvu"][:3]),
-        "r, all": shown(of_all[0]),
-        "FVU, all": shown(of_all[1]),
+        "r, all": shown(r_all),
+        "FVU, all": shown(fvu["FVU of all"]),
         "r, self-normalised": shown(*of_own[0][:3], digits=3),
         "FVU, self-normalised": shown(*of_own[1][:3], digits=3),
         "labels agree": f"{(label == again).mean():.0%}",
