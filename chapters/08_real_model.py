@@ -123,7 +123,7 @@ Three limits belong beside the good numbers. First, all this is about what the s
 
 The circuit makes five approximations, so we have five suspects. Made alone, with all else exact, the denominators borrowed from one page leave {{budget_smol}} times the variance in SmolLM2, more than ten times as much as any other. Another page would not help: with none of {{pages}} others do borrowed constants leave less than {{best_page}}.
 
-But SmolLM2's denominators are no further off than Qwen's: the page's are wrong by {{off_smol}} on average, there by {{off_qwen}}. [Chapter 4](04_denominators) takes *one text suffices* to mean that denominators are off by less than a fifth. SmolLM2 meets this bound and fails all the same. What decides is what the error is multiplied with.
+But SmolLM2's denominators are no further off than Qwen's: the page's are wrong by {{off_smol}} on average, there by {{off_qwen}}. [Chapter 4](04_denominators) takes *one text suffices* to mean that denominators are off by less than a fifth. SmolLM2 meets this bound and fails all the same. What matters is the size of what the error is multiplied with.
 
 Suppose that a head adds {{= 11 =}} to a neuron in one text and {{= 9 =}} in another, and that a borrowed denominator makes the first {{= 10% =}} too large. The error of {{= 1.1 =}} is larger than the distance from the mean, {{= 1 =}}. Had the head added {{= +1 =}} and {{= −1 =}}, the error would be {{= 0.1 =}}. A head that adds nearly the same to every text makes small errors large.
 
@@ -148,7 +148,7 @@ $$
 \end{gathered}
 $$ (eq-real-law)
 
-With the constant of SmolLM2's median neuron, a relative error of {{half_lost}} is enough to lose half of the variance. Here is the law for SmolLM2's heads, computed on half A and measured on both halves, with squares summed over neurons.
+If a head had the constant of SmolLM2's median neuron, a relative error of {{half_lost}} would be enough to lose half of the variance. Here is the law for SmolLM2's heads, computed on half A and measured on both halves, with squares summed over neurons.
 """
 
 # %% tags=["nbval-check-output"]
@@ -246,7 +246,7 @@ $$
 \end{aligned}
 $$ (eq-real-centered)
 
-In the package it is one word. The table has what it leaves, beside the self-normalised circuit, which has each text's own denominators ([chapter 11](11_evaluation)):
+In the package it is one word. Here is what it leaves, beside the self-normalised circuit, which borrows nothing ([chapter 11](11_evaluation)):
 """
 
 # %%
@@ -261,7 +261,7 @@ remedy.round(2).rename_axis("median FVU")
 
 # %% [markdown]
 r"""
-In SmolLM2 the centred circuit mends most of the error, but in amounts it is still no better than the domain's mean ({{mean_fvu_smol}}); and we found the remedy on these texts. Its order of the texts is much better: the median correlation rises from {{r_smol}} to {{r_mended}}. We had allowed it to cost the other models {{= 0.05 =}} of FVU, and it costs no more.
+In SmolLM2 the centred circuit mends most of the error, but in amounts it is hardly better than the domain's mean ({{mean_fvu_smol}}); and we found the remedy on these texts. Its order of the texts is much better: the median correlation rises from {{r_smol}} to {{r_mended}}. We had allowed it to cost the other models {{= 0.05 =}} of FVU, and it costs no more.
 
 ## Where this leaves us
 

@@ -2,7 +2,7 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen responds to what is British, spelling included, but in a weak test we found no use that the model makes of it.** Its input rises in {{rises}} of the documents that we respell, and none of the other consistent changes that we tried moves it as far. {{?none_reaches}} But more of the other neurons are as consistent than we had allowed, {{?not_alone}} what this one writes hardly changes, {{?writes_little}} and Qwen's preference for British forms does not need it. {{?works_against}} It met {{met}} of {{asked}} conditions fixed in advance.
+**A neuron in the first layer of the language model Qwen responds to what is British, spelling included, but in a weak test we found no use that the model makes of it.** Its input rises in {{rises}} of the documents that we respell, and none of the other consistent changes that we tried moves it as far. {{?none_reaches}} But other neurons are as consistent, more of them than we had allowed; {{?not_alone}} what this one writes hardly changes, {{?writes_little}} and Qwen's preference for British forms does not need it. {{?works_against}} It met {{met}} of {{asked}} conditions fixed in advance.
 
 Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. At the words that are the same in both versions, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
 """
@@ -129,7 +129,7 @@ Is that much? Any change of a text moves every gate a little, and many gates mov
 
 Would any consistent change do it? We made {{others}} that are not British, in the same documents, where they have such words, and near the same places: ten put one common word for another, such as *a* for *the*, and ten misspell by a rule. It was fixed before that none must move the gate as far on average, and none does. The farthest writes *nacion* for *nation* and moves it {{farthest_share}} as far, downwards. {{?none_reaches}}
 
-Three more controls say that spelling is enough. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}} (Luck passes this test, and that of the other changes, about once in twenty.) The effect is small: with one token in {{one_in}} respelled, the gate moves by {{gate_sd}} of its standard deviation over documents.
+Three more controls say that spelling is enough. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}} (Luck would pass each of these two tests about once in twenty times.) The effect is small: with one token in {{one_in}} respelled, the gate moves by {{gate_sd}} of its standard deviation over documents.
 
 ## Words: is it only letters?
 
@@ -195,7 +195,7 @@ moves.rename_axis("spelling moves")
 
 # %% [markdown]
 r"""
-(Spreads are standard deviations over documents. The rank, of {{all}}, is by the mean move over its spread, in documents of the judging half.) In neuron {{neuron}} the gate rises and *up* falls, and what it writes hardly changes. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that its product falls in {{falls_2}} of the documents. Spelling does reach the output, but through neuron {{second}}, and there British spelling lowers it.
+(Spreads are standard deviations over documents. The rank, of {{all}}, is by the mean move over its spread, in documents of the judging half.) In neuron {{neuron}} the gate rises (it is number {{gate_rank}}, so spelling moves a few other gates more evenly) and *up* falls, and what it writes hardly changes. {{?writes_little}} Neuron {{second}} is another matter. Its gate rises too, but its *up* falls more, so that its product falls in {{falls_2}} of the documents. Spelling does reach the output, but through neuron {{second}}, and there British spelling lowers it.
 
 ## Does the model use it?
 
@@ -440,6 +440,7 @@ cb.facts(
     agree_smol=cb.fact(smol.columns["judging, more pieces"].agree(smol.found[0], sign_of("smollm2")), ".0%", holds=verdicts["smollm2"]["columns"][1] and not verdicts["smollm2"]["families"][1]),
     matters=cb.fact(matters, ".2f", holds=matters > 0.9 and matters_luck <= 0.01),
     falls_2=cb.fact(second_product["falls in"], ".0%", holds=second_product["falls in"] > cb.NEARLY_ALL and of_second < 20 and second_gate["falls in"] < 0.1),
+    gate_rank=gate["rank of |t|"]["B"],
     writes_little=abs(product["in spreads over documents"]) < 0.1 and of_product > 1000,
     shift=cb.fact(shift.mean(), ".1f", holds=(by_context["British"] > by_context["American"]).all()),
     sentences=len(use["families"]),

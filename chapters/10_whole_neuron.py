@@ -82,7 +82,7 @@ Kernels and content alone (grey) put the documents in order, but they leave {{le
 
 ## What a product cannot say
 
-[Chapter 3](03_kernels) gave the query *the* three tokens to look at: BOS, *moon*, and *the* itself. Split the middle position, whose weight is {{= 0.2 =}}, into a far one and a near one with {{= 0.1 =}} each, and put *moon*, with content {{= 6 =}}, and another *the*, with content {{= 1 =}}, into them. Kernel times content cannot tell the two orders apart. In either order the denominator is $0.1 + 0.6 + 0.1 + 0.7 = 1.5$, and *moon* gets $0.6 / 1.5 = 0.4$ of the attention.
+In [chapter 3](03_kernels), the query *the* looked at three tokens: BOS, *moon*, and *the* itself. Split the middle position, whose weight is {{= 0.2 =}}, into a far one and a near one with {{= 0.1 =}} each, and put *moon*, with content {{= 6 =}}, and another *the*, with content {{= 1 =}}, into them. Kernel times content cannot tell the two orders apart. In either order the denominator is $0.1 + 0.6 + 0.1 + 0.7 = 1.5$, and *moon* gets $0.6 / 1.5 = 0.4$ of the attention.
 
 But suppose that the head favours *moon* when it is near and *the* when it is far:
 
@@ -176,7 +176,7 @@ cb.figures.picture(
 r"""
 In head {{head}} of `{{model}}` a single plane accounts for {{one_plane}} of the interaction. Its curve separates far from near, and its list sorts tokens by the lengths of their embeddings (rank correlation {{by_length}}). [Chapter 2](02_keys) gave all tokens one typical length, and the plane puts the real lengths back.
 
-In Qwen, too, planes can be looked at. Take head {{british}}, one of the heads behind the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say. What the far end has in common is less plain, and so are the lists of Qwen's other broad heads (under *Evidence*).
+In Qwen, too, planes can be looked at. Take head {{british}}, one of the two heads that drive the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say. What the far end has in common is less plain, and so are the lists of Qwen's other broad heads (under *Evidence*).
 
 With the rows repaired, the rest is as in the model: add up the tokens' values with the weights of the row, multiply by $W_O$, apply LayerNorm and the MLP. What the tables replace are queries and keys.
 """

@@ -2,7 +2,7 @@
 r"""
 # Does the split survive other kinds of positions?
 
-**With ALiBi or without any positions it is exact, which is algebra; with rotary positions, which most models use today, it survives only roughly.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place; position alone or content alone would put at least {{smollm2_rival}} there. {{?both_parts}} Two conditions that we had fixed in advance failed: with rotary positions the effects of position and token are more entangled than we had expected, and not only where they turn fast. {{?quarter}} {{?not_the_fast}}
+**With ALiBi or without any positions the split is exact, which is algebra; with rotary positions, which most models use today, it survives only roughly.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place; position alone or content alone would put at least {{smollm2_rival}} there. {{?both_parts}} Two conditions that we had fixed in advance failed: with rotary positions the effects of position and token are more entangled than we had expected, and not only where they turn fast. {{?quarter}} {{?not_the_fast}}
 
 Up to here a position was a vector that is added to a token. To see what becomes of our split elsewhere, we trained four small models, the *twins*, that differ in their positions and in little else. In each picture a head scores three tokens by their distance to the query, *the*. If a score is a sum of one part for the distance and one for the token, the three curves run side by side. In which picture do they not?
 """
@@ -236,7 +236,7 @@ $$
 \varphi(\theta) \;=\; \sum_i \text{pos}_i\, e^{\mathrm{i}\, \theta (n - i)} ,
 $$ (eq-fam-turn)
 
-the Fourier transform of the kernel. A plane that hardly turns within the kernel's reach comes through the mean and is content. A plane that goes round many times cancels, so all that it adds is interaction. So a broad head can have content only in its slow planes. Scores add up over planes, and we can take them apart:
+the Fourier transform of the kernel. A plane that hardly turns within the kernel's reach keeps its size in the mean over positions, so it is content. A plane that goes round many times cancels, so all that it adds is interaction. So a broad head can have content only in its slow planes. Scores add up over planes, and we can take them apart:
 """
 
 # %%
@@ -283,7 +283,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Training has mainly used the slow planes of the twin, as the post expected: in its middle stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} That is why content survives. But {{in_between}} of the interaction is in between, in the four planes around the dotted line, slow enough to be used and fast enough to turn. So it does not go away with the fast planes: without them {{kept_by_slow}} of its standard deviation is left, where we had expected less than half. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads it is more than a quarter of what the token does, where we had expected less. {{?quarter}}
+Training has mainly used the slow planes of the twin, as the post expected: in its middle stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} That is why content survives. But {{in_between}} of the interaction lies in the four planes around the dotted line, slow enough to be used and fast enough to turn. So it does not go away with the fast planes: without them {{kept_by_slow}} of its standard deviation is left, where we had expected less than half. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads it is more than a quarter of what the token does, where we had expected less. {{?quarter}}
 
 So two tables are too few for a rotary head. [Chapter 10](10_whole_neuron) adds two more, one of positions and one of tokens, whose product is added to the score; with one or two such pairs a head, little is left. Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
 

@@ -139,7 +139,7 @@ So the analogy is a prediction about weights. If a neuron responds to domain $d$
 
 ## Neurons, mixtures, and an untrained layer
 
-All neurons read the same heads. So we ask the same of directions that are no neurons: random mixtures of them, from which we take as many that single tokens can move farthest, and the neurons of a layer with random weights. Even the farthest mixtures may be moved less than the {{judged}} neurons. So we also take from ten times as many mixtures, for each of these neurons, the one that is moved most nearly as far. It was fixed before this was computed that the neurons have something of their own only if they exceed these as well.
+All neurons read the same heads. So we ask the same of directions that are no neurons: random mixtures of them, from which we take as many that single tokens can move farthest, and the neurons of a layer with random weights. Even the farthest mixtures may be moved less than the {{judged}} neurons, and then the comparison would favour the neurons. So we also take from ten times as many mixtures, for each of these neurons, the one that is moved most nearly as far. It was fixed before this was computed that the neurons have something of their own only if they exceed these as well.
 """
 
 # %%
@@ -190,7 +190,7 @@ table.iloc[:6].round(2)
 r"""
 Each row has the median correlation with the weights of the own domain, how often these fit best of all {{domains}} domains, and how well the summaries tell whether a text is of that domain (mean AUC). The {{judged}} neurons reach {{r}}, as many mixtures {{r_mixed}}, and an untrained layer {{r_blank}}. {{?mostly_heads}} Training has brought the likeness, then, but mostly to what the heads write, where every direction finds it. (Weights counted on half A correlate with those of half B by {{ceiling}}, so there was room for more.)
 
-Have these neurons nothing of their own? Of {{draws}} sets of as many mixtures none reaches their median. {{?neurons_nearer}} Single tokens move such mixtures less far than the neurons, though. So we also took the mixtures that are moved most nearly as far, and they reach no more than {{r_matched}}. (The match is not complete, because no mixture is moved as far as the farthest neurons.) So these neurons have something of their own, and neurons at large do not. {{?neurons_alike}} Nor is it a matter of languages and code, which are easy to tell by their words. If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}}, and ten draws of mixtures {{r_english_high}} at most. {{?english_too}}
+Have these neurons something of their own? Of {{draws}} sets of as many mixtures none reaches their median. {{?neurons_nearer}} Single tokens move such mixtures less far than the neurons, though. So we also took the mixtures that are moved most nearly as far, and they reach no more than {{r_matched}}. (The match is not complete, because no mixture is moved as far as the farthest neurons.) So these neurons have something of their own, and neurons at large do not. {{?neurons_alike}} Nor is it a matter of languages and code, which are easy to tell by their words. If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}}, and ten draws of mixtures {{r_english_high}} at most. {{?english_too}}
 
 The post's sentence passes the test that we fixed for it in advance, but that decides little. For {{first}} of the {{judged}} neurons their own domain's weights fit best, and so they do for {{first_mixed}} of the mixtures. {{?mixtures_pass}}
 

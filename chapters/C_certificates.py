@@ -280,7 +280,7 @@ every.assign(broad=every["broad"].map({True: "yes", False: "no"})).round(2)
 
 # %% [markdown]
 r"""
-The four models are `{{model}}`, the one that this book's first edition used, and the stored layers of SmolLM2 and Qwen; they have {{all_heads}} heads. The bound finds {{found}} of the {{stable}} stable ones and chooses no other. {{?no_false_choice}} That is less evidence than it seems. Of the {{unstable}} heads that are not stable, all but {{hard}} have a narrow kernel, which any rule would refuse. {{?few_are_hard}} Among these {{hard}}, the bound for independent tokens wrongly chooses {{by_independence}}.
+The four models are `{{model}}`, an older `{{model}}` that this book's first edition used, and the stored layers of SmolLM2 and Qwen; they have {{all_heads}} heads. The bound finds {{found}} of the {{stable}} stable ones and chooses no other. {{?no_false_choice}} That is less evidence than it seems. Of the {{unstable}} heads that are not stable, all but {{hard}} have a narrow kernel, which any rule would refuse. {{?few_are_hard}} Among these {{hard}}, the bound for independent tokens wrongly chooses {{by_independence}}.
 
 ## What can go wrong
 

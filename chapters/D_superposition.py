@@ -2,7 +2,7 @@
 r"""
 # Why do German and Python share a neuron?
 
-**Not because they are alike: both lie far from all other texts, so an axis that points a little towards each has both at its end.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair. But so they are in {{in_mixtures}} of as many random mixtures, which says more about the texts than about the neurons. {{?mixtures_too}} Nor is it a sign that these domains lack room. {{?room}} (Five of our guesses about superposition were wrong.)
+**Not because they are alike: both lie far from all other texts, so an axis that points a little towards each has both at its end.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair. But so they are in {{in_mixtures}} of as many random mixtures, which says more about the texts than about the neurons. {{?mixtures_too}} Nor is it a sign that these domains lack room. {{?room}} (*Evidence* tells which five of our guesses about superposition were wrong.)
 
 Here is the neuron in which the two stand out most. On the left is what the heads add to it, text by text. German is driven by words such as {{german_tokens}}, Python by signs such as {{python_tokens}}; nobody would put these together. A usual explanation is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Before you look at the right panel, make a guess: do German and Python share one?
 """
@@ -157,7 +157,7 @@ pd.Series({k: f"{v:.0f}" for k, v in bars.items()}).to_frame(f"how many of {weig
 
 # %% [markdown]
 r"""
-The table counts how often German and Python are the two highest domains. None of this needs a trained neuron: draws of random mixtures give between {{mix_low}} and {{mix_high}}, and the neurons' own number lies in between. {{?mixtures_too}} We picked the pair as the most frequent of {{pair_count}}. What makes it so frequent is length: German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain, and that alone accounts for {{by_lengths}} of the {{in_neurons}} neurons, where the cosines alone account for {{by_cosines}}. {{?mostly_length}} Over all pairs likeness matters, too: lengths and cosines together say better than either alone how frequent a pair is. {{?both_matter}}
+The table counts how often German and Python are the two highest domains. None of this needs a trained neuron: draws of random mixtures give between {{mix_low}} and {{mix_high}}, and the neurons' own number lies in between. {{?mixtures_too}} Axes drawn at random among the means of the domains give somewhat fewer, {{by_axes}}. We picked the pair as the most frequent of {{pair_count}}. What makes it so frequent is length: German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain, and that alone accounts for {{by_lengths}} of the {{in_neurons}} neurons, where the cosines alone account for {{by_cosines}}. {{?mostly_length}} Over all pairs likeness matters, too: lengths and cosines together say better than either alone how frequent a pair is. {{?both_matter}}
 
 ## Is there too little room?
 
@@ -314,6 +314,7 @@ cb.facts(
     far_not_alike={one, other} == {"german", "python"} and abs(between) < cb.ABOUT and out[ends].min() > 1.5,
     german_tokens=cb.listed(tokens[0]),
     python_tokens=cb.listed(tokens[1]),
+    by_axes=cb.fact(of_axes["both"], ".0f"),
     by_lengths=cb.fact(of_axes["lengths"], ".0f"),
     by_cosines=cb.fact(of_axes["cosines"], ".0f"),
     mostly_length=of_axes["lengths"] > max(cb.MOST * len(of_both), 2 * of_axes["cosines"]),
