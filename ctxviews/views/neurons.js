@@ -1,7 +1,7 @@
 /** The neuron explorer (chapter 6): which neurons the context can move far, and what moves one.
  *  What a reader needs first is computed first; last, unseen, the tables of heads that may yet be turned on. */
 
-import { latest } from "../engine/slices.js";
+import { latest, nextTurn } from "../engine/slices.js";
 import { cardsSection } from "../explorer/cards.js";
 import { controlsSection } from "../explorer/controls.js";
 import { dotsSection } from "../explorer/dots.js";
@@ -85,18 +85,18 @@ async function render({ model, el }) {
   // what was turned follows the hand at once, what it means a moment later: a picture each
   const later = [["list"], ["search", "neuron"], ["domains"], ["passage"]];
   let next = 0;
-  const rest = eachFrame(body, () => {
+  const drawNext = eachFrame(body, () => {
     if (!scene) return;
     if (next === 2) scene = withPassages(scene);
     paintSections(...later[next]);
     next += 1;
-    if (next < later.length) return void rest();
+    if (next < later.length) return void drawNext();
     ways.update(waysFrom(scene, tools));
     if (String(ranking?.heads) === ranked) body.removeAttribute("aria-busy");
   });
-  const from = (first = 0) => {
+  const drawFrom = (first = 0) => {
     next = Math.min(next, first);
-    rest();
+    drawNext();
   };
   const follow = (/** @type {Turned} */ now) => {
     const wanted = String(now.heads);
@@ -114,7 +114,7 @@ async function render({ model, el }) {
     controls.paint(now);
     if (!scene) return;
     paintSections("heads", "find", "cards", "dots"); // dots last: they ask for the style of what is there
-    from();
+    drawFrom();
   };
   // a ranking is mostly there when the picture of the turn is painted, which then is of it
   const repaint = eachFrame(body, () => {
@@ -129,6 +129,8 @@ async function render({ model, el }) {
   /** The ranking of these heads, then what takes longer. @param {Turned} now @param {AbortSignal} signal */
   const rank = async (now, signal) => {
     const { heads } = now;
+    if (ranking) await nextTurn(); // the hand sees its turn first
+    signal.throwIfAborted();
     if (ranked !== told) waiting.end(""); // what was said of an earlier turn goes
     told = "";
     const circuit = layer.circuit();
@@ -169,7 +171,7 @@ async function render({ model, el }) {
   });
   const state = () => turned(model, layer);
   const end = kept({ model, place: body, state, update: paint });
-  tools.again = () => from(1);
+  tools.again = () => drawFrom(1);
   tools.scene = () => /** @type {Scene} */ (scene);
   // a ranking begins with the hand, not with the picture after it
   const start = () => follow(state());
