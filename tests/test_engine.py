@@ -306,8 +306,8 @@ def test_preparing_can_be_given_up_and_taken_up_again(page):
 # ---------------------------------------------------------------- the passages
 
 
-OF_A_NEURON = """([heads, n, neurons]) => {
-    const circuit = toy.circuit({ n });
+OF_A_NEURON = """([layer, heads, n, neurons]) => {
+    const circuit = window[layer].circuit({ n });
     return neurons.map((j) => circuit.summaries(circuit.contribution(j, heads), heads));
 }"""
 
@@ -315,7 +315,7 @@ OF_A_NEURON = """([heads, n, neurons]) => {
 def test_a_neurons_summaries_of_passages_are_as_in_python(page, toy, circuit_of_toy):
     texts = torch.stack([p.tokens for p in cx.texts.passages(toy)])
     circuit, neurons = circuit_of_toy([0, 2], 20), [0, 5]
-    found = page.evaluate(OF_A_NEURON, [[0, 2], 20, neurons])
+    found = page.evaluate(OF_A_NEURON, ["toy", [0, 2], 20, neurons])
     texts[:, 20] = circuit.fixed.token
     right = circuit.summary(texts)[:, neurons]
     assert off(np.transpose(found), right, np.ptp(right, axis=0)) < 20 * ROUNDED
@@ -466,8 +466,8 @@ def test_a_packed_destination_is_as_in_python(page, fixed_layer, monkeypatch, na
     def compare(close):
         agree(page, "fixed_layer", lambda *_: circuit, texts, groups, 12, random.Random(2), close)
         found = ranked(page, heads, fixed.token, "fixed_layer")
-        of_passages = computed(page, BY_DOMAIN, ["fixed_layer", heads, {"placed": True}])
-        found["summary"] = np.reshape(of_passages, (len(texts), -1)).T
+        of_neurons = ["fixed_layer", heads, fixed.n, [*range(fixed.n_neurons)]]
+        found["summary"] = page.evaluate(OF_A_NEURON, of_neurons)
         for name, truth in expected.items():
             assert off(found[name], truth) < close, name
             rows = map(np.atleast_2d, (found[name], truth))
