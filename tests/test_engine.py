@@ -306,23 +306,35 @@ def test_preparing_can_be_given_up_and_taken_up_again(page):
 # ---------------------------------------------------------------- the passages
 
 
-BY_DOMAIN = """async ([layer, heads, place]) =>
-    [...(await window[layer].circuit(place).responses(heads, place.placed))]"""
+OF_A_NEURON = """([layer, heads, n, neurons]) => {
+    const circuit = window[layer].circuit({ n });
+    return neurons.map((j) => circuit.summaries(circuit.contribution(j, heads), heads));
+}"""
 
 
-@pytest.mark.parametrize(("heads", "n", "placed"), [([0, 2], 20, True), ([1], 30, False)])
-def test_responses_to_passages_are_as_in_python(page, toy, circuit_of_toy, heads, n, placed):
+def test_a_neurons_summaries_of_passages_are_as_in_python(page, toy, circuit_of_toy):
+    texts = torch.stack([p.tokens for p in cx.texts.passages(toy)])
+    circuit, neurons = circuit_of_toy([0, 2], 20), [0, 5]
+    found = page.evaluate(OF_A_NEURON, ["toy", [0, 2], 20, neurons])
+    texts[:, 20] = circuit.fixed.token
+    right = circuit.summary(texts)[:, neurons]
+    assert off(np.transpose(found), right, np.ptp(right, axis=0)) < 20 * ROUNDED
+
+
+BY_DOMAIN = """async ([layer, heads, n]) =>
+    [...(await window[layer].circuit({ n }).responses(heads))]"""
+
+
+def test_responses_to_passages_are_as_in_python(page, toy, circuit_of_toy):
     """Of the first one, which is shorter than the destination, the last token is one."""
     texts = torch.stack([p.tokens for p in cx.texts.passages(toy)])
     page.evaluate("toy.passages[0].ids = toy.passages[0].ids.slice(0, 12)")
-    found = computed(page, BY_DOMAIN, ["toy", heads, {"n": n, "placed": placed}])
-    for fixed, these in ((n, slice(1, None)), (11, slice(1))):
-        circuit, read = circuit_of_toy(heads, fixed), texts[these].clone()
+    found = computed(page, BY_DOMAIN, ["toy", [1], 30])
+    for fixed, these in ((30, slice(1, None)), (11, slice(1))):
+        circuit = circuit_of_toy([1], fixed)
         wide = np.ptp(circuit.summary(texts), axis=0)
-        if placed:
-            read[:, fixed] = circuit.fixed.token
         mine = np.reshape(found, (len(texts), -1))[these]
-        assert off(mine, circuit.summary(read), wide) < 20 * ROUNDED
+        assert off(mine, circuit.summary(texts[these]), wide) < 20 * ROUNDED
 
 
 # ---------------------------------------------------------------- a whole neuron
@@ -454,8 +466,8 @@ def test_a_packed_destination_is_as_in_python(page, fixed_layer, monkeypatch, na
     def compare(close):
         agree(page, "fixed_layer", lambda *_: circuit, texts, groups, 12, random.Random(2), close)
         found = ranked(page, heads, fixed.token, "fixed_layer")
-        of_passages = computed(page, BY_DOMAIN, ["fixed_layer", heads, {"placed": True}])
-        found["summary"] = np.reshape(of_passages, (len(texts), -1)).T
+        of_neurons = ["fixed_layer", heads, fixed.n, [*range(fixed.n_neurons)]]
+        found["summary"] = page.evaluate(OF_A_NEURON, of_neurons)
         for name, truth in expected.items():
             assert off(found[name], truth) < close, name
             rows = map(np.atleast_2d, (found[name], truth))

@@ -161,6 +161,29 @@ def test_another_model_is_stopped_on_its_way_and_the_former_stays(visit):
     page.wait_for_url("**#model=smollm2")
 
 
+def test_back_before_another_model_has_come_keeps_what_was_chosen_since(visit):
+    page, model = visit("#neuron=174", "explorer", fresh=True), "**/data/smollm2.bin"
+    page.route(model, lambda route: None)  # no answer
+    choice = page.get_by_label("Model", exact=True)
+    choice.select_option(label=SMOLLM2)
+    group(page, "Heads").get_by_label("head 0").uncheck()
+    choice.select_option("mini")
+    settled(page)
+    expect(group(page, "Heads").get_by_label("head 0")).not_to_be_checked()
+    choice.select_option(label=SMOLLM2)
+    page.get_by_role("button", name="Reset").click()
+    expect(choice).to_have_value("mini")
+    settled(page)
+    page.unroute(model)
+
+
+def test_a_large_number_is_whole_and_has_room_in_its_column(visit):
+    page = visit("#model=qwen&heads=1,7", "explorer", fresh=True)
+    top = page.locator(".ctx-neurons-list tbody tr").first.locator("td").nth(2)
+    expect(top).to_have_text(re.compile(r"^\d{3},\d{3}$"))
+    assert top.evaluate("(e) => e.scrollWidth <= e.clientWidth")
+
+
 @in_firefox_too
 def test_another_model_reads_the_same_texts(visit):
     page = visit("", "reader", fresh=True)
@@ -232,4 +255,4 @@ def test_a_reader_types_the_colour_of_the_theatre_and_sees_neuron_6419(visit):
     sections = page.locator(".ctx-reader section").all_inner_texts()
     adds = [number(re.search(r"adds ([−+]?[\d.]+\d)", text)[1]) for text in sections]
     assert adds[0] > 0 > adds[1]
-    assert not page.get_by_text("the page does not know").count()
+    assert not page.get_by_text("no data for").count()  # it has come

@@ -177,6 +177,23 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
     page.locator(".ctx-why summary").click()
 
 
+def test_a_head_that_is_held_stays_while_one_reads_on(visit):
+    page = visit("#neuron=463&passage=2", "neurons", fresh=True)
+    page.locator(".ctx-why summary").click()
+    chosen = page.locator(".ctx-why tr.ctx-chosen")
+    most = chosen.get_attribute("data-row")
+    other = page.locator(".ctx-why tr[data-row]:not(.ctx-chosen)").first
+    held = other.get_attribute("data-row")
+    other.click()
+    page.mouse.move(0, 0)
+    page.locator(".ctx-token-reader input").press("ArrowLeft")
+    page.locator(".ctx-token-reader input").press("ArrowRight")
+    expect(chosen).to_have_attribute("data-row", held)
+    page.locator(".ctx-why summary").press("Escape")
+    expect(chosen).to_have_attribute("data-row", most)
+    page.locator(".ctx-why summary").click()
+
+
 def test_a_typed_token_shows_the_neurons_that_it_drives(visit, circuit, mini_weights):
     (token,) = mini_weights.tokenizer.encode(" war", add_special_tokens=False)
     row = circuit.contribution[token]
@@ -232,7 +249,7 @@ def test_where_no_neuron_passes_one_sentence_explains_it(visit, circuit_of, pack
     ranked = cx.find_neurons(circuit_of(heads or stable), threshold=0)
     off = [head for head in stable if heads and head not in heads]
     how = f"without head {off[0]}" if off else f"with heads {', '.join(map(str, stable))}"
-    words = f"the line is at 1000000.0, and {how} the farthest, neuron {ranked.index[0]}, reaches "
+    words = f"the line is at 1,000,000, and {how} the farthest, neuron {ranked.index[0]}, reaches "
     reason = page.locator(".ctx-neurons-dots [role=status]").filter(has_text=words)
     far = reason.inner_text().partition("reaches ")[2].partition(". ")[0]
     check([far], ranked["top"].iloc[:1], WIDEST * ranked["top"].max())

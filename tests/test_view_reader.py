@@ -48,7 +48,7 @@ def test_the_numbers_shown_are_those_of_python(visit, mini_weights, circuit_of):
         tokens = cx.texts.encode(mini_weights, text)
         n = len(tokens) - 1
         count = page.locator(".ctx-reader-count").nth(which).text_content()
-        assert count == f"{n} tokens; up to 511 are read"
+        assert count == f"{n} tokens; up to 511 are read."
         terms = added(circuit_of(heads, n), tokens, 648)
         check(adds(titles(page.locator(".ctx-reader-text").nth(which))), terms, 0.01)
         walk = (("End", n), ("PageDown", n - 10))

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 from shown import check
-from viewing import PHONE, header, settled, view_page
+from viewing import PHONE, Gate, header, settled, view_page
 
 import ctxlib as cx
 
@@ -178,6 +178,17 @@ def test_the_tokens_of_a_label_stand_beside_it_with_what_they_add(
         shown = re.search(rf"␣{word} ([+\u2212][\d.]*\d)", text)[1]
         check([shown], circuit.contribution[token, 9], 0.3)
     assert "unheard-of." in text  # a name without a token, as in an older table, has no number
+
+
+def test_labels_that_come_late_leave_the_keyboard_its_place(visit):
+    gate = Gate(visit(name="reader"), "**/labels.csv")
+    page = visit("#neuron=9", "explorer", fresh=True)
+    token = page.locator(".ctx-neurons-ends button").first
+    token.focus()
+    gate.open()
+    expect(page.locator(".ctx-neurons-one")).to_contain_text("history, war is its label")
+    expect(token).to_be_focused()
+    page.unroute("**/labels.csv")
 
 
 WRITTEN = """() => {

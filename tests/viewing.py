@@ -220,7 +220,7 @@ def address(view_folder):
 
 def settled(page: Page) -> Page:
     """The page when its views are there, nothing more is being worked out, and what was drawn last
-    is on the screen: a view draws over four pictures at most.
+    is on the screen: a view draws over five pictures at most.
     """
     page.evaluate(
         """async () => {
@@ -230,7 +230,7 @@ def settled(page: Page) -> Page:
                 || [...document.querySelectorAll(".ctx-chip small")]
                     .some(({ textContent }) => textContent === "–");
             const late = performance.now() + 60_000; // however slow the machine
-            for (let calm = 0; calm < 5; calm = busy() ? 0 : calm + 1) {
+            for (let calm = 0; calm < 6; calm = busy() ? 0 : calm + 1) {
                 if (performance.now() > late) throw new Error("a view is not done");
                 await new Promise(requestAnimationFrame);
             }

@@ -15,7 +15,6 @@ export class Circuit {
   weights = [];
   /** By head, what the average counted token puts into it. @type {Float64Array[]} */
   means = [];
-  /** @type {Kept<Float64Array>} by heads; megabytes each */ #responses = new Kept(4);
   /** @type {Kept<Float64Array>} by heads */ #shared = new Kept(64);
 
   /** @param {Layer} layer @param {number} n @param {number} token */
@@ -134,27 +133,31 @@ export class Circuit {
     return this.read(ids).summary(heads);
   }
 
-  /** The summary of every labelled passage by the paper's circuit: of its own tokens, or with the
-   *  destination token at the end of what is read (`placed`).
-   *  @param {number[]} heads @param {boolean} [placed] @param {AbortSignal} [signal]
+  /** One neuron's summary of every labelled passage, with the destination token at the end of what is read
+   *  (`placed`). Each is as long as that: so its `contribution` is all it takes.
+   *  @param {Float64Array} contribution @param {number[]} heads @returns {number[]} */
+  summaries(contribution, heads) {
+    const kernel = this.kernelOf(heads);
+    const add = (/** @type {number} */ sum, /** @type {number} */ id, /** @type {number} */ i) =>
+      sum + kernel[i] * contribution[id];
+    return this.layer.passages.map(({ ids }) => this.placed(ids).reduce(add, 0));
+  }
+
+  /** The summary of every labelled passage, of its own tokens, by the paper's circuit. @param {number[]} heads
    *  @returns {Promise<Float64Array>} for all neurons, passage after passage */
-  async responses(heads, placed = false, signal) {
+  async responses(heads) {
     const chosen = this.layer.heads(heads);
-    const key = `${chosen} ${placed}`;
-    const cached = this.#responses.peek(key);
-    if (cached) return cached;
-    const scaled = await doneInSlices(this.#readPassages(chosen, placed), signal);
-    const values = await doneInSlices(readOut(this.layer, chosen, scaled), signal);
-    return this.#responses.get(key, () => values);
+    const scaled = await doneInSlices(this.#readPassages(chosen));
+    return doneInSlices(readOut(this.layer, chosen, scaled));
   }
 
   /** What each head puts together, over LayerNorm 2's scale, passage after passage.
-   *  @param {number[]} heads @param {boolean} placed */
-  *#readPassages(heads, placed) {
+   *  @param {number[]} heads */
+  *#readPassages(heads) {
     const { dHead, passages } = this.layer;
     const scaled = heads.map(() => new Float64Array(passages.length * dHead));
     for (const [i, { ids }] of passages.entries()) {
-      const { inside, scale } = this.read(placed ? this.placed(ids) : ids).paper(heads);
+      const { inside, scale } = this.read(ids).paper(heads);
       inside.forEach((z, k) => addScaled(scaled[k], i * dHead, 1 / scale, z, 0, dHead));
       yield;
     }

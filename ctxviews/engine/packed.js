@@ -3,6 +3,7 @@
 import { FixedQueryLayer } from "./fixedQuery.js";
 import { LearnedLayer } from "./absolutePositions.js";
 import { NeuronPredictor } from "./neuron.js";
+import { nextTurn } from "./slices.js";
 
 /** What makes something of each kind of file; a part of a layer is tensors alone. */
 const KINDS = {
@@ -49,7 +50,9 @@ function made({ header, tensors }, part) {
  *  @param {URL} file @param {Parameters<typeof unzippedBytes>[0]} bytes @param {string} [format] */
 async function opened(file, bytes, format) {
   try {
-    return unpackedLayer(await unzippedBytes(bytes), format);
+    const unpacked = unpackedLayer(await unzippedBytes(bytes), format);
+    await nextTurn(); // what is made of it takes a phone as long again
+    return unpacked;
   } catch (error) {
     if (error instanceof DOMException) throw error;
     const name = file.pathname.split("/").pop() || "layer";

@@ -1,6 +1,6 @@
 /** Work that takes longer, in slices between which the page lives. */
 
-const SLICE = 6; // ms of work before the page is let breathe
+const SLICE = 10; // ms of work before the page is let breathe: a picture comes every 16
 
 /** Does all of a work that pauses now and then, and gives what it has made.
  *  @template T @param {Iterator<void, T>} work @returns {T} */

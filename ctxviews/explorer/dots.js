@@ -30,7 +30,7 @@ export function dotsSection(tools, reset) {
   let since = -Infinity; // dots are no longer where they were
   /** @type {number | null} */ let under = null; // the neuron that is pointed at
   let [dragged, from] = [false, 0];
-  let wide = 0; // the canvas when it was drawn last: to ask it for each dot would take longer than to draw
+  let wide = 0; // the canvas: to ask it takes longer than to draw
 
   const threshold = slider({
     label: "Threshold of top",
@@ -126,7 +126,6 @@ export function dotsSection(tools, reset) {
 
   const draw = () => {
     const pen = canvas.getContext("2d");
-    wide = canvas.clientWidth;
     if (!pen || !last || !wide) return;
     const { ranking, labels, theta, neuron, found, from } = last;
     const unlabelled = Number(labels.size < layer.nNeurons);
@@ -210,11 +209,11 @@ export function dotsSection(tools, reset) {
       setTimeout(draw, GHOSTS + 50); // a timer may come early
     }
     if (last?.labels !== scene.labels) order(scene);
+    if (!wide || last?.width !== scene.width) wide = canvas.clientWidth;
     last = scene;
     reach = Math.max(reach, most, Math.min(scene.theta, 1.5 * most));
     reach = Number((Math.ceil(reach / step) * step).toPrecision(6));
     input.disabled = false;
-    wide = canvas.clientWidth;
     root.style.setProperty("--left", `${left()}px`);
     threshold.update(scene.theta, { max: reach, step });
     byRule.ariaPressed = String(scene.threshold === 0);

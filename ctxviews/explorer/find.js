@@ -2,6 +2,7 @@
 
 import { field, pick, roving } from "../ui/controls.js";
 import { element, guarded } from "../ui/dom.js";
+import { inStep } from "../ui/state.js";
 import { PLAIN } from "../ui/textbox.js";
 import { digitsFor, grouped, several, signed } from "../ui/words.js";
 import { nameOf } from "./cards.js";
@@ -15,8 +16,9 @@ const OFFERED = 6; // names and tokens
 
 /** What is chosen by what is typed, null where that is not clear, and what is said of it.
  *  @param {string} typed @param {Scene} scene @param {Tools} tools
+ *  @param {Map<string, number[]>} names the neurons of each, those farthest right first
  *  @returns {[{neuron: number, search: string} | null, string]} */
-function meant(typed, { ranking, labels, neuron }, tools) {
+function meant(typed, { ranking, neuron }, tools, names) {
   const { layer, name } = tools;
   const word = typed.trim().toLowerCase();
   if (!word) return [{ neuron, search: "" }, ""];
@@ -26,15 +28,15 @@ function meant(typed, { ranking, labels, neuron }, tools) {
       ? [{ neuron: Number(word), search: "" }, ""]
       : [null, `Neurons are 0 to ${layer.nNeurons - 1}.`];
   }
-  const called = (/** @type {number} */ j) => nameOf(layer.model, j, labels).toLowerCase();
   const id = tokenOf(typed, tools);
-  let alike = ranking.order.filter((j) => called(j) === word);
-  if (!alike.length && id < 0 && word.length > 2)
-    // a word goes before a part of a name
-    alike = ranking.order.filter((j) => ` ${called(j)}`.includes(` ${word}`));
-  if (alike.length) {
-    const many = `${several(alike.length, "neuron")} named ${called(alike[0])}`;
-    return [{ neuron: alike[0], search: "" }, `${many}; this one lies farthest right.`];
+  const part = id < 0 && word.length > 2; // a word goes before a part of a name
+  const small = Array.from(names, ([name, of]) => ({ of, name: ` ${name.toLowerCase()}` }));
+  const found =
+    small.find(({ name }) => name === ` ${word}`) ??
+    small.find(({ name }) => part && name.includes(` ${word}`));
+  if (found) {
+    const many = `${several(found.of.length, "neuron")} named${found.name}`;
+    return [{ neuron: found.of[0], search: "" }, `${many}; this one lies farthest right.`];
   }
   const pieces = tools.read(` ${typed.trim()}`).map(name);
   if (id < 0 && pieces.length > 1)
@@ -56,27 +58,33 @@ export function findBox(tools) {
   let [at, last] = [-1, ""]; // neuron and search that what is said belongs to
   let done = ""; // what was looked up last, or came with the state: all else is still being typed
   let later = 0;
+  /** @type {Map<string, number[]>} */ let names = new Map();
+  const readNames = inStep((/** @type {Scene} */ { ranking, labels }, changed) => {
+    if (!changed("ranking", "labels")) return;
+    names = Map.groupBy(ranking.order, (j) => nameOf(tools.layer.model, j, labels));
+    names.delete("");
+  });
   const look = guarded(offers, (shown = false) => {
     const scene = tools.scene();
     soon(!scene?.ranking);
     if (!scene?.ranking) return;
     done = input.value;
-    const [chosen, words] = meant(done, scene, tools);
+    readNames(scene);
+    const [chosen, words] = meant(done, scene, tools, names);
     ({ neuron: at, search: last } = chosen ?? scene);
     if (chosen) go(chosen);
     said.textContent = words;
-    offers.replaceChildren(...like(done.trim().toLowerCase(), scene));
+    offers.replaceChildren(...like(done.trim().toLowerCase()));
     roving(offers);
     if (shown && chosen) tools.show("neuron");
   });
-  /** Names and tokens that have a word in them, to press. @param {string} word @param {Scene} scene */
-  const like = (word, { ranking, labels }) => {
+  /** Names and tokens that have a word in them, to press. @param {string} word */
+  const like = (word) => {
     if (!/[^\s\d]/.test(word)) return [];
-    const names = Array.from(ranking.order, (j) => nameOf(tools.layer.model, j, labels));
-    const alike = names.filter((other) => other.toLowerCase().includes(word));
+    const alike = [...names.keys()].filter((other) => other.toLowerCase().includes(word));
     const tokens = new Set(tokensLike(word, tools).slice(0, OFFERED));
-    const pairs = [...new Set(alike)].map((other) => [other, other]);
-    const offered = [...pairs.slice(0, 2), ...Array.from(tokens, (id) => [name(id), text(id)])];
+    const pairs = alike.slice(0, 2).map((other) => [other, other]);
+    const offered = [...pairs, ...Array.from(tokens, (id) => [name(id), text(id)])];
     return offered.slice(0, OFFERED).map(([called, typed]) =>
       pick(called, () => {
         input.value = typed;

@@ -30,6 +30,7 @@ export function neuronSection(tools, driven) {
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { ranking, neuron } = scene;
     if (!changed("ranking", "neuron", "labels")) return;
+    const others = changed("ranking", "neuron"); // labels that come leave the tokens where they are
     const { top, heads, circuit, places, most } = ranking;
     const column = columnOf(ranking, neuron);
     const ends = outermost(column, layer.counted, OUTERMOST);
@@ -70,7 +71,7 @@ export function neuronSection(tools, driven) {
       const columns = ["token", ["contribution"]];
       return roving(table({ kind: "ctx-neurons-barred", caption, columns, rows, unseen: true }));
     });
-    held.replaceChildren(...tables);
+    if (others) held.replaceChildren(...tables);
   });
   const parts = [title, named, scale, driven, held, label, place];
   return { root: element("section", { class: "ctx-neurons-one" }, parts), paint };

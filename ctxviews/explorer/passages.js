@@ -21,9 +21,8 @@ export function domainsSection(tools) {
   const note = quiet();
   const held = element("div");
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
-    const { responses, neuron, read, labels } = scene;
-    if (!responses || !changed("responses", "neuron", "width", "read", "labels")) return;
-    const values = scene.summariesOf(neuron);
+    const { summaries: values, neuron, read, labels } = scene;
+    if (!changed("ranking", "neuron", "width", "read", "labels")) return;
     const usual = values.reduce((a, b) => a + b, 0) / values.length;
     const answers = byDomain(layer.passages, values);
     title.textContent = `What neuron ${neuron} responds to`;
@@ -66,7 +65,7 @@ export function passageSection(tools) {
   const hold = { passage: -1, at: /** @type {number | null} */ (null) };
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     which.update(scene.passage);
-    if (!changed("responses", "neuron", "read")) return;
+    if (!changed("ranking", "neuron", "read")) return;
     title.textContent = `What drives neuron ${scene.neuron} in a passage`;
     if (hold.passage !== scene.read) Object.assign(hold, { passage: scene.read, at: null });
     const onHold = (/** @type {number | null} */ at) => {

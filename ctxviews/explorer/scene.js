@@ -13,8 +13,8 @@ import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
  *  @typedef {ReturnType<typeof rankingOf>} Ranking
  *  @typedef {ReturnType<typeof toolsOf>} Tools
  *  @typedef {{ranking: Ranking, theta: number}} Before the last turn of a head
- *  @typedef {ReturnType<typeof sceneOf>} Scene `read` is the passage shown, `from` what was there before a head
- *    was turned, until something else is chosen, and `left` whether the neuron is left to the view
+ *  @typedef {ReturnType<typeof withPassages>} Scene `from` is what was there before a head was turned, until
+ *    something else is chosen, `left` whether the neuron is left to the view, and `read` the passage shown
  *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
 
 export const LONGEST_SEARCH = 200; // characters
@@ -31,16 +31,17 @@ export function toolsOf(model, layer, el) {
     return id === undefined ? ids : [id];
   };
   /** @type {[number, string][] | undefined} */ let spelt;
-  /** @type {Map<string, number> | undefined} */ let named;
   return {
     layer,
     text,
     /** The tokens that rankings count, in small letters. */
     letters: () => (spelt ??= Array.from(layer.counted, (id) => [id, text(id).toLowerCase()])),
     name,
-    /** The counted token of a name. @param {string} spelt */
-    called: (spelt) =>
-      (named ??= new Map(Array.from(layer.counted, (id) => [name(id), id]))).get(spelt),
+    /** The token of a name, if that is read as one. @param {string} named */
+    called: (named) => {
+      const typed = named.replaceAll("␣", " ").replaceAll("↵", "\n").replaceAll("⇥", "\t");
+      return read(typed).find((id) => name(id) === named && layer.hasToken(id));
+    },
     inText,
     heading: headingsIn(el),
     read,
@@ -63,27 +64,28 @@ export function turned(model, layer) {
   };
 }
 
-/** Everything the sections show, with all that was left to the view chosen.
- *  @param {Turned & {width: number}} now @param {Ranking} ranking
- *  @param {Float64Array | null} responses @param {Map<number, Label>} labels of neurons
+/** Everything the sections show, with all that was left to the view chosen, but for passages.
+ *  @param {Turned & {width: number}} now @param {Ranking} ranking @param {Map<number, Label>} labels of neurons
  *  @param {(Before & {neuron: number, from: Before | null}) | null} before the scene that was shown last */
-export function sceneOf(now, ranking, responses, labels, before) {
-  const { layer } = ranking.circuit;
+export function sceneOf(now, ranking, labels, before) {
   const theta = now.threshold || ranking.rule;
   const { order, top } = ranking;
   let found = order.findIndex((j) => !(top[j] > theta));
   if (found < 0) found = order.length;
   const neuron = neuronOf(now, ranking);
-  /** A neuron's summaries, passage after passage. @param {number} neuron */
-  const summariesOf = (neuron) =>
-    layer.passages.map((_, i) => responses?.[i * layer.nNeurons + neuron] ?? NaN);
-  const summaries = now.passage === -1 && responses ? summariesOf(neuron) : null;
-  const read = summaries?.indexOf(Math.max(...summaries)) ?? now.passage; // the largest, unless one is chosen
   const kept = before?.neuron === neuron && before.theta === theta ? before.from : null;
   const turned = before && before.ranking !== ranking;
   const from = turned ? { ranking: before.ranking, theta: before.theta } : kept;
-  const chosen = { ...now, neuron, left: now.neuron === -1, theta, read };
-  return { ...chosen, ranking, from, responses, labels, summariesOf, found };
+  return { ...now, neuron, left: now.neuron === -1, theta, ranking, from, labels, found };
+}
+
+/** With the neuron's summaries, passage after passage; that of the largest is read, unless one is chosen.
+ *  @param {ReturnType<typeof sceneOf>} scene */
+export function withPassages(scene) {
+  const { ranking, neuron, passage } = scene;
+  const summaries = ranking.circuit.summaries(columnOf(ranking, neuron), ranking.heads);
+  const read = passage === -1 ? summaries.indexOf(Math.max(...summaries)) : passage;
+  return { ...scene, summaries, read };
 }
 
 /** @param {Circuit} circuit @param {number[]} heads */

@@ -7,7 +7,7 @@ import { figure, signed } from "../ui/words.js";
 /** @import { Found, Listed, Scene, Text } from "./scene.js" */
 
 const NAMED = 4; // tokens that a list names
-const REPAINT = 200; // milliseconds between two drawings of a line that grows
+const REPAINT = 400; // milliseconds between two drawings of a line that grows
 
 /** Measures the passages, chooses a neuron, makes the lists and completes the lines, until the next
  *  keystroke cuts it short. @param {Scene} scene @param {Found} found

@@ -54,7 +54,7 @@ export function textSection(label, tools) {
   }
   const update = inStep((/** @type {Text & {width: number}} */ text, changed) => {
     const { reading, terms, neuron, at } = text;
-    if (changed("counted", "text")) count.textContent = countInWords(text, reader);
+    if (changed("reading")) count.textContent = countInWords(text, reader);
     tokens.update({ ...text, picks: terms !== null });
     silent.hidden = reading.hasContext;
     silent.textContent = reading.hasContext ? "" : silence(reading);
@@ -113,7 +113,7 @@ function countInWords({ counted, text, ids }, { room, layer, characters }) {
   const notes = [
     counted > room
       ? `The first ${grouped(room)} of ${several(counted, "token")} are read.`
-      : `${several(counted, "token")}; up to ${grouped(room)} are read`,
+      : `${several(counted, "token")}; up to ${grouped(room)} are read.`,
     missing ? `The page has no data for ${several(missing, "token")}: they add nothing.` : "",
     text.length >= characters ? `The box keeps ${several(characters, "character")}.` : "",
   ];

@@ -21,6 +21,7 @@ export function ofModels(render) {
     const [waiting, task] = [waitingLine(), latest()];
     // the view that is there stays until the other model's layer has come
     const change = async (/** @type {string} */ name, /** @type {AbortSignal} */ signal) => {
+      if (name === shown) return; // back before another came: what was chosen since stays
       const bring = (/** @type {Bringing} */ how) => held(model, how, name);
       if (!(await fetched(waiting, `the layer of ${labels[name]}`, bring, signal))) {
         picker.update(chosen());
@@ -43,8 +44,8 @@ export function ofModels(render) {
     const begin = async () => {
       const name = chosen();
       picker.update(name);
+      task(async () => {}); // an address leads elsewhere, or a reset back
       if (name === shown) return;
-      task(async () => {}); // an address leads elsewhere
       ended?.();
       ended = undefined;
       const mine = element("div", { class: "ctx-of-model" });

@@ -27,25 +27,31 @@ const SENTENCE =
 /** Opens into path and equation; nothing is computed while it is shut. */
 export function whyHere() {
   const summary = element("summary");
-  const held = element("div");
+  const place = element("div");
+  /** @type {number | null} */ let held = null; // a head, whatever token comes next
   let explain = () => {};
   const ways = { class: "ctx-why", ontoggle: () => explain() };
-  const root = element("details", ways, summary, held);
-  lighting(held);
+  const root = element("details", ways, summary, place);
+  lighting(place);
+  const hold = (/** @type {number | null} */ head) => {
+    held = head;
+    explain();
+  };
   const show = (/** @type {Source} */ source, /** @type {() => Part[]} */ of) => {
     summary.replaceChildren("Why here: what ", tokenMark(source.name), " adds, head by head");
     explain = () => {
       if (!root.open) return;
-      const width = held.clientWidth || root.clientWidth;
-      held.replaceChildren(...explained(source, of(), width));
+      const width = place.clientWidth || root.clientWidth;
+      place.replaceChildren(...explained(source, of(), width, held, hold));
     };
     explain();
   };
   return { root, show };
 }
 
-/** @param {Source} source @param {Part[]} parts @param {number} width */
-function explained(source, parts, width) {
+/** @param {Source} source @param {Part[]} parts @param {number} width
+ *  @param {number | null} held a head @param {(head: number | null) => void} onHold */
+function explained(source, parts, width, held, onHold) {
   const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 1; // so that the rows add up
   const sizes = parts.map(({ adds }) => Math.abs(adds));
   const most = sizes.indexOf(Math.max(...sizes));
@@ -61,8 +67,9 @@ function explained(source, parts, width) {
     drawing.replaceChildren(pathOf(source, parts[k], digits, width));
     rows.forEach((row, i) => row.classList.toggle("ctx-chosen", i === k));
   };
-  let kept = most;
-  const hold = (/** @type {number | null} */ k) => show((kept = k ?? most));
+  const kept = parts.findIndex(({ head }) => head === held);
+  const first = kept < 0 ? most : kept;
+  const hold = (/** @type {number | null} */ k) => onHold(k === null ? null : parts[k].head);
   const at = (/** @type {MouseEvent} */ event) => {
     const row = /** @type {Element} */ (event.target).closest("[data-row]");
     return row && Number(row.getAttribute("data-row"));
@@ -78,8 +85,8 @@ function explained(source, parts, width) {
     ],
     rows: [...rows, row("all", sum, "ctx-why-sum")],
   });
-  byHand(equation, { at, held: () => kept, show, hold });
-  show(most);
+  byHand(equation, { at, held: () => first, show, hold });
+  show(first);
   const sentence = SENTENCE.split(/[{}]/).map((piece, i) => {
     const [part, word = part] = piece.split(":");
     return i % 2 ? lightWord(part, word) : piece;

@@ -5,11 +5,12 @@ import { element } from "./dom.js";
 /** Of a contribution, a summary, a threshold. */
 export const UNIT = "units of the pre-activation";
 
-/** A number for readers: fixed digits, a true minus sign, no minus in front of zero.
+/** A number for readers: fixed digits, from 10,000 on in groups and whole, a true minus sign, no minus in front of
+ *  zero.
  *  @param {number} value @param {number} [digits] @returns {string} */
 export function figure(value, digits = 2) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "–" : value > 0 ? "∞" : "−∞";
-  const fixed = value.toFixed(digits);
+  const fixed = Math.abs(value) < 1e4 ? value.toFixed(digits) : grouped(Math.round(value));
   return (Number(fixed) === 0 ? fixed.replace("-", "") : fixed).replace("-", "\u2212");
 }
 

@@ -54,8 +54,6 @@ const STYLES = {
   "normal, i.i.d.": { stroke: COLOURS[3] },
 };
 
-// ---------------------------------------------------------------- what theory allows
-
 /** P(|Z| >= z) for a standard normal Z, by the series of the error function all of whose terms are
  *  positive. @param {number} z @returns {number} */
 function normalTails(z) {
@@ -84,8 +82,6 @@ function halfWidth(bound, facts, level) {
 function shareInside(values, epsilon) {
   return values.filter((value) => Math.abs(value - 1) < epsilon).length / values.length;
 }
-
-// ---------------------------------------------------------------- the view
 
 /** @param {{model: Model, el: HTMLElement}} view traits: record, head, text, bound, level */
 async function render({ model, el }) {
@@ -151,8 +147,6 @@ function inPercent(share) {
 function offMean(epsilon) {
   return `±\u00a0${figure(100 * epsilon, epsilon < 0.1 ? 1 : 0)}%`;
 }
-
-// ---------------------------------------------------------------- pictures
 
 /** All texts as a histogram and the passages below, over one axis.
  *  @param {Scene} scene @param {number} place where it is read
@@ -256,8 +250,6 @@ function passageStrip(scene, rows, onPick) {
     "upright, and the rows are in the order of these means.";
   return element("div", {}, drawing, quiet(hint));
 }
-
-// ---------------------------------------------------------------- words
 
 /** What is promised and what is so. @param {Scene} scene */
 function shareAccount({ record, texts, bound, level, epsilon }) {

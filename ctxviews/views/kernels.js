@@ -60,8 +60,6 @@ function effectiveTokens(kernel) {
   return 1 / kernel.reduce((sum, weight) => sum + weight ** 2, 0);
 }
 
-// ---------------------------------------------------------------- the picture
-
 /** @param {Float64Array[]} kernels by distance @param {Shown} now @param {string} title
  *  @param {{width: number, distance: number, onMove: (distance: number) => void}} options */
 function kernelDrawing(kernels, { heads, n }, title, { width, distance, onMove }) {

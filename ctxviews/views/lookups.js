@@ -25,8 +25,6 @@ const KIND = "ctx-lookups-table";
 const THOUSANDTH = 0.001;
 const CHIP = 0.34; // of the shade of the largest rise: figures stay readable on it
 
-// ---------------------------------------------------------------- arithmetic
-
 /** @param {number[]} values */
 const total = (values) => values.reduce((sum, value) => sum + value, 0);
 
@@ -40,8 +38,6 @@ const brought = (terms, places) => total(places.map((place) => terms.heads[place
 /** What each listed head brings here beyond its mean over random places. @param {Case} at */
 const headRises = ({ neuron, prompt }) =>
   prompt.heads.map((term, k) => term - neuron.usual.heads[k]);
-
-// ---------------------------------------------------------------- words
 
 /** Layer and number of a head. @param {number} head @param {number} nHeads */
 const headName = (head, nHeads) => `${Math.floor(head / nHeads)}.${head % nHeads}`;
@@ -59,8 +55,6 @@ function promptName({ tokens }, place) {
   const end = text.length > 34 ? ["…", ...text.slice(-33)] : text;
   return `${place + 1}: ${end.join("")}`;
 }
-
-// ---------------------------------------------------------------- drawing
 
 /** A bar in a cell of a table, from one value to another on a scale that the column shares; a
  *  second colour and hatching below zero. @param {number} from @param {number} to
@@ -106,8 +100,6 @@ function account(at, nHeads) {
   const columns = ["", ["here"], "adding up", ["usually"], ["rise"]];
   return table({ kind: KIND, caption: "The pre-activation, term by term", columns, rows });
 }
-
-// ---------------------------------------------------------------- the view
 
 /** The heads, one row a layer: boxes to tick, shaded by what the head brings beyond its usual.
  *  @param {Case} at @param {number} nHeads @param {(heads: number[]) => void} onChange */

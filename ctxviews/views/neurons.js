@@ -1,7 +1,7 @@
 /** The neuron explorer (chapter 6): which neurons the context can move far, and what moves one.
  *  What a reader needs first is computed first; last, unseen, the tables of heads that may yet be turned on. */
 
-import { latest } from "../engine/slices.js";
+import { latest, nextTurn } from "../engine/slices.js";
 import { cardsSection } from "../explorer/cards.js";
 import { controlsSection } from "../explorer/controls.js";
 import { dotsSection } from "../explorer/dots.js";
@@ -9,7 +9,8 @@ import { findBox } from "../explorer/find.js";
 import { listSection } from "../explorer/list.js";
 import { neuronSection } from "../explorer/neuron.js";
 import { domainsSection, passageSection } from "../explorer/passages.js";
-import { firstColumn, rankingOf, sceneOf, toolsOf, turned, waysFrom } from "../explorer/scene.js";
+import { firstColumn, rankingOf, sceneOf, toolsOf } from "../explorer/scene.js";
+import { turned, waysFrom, withPassages } from "../explorer/scene.js";
 import { drivenLine } from "../explorer/search.js";
 import { eachFrame, element, failed, quiet } from "../ui/dom.js";
 import { labelsOf } from "../ui/labels.js";
@@ -71,7 +72,6 @@ async function render({ model, el }) {
   el.replaceChildren(body);
 
   /** @type {Ranking | null} */ let ranking = null;
-  /** @type {Float64Array | null} */ let responses = null;
   /** @type {Map<number, Label>} */ let labels = new Map();
   let ranked = ""; // the heads that the ranking is of, or will be
   let told = ""; // those that a message is about
@@ -82,16 +82,22 @@ async function render({ model, el }) {
   const paintSections = (/** @type {string[]} */ ...painted) => {
     if (scene) for (const section of painted) sections[section].paint(scene);
   };
-  // a picture each: what was turned follows the hand at once, what it means a moment later
-  const third = eachFrame(body, () => {
-    if (!scene?.responses) return;
-    paintSections("domains", "passage");
+  // what was turned follows the hand at once, what it means a moment later: a picture each
+  const later = [["list"], ["search", "neuron"], ["domains"], ["passage"]];
+  let next = 0;
+  const drawNext = eachFrame(body, () => {
+    if (!scene) return;
+    if (next === 2) scene = withPassages(scene);
+    paintSections(...later[next]);
+    next += 1;
+    if (next < later.length) return void drawNext();
     ways.update(waysFrom(scene, tools));
+    if (String(ranking?.heads) === ranked) body.removeAttribute("aria-busy");
   });
-  const second = eachFrame(body, () => {
-    paintSections("search", "neuron");
-    third();
-  });
+  const drawFrom = (first = 0) => {
+    next = Math.min(next, first);
+    drawNext();
+  };
   const follow = (/** @type {Turned} */ now) => {
     const wanted = String(now.heads);
     if (wanted === ranked) return;
@@ -104,15 +110,15 @@ async function render({ model, el }) {
     last = now;
     follow(now);
     const before = String(ranking?.heads) === tools.hand ? scene : null;
-    scene = ranking && sceneOf(now, ranking, responses, labels, before);
+    scene = ranking && /** @type {Scene} */ (sceneOf(now, ranking, labels, before));
     controls.paint(now);
     if (!scene) return;
-    paintSections("heads", "find", "cards", "dots", "list");
-    second();
+    paintSections("heads", "find", "cards", "dots"); // dots last: they ask for the style of what is there
+    drawFrom();
   };
   // a ranking is mostly there when the picture of the turn is painted, which then is of it
   const repaint = eachFrame(body, () => {
-    if (last && (scene?.ranking !== ranking || scene?.responses !== responses)) paint(last);
+    if (last && scene?.ranking !== ranking) paint(last);
   });
 
   /** To the heads of before. */
@@ -123,6 +129,8 @@ async function render({ model, el }) {
   /** The ranking of these heads, then what takes longer. @param {Turned} now @param {AbortSignal} signal */
   const rank = async (now, signal) => {
     const { heads } = now;
+    if (ranking) await nextTurn(); // the hand sees its turn first
+    signal.throwIfAborted();
     if (ranked !== told) waiting.end(""); // what was said of an earlier turn goes
     told = "";
     const circuit = layer.circuit();
@@ -148,13 +156,7 @@ async function render({ model, el }) {
     if (!ranking || !roomy()) await firstColumn(now, found, signal); // or a phone stands still
     ranking = found;
     body.removeAttribute("data-stale");
-    responses = null;
     waiting.end();
-    repaint();
-    const answers = await circuit.responses(heads, true, signal);
-    signal.throwIfAborted(); // what was cached comes in spite of a signal
-    responses = answers;
-    body.removeAttribute("aria-busy");
     repaint();
     if (!roomy() && layer.fixed) return;
     await circuit.rank(heads, signal); // even if the file has it: a turn starts from it
@@ -169,7 +171,7 @@ async function render({ model, el }) {
   });
   const state = () => turned(model, layer);
   const end = kept({ model, place: body, state, update: paint });
-  tools.again = second;
+  tools.again = () => drawFrom(1);
   tools.scene = () => /** @type {Scene} */ (scene);
   // a ranking begins with the hand, not with the picture after it
   const start = () => follow(state());

@@ -26,8 +26,6 @@ const TOKENS = [
   { stroke: COLOURS[2], "stroke-dasharray": "2 3" },
 ];
 
-// ---------------------------------------------------------------- the view
-
 /** @param {{model: any, el: HTMLElement}} view traits: record, kind, head */
 async function render({ model, el }) {
   /** @type {PositionRecord} */ const record = model.get("record");
@@ -83,8 +81,6 @@ async function render({ model, el }) {
   return kept({ model, place: el, state, update });
 }
 
-// ---------------------------------------------------------------- where
-
 /** @param {PositionRecord} record @param {Head} head @param {number} width @param {number} place
  *  @param {(place: number) => void} onMove */
 function whereDrawing({ n, distances }, { kernel, effective }, width, place, onMove) {
@@ -119,8 +115,6 @@ function readAlong(on, distances, reader) {
   };
   return readable({ ...on, X, from }, { max: distances.length - 1, ...reader });
 }
-
-// ---------------------------------------------------------------- what, and both
 
 /** @param {PositionRecord} record @param {Head} head @param {number} width @param {number} place
  *  @param {(place: number) => void} onMove */

@@ -42,8 +42,6 @@ function pairsOf(layer, { passage, n, octaves }) {
   }));
 }
 
-// ---------------------------------------------------------------- drawing
-
 /** @param {Pair} pair @param {string[]} names of the tokens @param {Turned} now
  *  @param {number} width @param {{held: () => number, onMove: (back: number) => void,
  *    onHold: (back: number | null) => void}} hand */
@@ -82,8 +80,6 @@ function rowDrawing({ exact, rebuilt, apart }, names, { head, n }, width, hand) 
 function strongest(row) {
   return row.indexOf(Math.max(...row));
 }
-
-// ---------------------------------------------------------------- the view
 
 /** @param {{model: Model, el: HTMLElement}} view traits: passage, head, n (0: the circuit's), octaves */
 async function render({ model, el }) {
