@@ -4,6 +4,7 @@ from . import (
     ledgers,
     nulls,
     peaks,
+    shares,
     spelling,
 )
 from .bounds import (
@@ -104,6 +105,7 @@ __all__ = [
     "published",
     "published_figures",
     "repaired_z",
+    "shares",
     "spelling",
     "with_interval",
 ]
