@@ -24,7 +24,6 @@ from .intervals import (
 )
 from .interventions import (
     InterventionRun,
-    domain_mean,
     exact_bos_z,
     first_windows,
     repaired_z,
@@ -56,6 +55,11 @@ from .prose import (
     facts,
     in_prose,
     listed,
+)
+from .rivals import (
+    domain_mean,
+    uniform_average,
+    with_a_line,
 )
 from .spelling import (
     SpellingProbe,
@@ -107,5 +111,7 @@ __all__ = [
     "repaired_z",
     "shares",
     "spelling",
+    "uniform_average",
+    "with_a_line",
     "with_interval",
 ]

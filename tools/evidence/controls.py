@@ -68,21 +68,6 @@ def less_domain(values: ByNeuron, domains: np.ndarray) -> ByNeuron:
     return values - same @ values / same.sum(1, keepdim=True)
 
 
-def domain_means(truth: ByNeuron, domains: np.ndarray, A: np.ndarray, B: np.ndarray) -> ByNeuron:
-    """Return for half B the mean of half A's texts of the same domain; of all where it has none."""
-    same = torch.from_numpy(domains[B][:, None] == domains[A]).to(truth)
-    same[same.sum(1) == 0] = 1.0
-    return same @ truth[A] / same.sum(1, keepdim=True)
-
-
-def uniform_average(layer: FirstLayer) -> ByNeuron:
-    """Return what the tokens' values add on average, without kernel and content."""
-    circuit, values = layer.study.circuit, layer.study.fixed.decomposition.values(layer.heads)
-    even = torch.full(layer.x.shape, 1 / layer.x.shape[1])
-    z = cx.decompose.weighted_sum(values.flatten(1), layer.x, even)
-    return z @ circuit.readout.flatten(0, 1)[:, layer.strongest]
-
-
 def independent(truth: ByNeuron) -> float:
     """Return how many independent neurons these are worth, by their squared correlations."""
     rho = torch.corrcoef(truth.T).nan_to_num()
@@ -101,12 +86,15 @@ def readings(layer: FirstLayer) -> dict[str, Any]:
         return torch.cat([by(few)[:, J] for few in layer.x[B].split(32)])
 
     act = ACT2FN[layer.study.fixed.readout.act_fn]
-    guesses = {"circuit": said(circuit.summary), "uniform average": uniform_average(layer)[B]}
+    guesses = {
+        "circuit": said(circuit.summary),
+        "uniform average": cb.uniform_average(circuit, layer.x[B], J),
+    }
     guesses["circuit through the activation function"] = act(said(circuit.pre_activations))
     guesses["self-normalised"] = said(own.summary)
     kept: dict[str, Any] = {}
     for reading, truth in truths.items():
-        all_guesses = guesses | {"domain mean": domain_means(truth, domains, A, B)}
+        all_guesses = guesses | {"domain mean": cb.domain_mean(truth[A], domains[A], domains[B])}
         for kind, guess in all_guesses.items():
             pairs = {"r": (guess, truth[B])}
             if kind != "domain mean":
