@@ -68,7 +68,8 @@ run_A, run_B = read(x_A), read(x_B)
 
 # %% tags=["hide-input"]
 LAYERS = [f"{cb.in_prose(k + 1, 'ordinal')} layer" for k in range(len(kept["shares"]))]
-few_texts, some_texts, many_texts = kept["texts"]["tables"]
+LOOK = {"position": "C0", "token": "C1", "rest": "C7"}
+few_texts, _, many_texts = kept["texts"]["tables"]
 smol = {int(k): [v["position"][0], v["position and token"][0]] for k, v in deeper["layers"].items()}
 of_smol = np.array([[p, both - p, 1 - both] for p, both in smol.values()])  # layer part
 of_layer = np.array([np.mean(of_head, axis=1) for of_head in kept["shares"]])  # layer part
@@ -76,14 +77,12 @@ drawn = {"SmolLM2": (of_smol, [k + 1 for k in smol]), "mini": (of_layer, range(1
 figure, (axes,) = cb.figures.panels(1, 2, height=2.8, width=8, sharey=True)
 for axis, (name, (parts, layers)) in zip(axes, drawn.items(), strict=True):
     below = np.cumsum(parts, 1) - parts
-    for k in range(3):
-        axis.bar(
-            [str(v) for v in layers], parts[:, k], bottom=below[:, k], color=f"C{(0, 1, 7)[k]}"
-        )
+    for k, color in enumerate(LOOK.values()):
+        axis.bar([*map(str, layers)], parts[:, k], bottom=below[:, k], color=color)
     axis.set(title=name, xlabel="layer", ylim=(0, 1.2), yticks=np.linspace(0, 1, 6))
     axis.grid(visible=False, axis="x")
-for k, part in enumerate(("position", "token", "rest")):
-    axes[0].text(0.02 + 0.3 * k, 0.9, part, color=f"C{(0, 1, 7)[k]}", transform=axes[0].transAxes)
+for k, (part, color) in enumerate(LOOK.items()):
+    axes[0].text(0.02 + 0.3 * k, 0.9, part, color=color, transform=axes[0].transAxes)
 axes[0].set_ylabel("share of the variance of scores")
 cb.figures.picture(
     figure,
@@ -115,13 +114,10 @@ The part of the **position** is the mean of its row over the texts, {{= 1 =}} or
 For a head, with $s_i$ its score of source $i$ (less the mean of the row),
 
 $$
-\begin{gathered}
-s_i \;=\; \underbrace{p_i}_{\text{position}} + \underbrace{c(x_i)}_{\text{token}} + \text{rest} , \\
-\text{pos} = \operatorname{softmax}(p) .
-\end{gathered}
+s_i \;=\; \underbrace{p_i}_{\text{position}} + \underbrace{c(x_i)}_{\text{token}} + \text{rest} .
 $$ (eq-depth-means)
 
-Half A of the texts gives the tables: $p_i$ is the mean of $s_i$ over its texts, and $c(t)$ the mean of $s_i - p_i$ over all sources that hold the token $t$, weighted by the head's **kernel** pos, with two sources at zero added, so that rare tokens count for little. On half B we ask how much of the variance of the scores each part explains, as in the analysis of variance of [chapter 13](13_families).
+Half A of the texts gives the tables: $p_i$ is the mean of $s_i$ over its texts, and $c(t)$ the mean of $s_i - p_i$ over all sources that hold the token $t$, weighted by the head's **kernel** $\text{pos} = \operatorname{softmax}(p)$, with two sources at zero added, so that rare tokens count for little. On half B we ask how much of the variance of the scores each part explains, as in the analysis of variance of [chapter 13](13_families).
 """
 
 
@@ -240,8 +236,7 @@ part = noise.mean(1) / signal.mean(1)  # layer: what counts
 deep = json.loads(cb.evidence("depth.json").read_text())  # of SmolLM2
 noise_deep, signal_deep = (np.array(deep[of]) for of in ("noise", "signal"))
 part_deep = noise_deep.mean(1) / signal_deep.mean(1)
-parts = {MODEL.rpartition("/")[2]: part, "SmolLM2": part_deep}
-after = {name: [*of[:L], of[-1]] for name, of in parts.items()}
+after = {MODEL.rpartition("/")[2]: [*part, part[-1]], "SmolLM2": [*part_deep[:L], part_deep[-1]]}
 table = pd.DataFrame(after, [*LAYERS[:L], "last layer"]).T.map("{:.1%}".format)
 table.rename_axis("noise / stream after")
 

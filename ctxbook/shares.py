@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import compress, product
 from typing import Any
 
@@ -86,12 +87,17 @@ def error_shares(
     1.0
     """
     of_drawn = shares(*squared_errors(circuit, circuit.fixed.prepare(texts), neurons))
+
+    @cache  # all statistics see the same draws
+    def once(drawn: bytes) -> np.ndarray:
+        return of_drawn(np.frombuffer(drawn, dtype=np.int64))
+
     first = int(of_drawn(np.arange(len(texts))).argmax())
 
     def lead(drawn: np.ndarray) -> float:
-        found = of_drawn(drawn)
+        found = once(drawn.tobytes())
         return found[first] - np.delete(found, first).max()
 
-    of_each: list[Any] = [lambda drawn, k=k: of_drawn(drawn)[k] for k in range(len(MADE))]
+    of_each: list[Any] = [lambda drawn, k=k: once(drawn.tobytes())[k] for k in range(len(MADE))]
     statistics = dict(zip((*MADE, "lead"), (*of_each, lead), strict=True))
     return {name: with_interval(of, texts, draws, WIDER) for name, of in statistics.items()}
