@@ -109,7 +109,7 @@ No weights split a state into position and content, but a table can. Say that a 
 | token | −2 | 2 | −2 | 2 | |
 | rest | −1 | 1 | 1 | −1 | | =}}
 
-The part of the **position** is the mean of its row over the texts, {{= 1 =}} or {{= −1 =}}. Take it off, and both rows leave the third. The part of the **token** is the mean of what is left over all its sources, for *moon* $(3 + 1)/2 = 2$. What then remains is the **rest**: in astronomy *moon* gets more than its part, in the love song less. The eight scores have the variance $6$, and this splits into $1$ for the position, $4$ for the token and $1$ for the rest. In the first layer a rest like this cannot occur, as both texts have the same token at the same position. Deeper, it can, and then it is the context.
+The part of the **position** is the mean of its row over the texts, {{= 1 =}} or {{= −1 =}}. Take it off, and both rows become the third. The part of the **token** is the mean of what is left over all its sources, for *moon* $(3 + 1)/2 = 2$. What then remains is the **rest**: in astronomy *moon* gets more than its part, in the love song less. The eight scores have the variance $6$, and this splits into $1$ for the position, $4$ for the token and $1$ for the rest. In the first layer a rest like this cannot occur, as both texts have the same token at the same position. Deeper, it can, and then it is the context.
 
 For a head, with $s_i$ its score of source $i$ (less the mean of the row),
 
