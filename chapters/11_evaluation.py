@@ -42,20 +42,13 @@ followed = min(NEURON, weights.n_neurons - 1)
 half_B = cb.halves(study.texts)[1]
 own = torch.stack([text.tokens[: n + 1] for text in half_B[::2]])  # with their own tokens at n
 kind = np.array([text.domain for text in half_B])
-real, controls, lines, constants = (  # kept, of real models and of mini
+real, controls, lines, constants, kept_shares = (  # of real models and of mini
     json.loads(cb.evidence(f"{name}.json").read_text())
-    for name in ("real", "controls", "lines", "constants")
+    for name in ("real", "controls", "lines", "constants", "shares")
 )
 NAMES = {MODEL: MODEL.rpartition("/")[2], "qwen": "Qwen", "smollm2": "SmolLM2", "minilm": "MiniLM"}
 REAL = [*NAMES][1:]
 print(f"{study}\ncalibrated on {study.calibration_text.name}; judged on {len(half_B)} texts")
-
-
-def with_a_line(said, true_A):
-    """A guess for half B with the slope and offset per neuron that fit half A best."""
-    varies = said[0] - said[0].mean(0)
-    slope = (varies * true_A).mean(0) / varies.square().mean(0)
-    return slope * (said[1] - said[0].mean(0)) + true_A.mean(0)
 
 
 def judged(study):
@@ -66,16 +59,14 @@ def judged(study):
     x = [fixed.prepare(half) for half in halves]  # text source
     truth = [fixed.exact_summary(part, study.heads)[:, J] for part in x]  # text neuron
     said = [circuit.summary(part)[:, J] for part in x]
-    values, even = fixed.decomposition.values(study.heads).flatten(1), 1 / (study.n + 1)
-    average = [cx.decompose.weighted_sum(values, part, torch.full(part.shape, even)) for part in x]
-    average = [z @ circuit.readout.flatten(0, 1)[:, J] for z in average]
+    average = [cb.uniform_average(circuit, part, J) for part in x]
     guesses = {
         "circuit": said[1],
         "uniform average": average[1],
         "domain mean": cb.domain_mean(truth[0], [text.domain for text in halves[0]], kind),
         "self-normalised": circuit.self_normalized().summary(x[1])[:, J],
-        "circuit, line": with_a_line(said, truth[0]),
-        "uniform average, line": with_a_line(average, truth[0]),
+        "circuit, line": cb.with_a_line(*said, truth[0]),
+        "uniform average, line": cb.with_a_line(*average, truth[0]),
     }
     fits = {k: cx.evaluation.r_and_fvu(guess, truth[1], kind) for k, guess in guesses.items()}
     return J, x[1], truth[1], said[1], pd.DataFrame(fits).T
@@ -112,7 +103,7 @@ shown.rename(columns=NAMES).rename_axis("medians over neurons")
 r"""
 By correlation it does best where nothing was learned; by amounts, worst. A layer of random weights, each matrix with its own mean and spread, is predicted with a correlation of {{r_blank}}; and with lines the circuit beats the uniform average there as well. {{?blank_passes}} We had fixed that a score tells training apart if the random layer does worse by it than `{{model}}`, and only the plain FVU does. So a good score says that we have described what the heads compute, and not that they have learned anything.
 
-What limits the circuit is not Equation 1, which alone leaves {{own_most}} of the variance in SmolLM2, and {{own_qwen}} or less in the other three. {{?equation_1}} (In Qwen and SmolLM2 the least-squares split of [chapter 13](13_families) takes its place. That chapter has other numbers, for they are shares of the attention, and these of the variance of what reaches the neurons.) So most of what the circuit gets wrong comes from what we fixed in order to have one number for each token and neuron.
+Equation 1 alone leaves {{own_most}} of the variance in SmolLM2, and {{own_qwen}} or less in the other three. {{?equation_1}} (In Qwen and SmolLM2 the least-squares split of [chapter 13](13_families) takes its place.) So most of what the circuit gets wrong comes from what we fixed in order to have one number for each token and neuron.
 
 The order is good, but a uniform average has a good one, too. Most of what heads add depends on the subject of a text, and any average of its tokens gives the subject away. So we also take $r$ *within* domains, where each domain's mean is subtracted on both sides, and what is left is the difference between one recipe and the next. There the circuit has {{within}} in `{{model}}`, and the uniform average {{within_even}}. {{?ahead_within}}
 
@@ -121,12 +112,10 @@ The order is good, but a uniform average has a good one, too. Most of what heads
 Suppose a neuron gets $1$, $2$ and $3$ on three texts, and we predict $2.5$, $3$ and $3.5$. The order is right, so $r = 1$. But the predictions are too high by $1$ on average, and they vary half as much as the truth. The fraction of variance unexplained (FVU) is the mean squared error over the variance of the truth. It splits into three parts:
 
 $$
-\begin{gathered}
-\text{FVU} = \underbrace{\text{offset}^2}_{\text{offset}} + \underbrace{(\text{spread} - r)^2}_{\text{slope}} + \underbrace{1 - r^2}_{\text{order}} , \\
-\text{offset} = \frac{\overline{\text{approx}} - \overline{\text{truth}}}{\sigma_\text{truth}} , \\
-\text{spread} = \frac{\sigma_\text{approx}}{\sigma_\text{truth}} .
-\end{gathered}
+\text{FVU} = \underbrace{\text{offset}^2}_{\text{offset}} + \underbrace{(\text{spread} - r)^2}_{\text{slope}} + \underbrace{1 - r^2}_{\text{order}} .
 $$ (eq-eval-parts)
+
+The offset is the mean error, and the spread the standard deviation of the predictions, both in standard deviations of the truth:
 """
 
 
@@ -149,30 +138,34 @@ A line fitted on half A leaves about $1 - r^2$ on half B. {{?line_is_order}} It 
 
 ## Which approximation costs what?
 
-The circuit makes five approximations ([chapter 5](05_circuit)): Equation 1 in place of the keys, values as if every token were at position $n$, one kernel for all heads, the denominators of one page, and its LayerNorm scale. The table has, as shares of what all five make, the FVU that one makes *alone* and the FVU that is *left* when only that one is repaired.
+The circuit makes five approximations ([chapter 5](05_circuit)): Equation 1 in place of the keys, values as if every token were at position $n$, one kernel for all heads, the denominators of one page, and its LayerNorm scale. What does each of them cost, when errors can cancel? Say that one is off by $+3$ and another by $-2$. Alone they cost $9$ and $4$, but together $1$, so repairing the second makes things worse. A fair account makes them one after another, and takes the mean over all orders of what each adds, its **Shapley value** {cite}`shapley1953value`. The first adds $9$, or $1 - 4 = -3$ if it comes second: $3$ in the mean. The second adds $4$ or $1 - 9 = -8$, so $-2$. In code each approximation has an axis, without it ({{= 0 =}}) and with it ({{= 1 =}}):
 """
 
-# %%
-budget = cx.evaluation.error_budget(circuit, half_B[::2], J)
-
-# %% tags=["hide-input", "nbval-check-output"]
-fvus = pd.DataFrame({MODEL: budget["fvu"]})  # which are made, and the one; model
-for name in REAL:
-    rows = real["models"][name]["budget"]
-    fvus[name] = pd.Series({(made, item): fvu for made, item, _, fvu in rows})
-fvus /= fvus.loc["all"].iloc[0]
-order = ["keys", "scale", "kernel", "values", "denominators"]
-alone, kept_share = (fvus.loc[made].loc[order] for made in ("only", "without"))  # by model
-two = pd.concat({"alone": alone, "left": kept_share}, axis=1).swaplevel(axis=1)[[*NAMES]]
-two.rename(columns=NAMES).map("{:.0%}".format)
+# %% tags=["nbval-check-output"]
+cb.shares.shapley(np.array([[0, 4], [9, 1]]))
 
 # %% [markdown]
 r"""
-The columns need not agree, because errors can cancel, but by both the same approximation comes first. In Qwen and SmolLM2 it is the borrowed denominators: repairing them leaves {{qwen_denominators}} and {{smol_denominators}} of the FVU. In `{{model}}` and MiniLM, where positions are added to tokens, it is the values, with the denominators second. {{?limits}} (Rotary positions never enter a value, so in Qwen and SmolLM2 there is nothing to repair.)
+For our five we make all {{= 32 =}} subsets, and divide by the FVU with all five. Intervals are the wider of documents and domains. The last row counts with how many of {{= 20 =}} other calibration texts the same share is the largest.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+shares = {MODEL: cb.shares.error_shares(circuit, half_B[::2], J)}
+shares |= {m: {k: cb.Estimate(*v) for k, v in kept_shares[m]["shares"].items()} for m in REAL}
+costs = pd.DataFrame(shares).map(lambda of: of.value).loc[[*cb.shares.MADE]]  # of which; model
+of_pages = {m: np.array(kept_shares[m]["by page"]) for m in NAMES if m in kept_shares}
+same_first = {m: int((of.argmax(1) == costs[m].argmax()).sum()) for m, of in of_pages.items()}
+table = pd.DataFrame(shares).map("{:.0%}".format).rename({"lead": "largest less next"})
+table.loc["same is largest"] = pd.Series(same_first).map("{} of 20".format)
+table.rename(columns=NAMES)
+
+# %% [markdown]
+r"""
+In Qwen and SmolLM2 the borrowed denominators make {{qwen_denominators}} and {{smol_denominators}} of the error, whichever text calibrates. {{?denominators_first}} (Rotary positions never enter a value.) In MiniLM and `{{model}}` values and denominators together make about nine tenths and more than four fifths. {{?two_together}} The values come first, but not surely so, for our conditions, fixed in advance, fail there (see Evidence). {{?values_first}}
+
+Equation 1 is not the main limit, for its share stays below a fifth. {{?keys_small}} In MiniLM it is even negative, by a hair: there it undoes part of the other errors. In Qwen and SmolLM2 it cannot be told from zero, and in `{{model}}` it is a cost. {{?keys_sign}}
 
 Can we repair them and still have one number per token? In `{{model}}` yes: with the mean denominators of many texts, and with what positions add to values on average, one number for each neuron, only {{both_left}} of the variance is left. In real models it depends. Mean denominators hardly help there; MiniLM gains from the positions, and Qwen and SmolLM2 need the denominators of each text (for SmolLM2 the centred circuit of [chapter 8](08_real_model) will do). {{?not_everywhere}}
-
-One row is odd. In all three real models, repairing the keys makes things *worse*. {{?keys_hurt}} Errors are added before they are squared. If one approximation is off by $+3$ and another by $-2$, the circuit is off by $1$, and repairing the second makes it $3$. Equation 1 for keys happens to undo part of a larger error.
 
 ## Each text with its own denominators
 
@@ -264,7 +257,7 @@ The page decides how wrong the amounts are, and hardly touches the order. Ninete
 
 ## Where this leaves us
 
-What limits the circuit is mainly what we fixed in order to have one number per token, and never mainly Equation 1. With fixed denominators we know which text adds more, and with the text's own we also know how much. ([A model of your own](own_model) has how to measure this on a million texts.) But even a perfect description of what heads add would not tell us whether the rest of the model makes use of it. [Chapter 12](12_causal) puts the circuit into the model and asks.
+What limits the circuit is mainly what we fixed in order to have one number per token, and never mainly Equation 1. With fixed denominators we know which text adds more, and with the text's own we also know how much. But even a perfect description of what heads add would not tell us whether the rest of the model makes use of it. [Chapter 12](12_causal) puts the circuit into the model and asks.
 
 ## Exercises
 
@@ -278,30 +271,20 @@ cx.evaluation.r_and_fvu(summary_B[mates], true_B, kind)[["r", "r within domains"
 
 # %% [markdown]
 r"""
-2. *Fill in* the factor by which the predictions of one neuron must be stretched about their mean, so that the second part of {eq}`eq-eval-parts` is zero. (`r` and `spread` are in `quality`.)
-"""
-
-# %%
-quality = cx.evaluation.Moments.of(summary_B, true_B).table(J).loc[J[0]]  # with r and spread
-mine = ...  # one number
-
-# %% tags=["hide-input", "nbval-check-output"]
-right = mine is not ... and abs(mine - quality["r"] / quality["spread"]) < 1e-3
-print("not yet" if mine is ... else "right" if right else "not this")
-
-# %% [markdown]
-r"""
+2. By which factor must the predictions of one neuron be stretched about their mean, so that the second part of {eq}`eq-eval-parts` is zero?
 3. *Break this.* Read the passage with the smallest denominators, `passages[paged.index[-1]]`. Why are they small? Write a page with smaller ones, of `n` tokens or more, and calibrate on it (`cx.ContextualCircuit.calibrate(study.fixed, page, heads)`). Which part of the FVU does not break?
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. $r$ falls below that of the domain's mean, since the permuted summaries bring in the variation of other texts. Within domains nothing is left.
-2. `mine = quality["r"] / quality["spread"]`: then the new spread is $r$ itself.
+2. By $r$ over the spread: then the new spread is $r$ itself.
 3. It holds few of the tokens that the heads like, so heads divide by little and everything comes out too large: slope and offset. The order changes only in so far as one head is inflated more than another.
 ```
 
 ## Evidence
+
+**Which approximation costs most?** Before any share was computed we had required that the interval of the largest share's lead over the next lie above zero, and that the same one come first with at least {{= 19 =}} of {{= 20 =}} other texts of half A. Qwen and SmolLM2 meet both. MiniLM misses the second. So does `{{model}}`, and the first as well, for on the other texts of `tools/evidence/controls.py` the interval of its lead holds zero. {{?values_first}} That Equation 1 has less than a fifth is met in all four, though with two of the {{= 20 =}} texts its share in Qwen is a little more. {{?qwen_pages}} In the three real models the error grows if the keys alone are repaired and nothing else. {{?keys_hurt}} The mean over orders bears that out in MiniLM alone. {{?keys_sign}}
 
 **Other constants.** The median FVU of {{= 100 =}} neurons, kept (`tools/evidence/constants.py`) and measured on other texts than the scoreboard, so that *one page* differs a little from it. The constants are those of one page, the geometric mean of half A's, those of the nearest of four clusters of half A (texts of like denominators), or each text's own; the last still has one kernel for all heads, and values as if every token were at position $n$. Where positions are added to tokens, *patterns* are what the heads' own positional patterns add to the values, $\sum_h \sum_i \text{pos}^h_i\, P_V^h[n, i]\, W_O^h$ {cite}`gibson2025contextual`.
 
@@ -333,15 +316,8 @@ all_own = torch.stack([text.tokens[: n + 1] for text in half_B])
 own_truth = torch.cat([study.fixed.exact_summary(part, heads)[:, J] for part in all_own.split(64)])
 says = [circuit.fixed.mlp(part) for part in x_B.split(32)]
 pre, post = (torch.cat([part[which] for part in says])[:, J] for which in (next(iter(says[0])), list(says[0])[-1]))  # fmt: skip
-r_B, r_pre, r_post, r_own = (
-    cb.with_interval(median("r", a[:, few], t[:, few]), half_B, draws, cb.WIDER)
-    for a, t, draws in (
-        (summary_B, true_B, 299),
-        (summary_B, pre, 199),
-        (summary_B, post, 199),
-        (circuit.summary(all_own)[:, J], own_truth, 299),
-    )
-)
+r = lambda a, t, draws: cb.with_interval(median("r", a[:, few], t[:, few]), half_B, draws, cb.WIDER)
+r_post, r_own = r(summary_B, post, 199), r(circuit.summary(all_own)[:, J], own_truth, 299)
 fvu_found = float(median("fvu", summary_B[:, few], true_B[:, few])(np.arange(len(x_B))))
 by_page = [median("fvu", v[:, few], true_B[:, few])(np.arange(len(x_B))) for v in by_pages(x_B)]
 
@@ -378,8 +354,8 @@ added = token_over("fvu", OTHERS)
 of_kinds = cb.with_interval(matched_over_other, passages, 199)
 cb.ledger(
     model,
-    cb.Claim("median_r", f"paper's circuit, {TOKEN!r} at n: median r", *r_B.for_claim, 4),
-    cb.Claim("median_r_pre", "the same, with the whole pre-activation", *r_pre.for_claim, 4),
+    cb.Claim("median_r", f"paper's circuit, {TOKEN!r} at n: median r", *r(summary_B, true_B, 299).for_claim, 4),
+    cb.Claim("median_r_pre", "the same, with the whole pre-activation", *r(summary_B, pre, 199).for_claim, 4),
     cb.Claim("median_r_post", "the same, with the activation", *r_post.for_claim, 4),
     cb.Claim("median_fvu", "the same: median FVU", fvu_found, tuple(np.quantile(by_page, [0.025, 0.975])), 4),
     cb.Claim("median_r", "paper's circuit, own token at n: median r", *r_own.for_claim, 4),
@@ -398,6 +374,8 @@ both = every.loc["half A, patterns"]
 patterns, mean = every.loc["one page, patterns"], every.loc["half A"] / every.loc["one page"]
 closes = (every.loc["one page"] - patterns) / (every.loc["one page"] - every.loc["one page, exact values"])  # fmt: skip
 activation = [controls[m]["readings"]["activation"]["circuit"]["r"][0] for m in ("mini", *REAL)]
+in_two = costs.loc[["values", "denominators"]].sum()
+budgets = [{(made, item): fvu for made, item, _, fvu in real["models"][m]["budget"]} for m in REAL]
 own_left = board.loc["FVU, Equation 1 or least squares alone", [*NAMES]].sort_values()
 cb.facts(
     "evaluation",
@@ -420,12 +398,15 @@ cb.facts(
     worth_more=all([m for m in NAMES if of[m] < 0.8] == [MODEL, "qwen"] and of["smollm2"] > 1 for of in (worth, again)) and board.loc["r", "smollm2"] < board.loc["r of a uniform average", "smollm2"],
     not_everywhere=(mean[REAL] > 0.8).all() and both["minilm"] < 0.6 * every.loc["one page", "minilm"],
     ahead_within=r_of["circuit"] > r_of["uniform average"] > r_of["domain mean"] and within["circuit"] > within["uniform average"] + 0.05,
-    qwen_denominators=cb.fact(kept_share["qwen"]["denominators"], ".0%"),
-    smol_denominators=cb.fact(kept_share["smollm2"]["denominators"], ".0%"),
-    limits=[*alone.idxmax()] == [*kept_share.idxmin()] == ["values", "denominators", "denominators", "values"]
-    and all(of.index[1] == "denominators" for m in (MODEL, "minilm") for of in (kept_share[m].nsmallest(2), alone[m].nlargest(2)))
-    and not (kept_share.loc["values", ["qwen", "smollm2"]] < 1).any(),
-    keys_hurt=bool((kept_share.loc["keys", REAL] > 1).all()),
+    qwen_denominators=cb.fact(costs.loc["denominators", "qwen"], ".0%"),
+    smol_denominators=cb.fact(costs.loc["denominators", "smollm2"], ".0%"),
+    denominators_first=all(costs[m].idxmax() == "denominators" and shares[m]["lead"].low > 0 and same_first[m] >= 19 for m in ("qwen", "smollm2")),
+    values_first=all([*costs[m].nlargest(2).index] == ["values", "denominators"] for m in (MODEL, "minilm")) and kept_shares["mini"]["shares"]["lead"][1] < 0 < min(shares[m]["lead"].low for m in (MODEL, "minilm")) and max(same_first[m] for m in ("mini", "minilm")) < 19,
+    two_together=abs(in_two["minilm"] - 0.9) < 0.05 and 0.8 < in_two[MODEL] < 0.9,
+    keys_small=all(of["keys"].high < 0.2 for of in shares.values()),
+    qwen_pages=int((of_pages["qwen"][:, 0] > 0.2).sum()) == 2 and of_pages["qwen"][:, 0].max() < 0.23,
+    keys_hurt=all(of["without", "keys"] > of["all", ""] for of in budgets),
+    keys_sign=-0.01 < shares["minilm"]["keys"].high < 0 < shares[MODEL]["keys"].low and all(shares[m]["keys"].low < 0 < shares[m]["keys"].high for m in ("qwen", "smollm2")),
     shape_all=cb.fact(shape.value, ".1f", holds=shape.low > 1),
     added_all=cb.fact(added_all.value, ".0%", holds=added_all.value < added.value < 1 < added.high),
     pages=len(passages),
@@ -434,14 +415,12 @@ cb.facts(
     most_fvu=cb.fact(high, ".0%", holds=paged["r"].min() > cb.NEARLY_ALL and high > 2 * low),
     qwen_post=cb.fact(activation[1], holds=max(*activation, r_post.value) < 0.94845),
     post_r=cb.fact(r_post.value, holds=r_post.high < 0.9485 and abs(activation[1]) < 0.05),
-    as_said=closes[["mini", "minilm"]].min() >= 0.5
-    and [m for m in constants if constants[m]["ratio"][2] < 0.8] == ["smollm2"]
-    and patterns["minilm"] <= 0.14265 < patterns["mini"],
+    as_said=closes[["mini", "minilm"]].min() >= 0.5 and [m for m in constants if constants[m]["ratio"][2] < 0.8] == ["smollm2"] and patterns["minilm"] <= 0.14265 < patterns["mini"],
 )  # fmt: skip
 
 # %% [markdown]
 r"""
 ## Where this comes from
 
-The protocol, the medians and the advice on calibration texts are from {cite:t}`gibson2025decomposing`; positional patterns for values and the expectation about the token at the destination are from the earlier post {cite}`gibson2025contextual`. Repairs in company, the rivals and the self-normalised circuit are this book's.
+The protocol, the medians and the advice on calibration texts are from {cite:t}`gibson2025decomposing`; positional patterns for values and the expectation about the token at the destination are from the earlier post {cite}`gibson2025contextual`. The shares of the error, the rivals and the self-normalised circuit are this book's.
 """

@@ -68,7 +68,8 @@ run_A, run_B = read(x_A), read(x_B)
 
 # %% tags=["hide-input"]
 LAYERS = [f"{cb.in_prose(k + 1, 'ordinal')} layer" for k in range(len(kept["shares"]))]
-few_texts, some_texts, many_texts = kept["texts"]["tables"]
+LOOK = {"position": "C0", "token": "C1", "rest": "C7"}
+few_texts, _, many_texts = kept["texts"]["tables"]
 smol = {int(k): [v["position"][0], v["position and token"][0]] for k, v in deeper["layers"].items()}
 of_smol = np.array([[p, both - p, 1 - both] for p, both in smol.values()])  # layer part
 of_layer = np.array([np.mean(of_head, axis=1) for of_head in kept["shares"]])  # layer part
@@ -76,14 +77,12 @@ drawn = {"SmolLM2": (of_smol, [k + 1 for k in smol]), "mini": (of_layer, range(1
 figure, (axes,) = cb.figures.panels(1, 2, height=2.8, width=8, sharey=True)
 for axis, (name, (parts, layers)) in zip(axes, drawn.items(), strict=True):
     below = np.cumsum(parts, 1) - parts
-    for k in range(3):
-        axis.bar(
-            [str(v) for v in layers], parts[:, k], bottom=below[:, k], color=f"C{(0, 1, 7)[k]}"
-        )
+    for k, color in enumerate(LOOK.values()):
+        axis.bar([*map(str, layers)], parts[:, k], bottom=below[:, k], color=color)
     axis.set(title=name, xlabel="layer", ylim=(0, 1.2), yticks=np.linspace(0, 1, 6))
     axis.grid(visible=False, axis="x")
-for k, part in enumerate(("position", "token", "rest")):
-    axes[0].text(0.02 + 0.3 * k, 0.9, part, color=f"C{(0, 1, 7)[k]}", transform=axes[0].transAxes)
+for k, (part, color) in enumerate(LOOK.items()):
+    axes[0].text(0.02 + 0.3 * k, 0.9, part, color=color, transform=axes[0].transAxes)
 axes[0].set_ylabel("share of the variance of scores")
 cb.figures.picture(
     figure,
@@ -100,25 +99,25 @@ In both models it is the second: its scores follow the position more than those 
 
 ## A table of two means
 
-No weights split a state into position and content, but a table can. Say that a head scores *the* in two texts, and *moon* first in a text about astronomy and then in a love song, near the query and far from it:
+No weights split a state into position and content, but a table can. Say that a head scores *the* and *moon*, near the query and far from it, in a text about astronomy (A) and in a love song (L). Softmax ignores a constant, so we let the scores of each text have the mean zero:
 
-{{= | | the | moon | moon | mean |
-|---|---|---|---|---|
-| near | 2 | 5 | 3 | **3** |
-| far | 0 | 3 | 1 | **1** | =}}
+{{= | | the, A | moon, A | the, L | moon, L | mean |
+|---|---|---|---|---|---|
+| near | −2 | 4 | 0 | 2 | **1** |
+| far | −4 | 2 | −2 | 0 | **−1** |
+| less the position | −3 | 3 | −1 | 1 | |
+| token | −2 | 2 | −2 | 2 | |
+| rest | −1 | 1 | 1 | −1 | | =}}
 
-The part of the **position** is the mean of a row over the texts. Take it off, and the part of the **token** is the mean of what is left: {{= +1 =}} for *moon* and {{= −1 =}} for *the*. The **rest** is {{= +1 =}} for *moon* in the text about astronomy and {{= −1 =}} in the love song. In the first layer a rest like this cannot occur, as both texts have the same token at the same position. Deeper, it can, and then it is the context.
+The part of the **position** is the mean of its row over the texts, {{= 1 =}} or {{= −1 =}}. Take it off, and both rows become the third. The part of the **token** is the mean of what is left over all its sources, for *moon* $(3 + 1)/2 = 2$. What then remains is the **rest**: in astronomy *moon* gets more than its part, in the love song less. The eight scores have the variance $6$, and this splits into $1$ for the position, $4$ for the token and $1$ for the rest. In the first layer a rest like this cannot occur, as both texts have the same token at the same position. Deeper, it can, and then it is the context.
 
 For a head, with $s_i$ its score of source $i$ (less the mean of the row),
 
 $$
-\begin{gathered}
-s_i \;=\; \underbrace{p_i}_{\text{position}} + \underbrace{c(x_i)}_{\text{token}} + \text{rest} , \\
-\text{pos} = \operatorname{softmax}(p) .
-\end{gathered}
+s_i \;=\; \underbrace{p_i}_{\text{position}} + \underbrace{c(x_i)}_{\text{token}} + \text{rest} .
 $$ (eq-depth-means)
 
-Half A of the texts gives the tables: $p_i$ is the mean of $s_i$ over its texts, and $c(t)$ the mean of $s_i - p_i$ over all sources that hold the token $t$, weighted by the head's **kernel** pos, with two sources at zero added, so that rare tokens count for little. On half B we ask how much of the variance of the scores each part explains, as in the analysis of variance of [chapter 13](13_families).
+Half A of the texts gives the tables: $p_i$ is the mean of $s_i$ over its texts, and $c(t)$ the mean of $s_i - p_i$ over all sources that hold the token $t$, weighted by the head's **kernel** $\text{pos} = \operatorname{softmax}(p)$, with two sources at zero added, so that rare tokens count for little. On half B we ask how much of the variance of the scores each part explains, as in the analysis of variance of [chapter 13](13_families).
 """
 
 
@@ -154,15 +153,15 @@ pd.DataFrame(table, LAYERS).T.map("{:.0%}".format)
 
 # %% [markdown]
 r"""
-In the first layer, which has no context, {{common_first}} of the rest is in common, so the comparison finds what it should. {{?comparison_works}} In the fourth layer it is {{common_fourth}}. So nearly all of the rest there can only be context, and that is about two fifths of the variance of its scores. {{?rest_is_context}} (We had asked for at least {{= 80% =}} in the first layer and less than half in the fourth.)
+In the first layer, which has no context, {{common_first}} of the rest is in common, so the comparison finds what it should. {{?comparison_works}} In the fourth layer, the last of `mini`, it is {{common_fourth}}. So nearly all of the rest there can only be context, and that is about two fifths of the variance of its scores. {{?rest_is_context}} (We had asked for at least {{= 80% =}} in the first layer and less than half in the fourth.)
 
 Why did our main condition fail? With tables from {{few_texts}} texts the first layer comes out behind the second, because its scores depend on the token most, and so it gains most from more texts. {{?first_needs_tokens}} {{?main_fails}} With tables from {{many_texts}} texts it is ahead, by {{ahead}} points ({{= 95% =}} interval: {{ahead_low}} to {{ahead_high}}), and each later layer is behind the one before. {{?first_two}} {{?fades}} We chose the larger tables after the failure. So we judged them again on texts held out until then, with the condition that every such interval lies above zero, and it does. (Kept, `tools/evidence/deeper_mini.py`; the cell above makes the small tables again.)
 
-Is the second layer "almost entirely positional", as the post reports of many of GPT-2 small's second-layer heads {cite}`gibson2025contextual`? By scores it is mostly positional, by attention it is not. A kernel without any token puts {{steadiest}} of the attention in the wrong place even in the head that it suits best, where a tenth is our reading of *almost entirely*. {{?not_positional}}
+Is the second layer "almost entirely positional", as the post reports of many of GPT-2 small's second-layer heads {cite}`gibson2025contextual`? In `mini` it is mostly positional by scores, but not by attention. A kernel without any token puts {{steadiest}} of the attention in the wrong place even in the head that it suits best, where a tenth is our reading of *almost entirely*. {{?not_positional}}
 
 ## What can go wrong
 
-Everything is asked with one query token in the middle of the context. In SmolLM2 the query is not what makes the difference: even with each text's own query, the mean state of a token explains only {{smol_own}} of layer {{= 21 =}}. {{?not_the_query}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}}
+Everything is asked with one query token in the middle of the context, and but for Figure 14.1 and the noise under Evidence this page is about `mini`, a model of four layers. In SmolLM2 the query is not what makes the difference: even with each text's own query, the mean state of a token explains only {{smol_own}} of layer {{= 21 =}}. {{?not_the_query}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}}
 
 ## What a user may trust
 
@@ -180,29 +179,13 @@ The method is a map from tokens to neurons, read off the weights. It tells which
 ## Exercises
 
 1. *Predict, then run.* Noise that is independent from source to source goes through a head with kernel pos. What share of its variance does the head pass on? Compare your formula with the last column of the table of noise under Evidence, for broad heads and for narrow ones.
-2. *Fill in* the kernels of all heads of the second layer from `s`, their scores on half A.
-"""
-
-# %%
-s = scores(run_A, SECOND)  # text head source
-mine = ...  # head source
-
-# %% tags=["hide-input", "nbval-check-output"]
-if mine is ...:
-    print("not yet")
-else:
-    print("right" if torch.allclose(mine, means[SECOND][0], atol=1e-5) else "not this")
-
-# %% [markdown]
-r"""
-3. *Break this.* Compute the tables from half B (`two_means(scores(run_B, layer), x_B)`), on which they are then judged. What becomes of `explained`, in which layers most, and why is it not to be believed?
+2. *Break this.* Compute the tables from half B (`two_means(scores(run_B, layer), x_B)`), on which they are then judged. What becomes of `explained`, in which layers most, and why is it not to be believed?
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. $\sum_i \text{pos}_i^2$, one over the effective tokens: variances of independent terms add. It is about right for broad heads, and too small for narrow ones, where the noise moves the rows, too.
-2. `mine = s.mean(0).softmax(-1)`
-3. It grows, most in the deeper layers: the mean of a token that occurs a few times takes in the rest of just those places. It is the reason for two halves.
+2. It grows, most in the deeper layers: the mean of a token that occurs a few times takes in the rest of just those places. It is the reason for two halves.
 ```
 
 ## Evidence
@@ -253,8 +236,7 @@ part = noise.mean(1) / signal.mean(1)  # layer: what counts
 deep = json.loads(cb.evidence("depth.json").read_text())  # of SmolLM2
 noise_deep, signal_deep = (np.array(deep[of]) for of in ("noise", "signal"))
 part_deep = noise_deep.mean(1) / signal_deep.mean(1)
-parts = {MODEL.rpartition("/")[2]: part, "SmolLM2": part_deep}
-after = {name: [*of[:L], of[-1]] for name, of in parts.items()}
+after = {MODEL.rpartition("/")[2]: [*part, part[-1]], "SmolLM2": [*part_deep[:L], part_deep[-1]]}
 table = pd.DataFrame(after, [*LAYERS[:L], "last layer"]).T.map("{:.1%}".format)
 table.rename_axis("noise / stream after")
 
@@ -274,8 +256,6 @@ on.round(3)
 # %% [markdown]
 r"""
 **Order and repetition.** Could heads of the second layer average pairs of tokens that a narrow head below has marked, as the post remarks? `{{model}}` has no narrow head in its first layer, so this cannot be tested. {{?no_narrow}} Could they tell how repetitive a text is? Of two pieces U and V, the texts UU and VV hold together what UV and VU hold. Half A gives the direction from one kind to the other in the stream, and the AUC says how often, within a pair, a repeated text of half B lies further along it. It is {{auc_second}} after the second layer, but already {{auc_first}} after the first, so the second layer's heads are not shown to compute it. {{?already_told}}
-
-**Positional neurons.** Are there neurons that mostly tell where in the text they are? Call one positional if the position explains half of the variance of its pre-activation, over texts and the positions {{= 1 =}} to {{= 256 =}}. In the first layer of `mini` {{positional}} of the neurons are, and in later layers none. {{?none_later}} With positions permuted within each text, position explains at most {{positional_null}} of any neuron. (Kept, `tools/evidence/open_rows.py`.)
 
 **The eight conditions.** They were set before anything was measured, for all tokens and tables from {{few_texts}} texts, judged on half B of these. One holds, two failed, {{undecided}} are undecided and {{untestable}} cannot be tested. {{?came_out}} The second and the third are about the token alone, of the variance that the position leaves. {{?token_fades}} The last two lines were asked later. Intervals redraw documents or domains, whichever makes them wider; the tables stay as they are.
 """
@@ -337,9 +317,6 @@ percents = {
 }
 counts = {"undecided": count["undecided"], "untestable": count["untestable"], "chosen_count": len(kept["chosen"])}  # fmt: skip
 r, auc = ladder["r"], kept["AUC"]
-at = json.loads(cb.evidence("open_rows.json").read_text())["positions"]
-by_layer = [at[f"layer {k}"] for k in range(4)]
-positional, *later = (of["positional"][0] for of in by_layer)
 cb.facts(
     "depth",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
@@ -373,9 +350,6 @@ cb.facts(
     rest_is_context=common[-1] < cb.ABOUT and abs((1 - common[-1]) * rest[-1] - 0.4) < cb.ABOUT,
     passed_on=percents["passed_permuted"] < 0.05 and percents["passed"] > 5 * percents["passed_permuted"],
     chosen=cb.listed(kept["chosen"]),
-    positional=cb.fact(positional, ".0%"),
-    none_later=max(later) == 0,
-    positional_null=cb.fact(max(of["null, largest"] for of in by_layer), ".1%"),
     as_good=r[equation_1] > max(cb.ALMOST_EXACTLY, r[true_states] - 0.01),
     recipe_fails=ladder["fvu"][recipe] > 1 > ladder["fvu"][plain].max() and r[recipe] > r[plain].max(),
     no_narrow=kept["narrow"] == 0,

@@ -2,7 +2,7 @@
 r"""
 # What would another training change?
 
-**Another random start gives almost exactly the same map of the subjects, but other neurons; the rule fixed in advance says that neurons come back, but it is a poor one, and we set it aside.** {{?other_neurons}} {{?by_a_hair}} The map says which subjects lie near which in what the heads of the first layer add. In three trainings that differ only in their start, any two maps correlate by {{map}} or more, where a map of counted words reaches {{words}}. {{?same_map}} {{?learned}} After {{= 1% =}} of the training the map is not there yet, where we had expected it. {{?map_not_there_yet}}
+**Another random start gives almost exactly the same map of the subjects, but other neurons; the rule fixed in advance says that neurons come back, but it is a poor one, and we set it aside.** {{?other_neurons}} {{?by_a_hair}} The map says which subjects lie near which in what the heads of the first layer add: in three trainings, any two maps correlate by {{map}} or more, where a map of counted words reaches {{words}}. {{?same_map}} {{?learned}} It hardly needs attention, for a uniform average of one training's token values gives it nearly as well ({{average_base}}). {{?no_attention}} Early in training, where we had expected it, it is not there yet. {{?map_not_there_yet}}
 
 Training begins with random weights, and a **seed** says which. Suppose we train the same model once more with another seed, on the same texts in the same order. Before you read on, guess what comes back: the neurons, the subjects, or neither?
 """
@@ -140,21 +140,25 @@ of_halves = [[geometry(of, half) for half in halves] for of in (points, their_po
 apart = [agreement(of_halves[0][k], of_halves[1][1 - k]) for k in (0, 1)]
 apart_itself = [agreement(*maps) for maps in of_halves]
 words = max(agreement(geometry(of), map_theirs) for of in (counts, counts.sqrt(), counts.log1p()))
-weights, random_maps, untrained = cx.LayerWeights.of(other), [], []
-for layer in (cb.nulls.untrained(weights, seed) for seed in range(3)):
-    with_words = replace(layer, W_E=weights.W_E, W_pos=weights.W_pos)  # base's embeddings
-    both = (cx.fix_query(one, n=study.n, token=TOKEN) for one in (layer, with_words))
-    both = [geometry(heads_add(fixed)) for fixed in both]
-    random_maps.append(both[0])
-    untrained.append([agreement(of, map_theirs) for of in both])
-random, embedded = np.max(untrained, axis=0)
+weights = cx.LayerWeights.of(other)
+words_of_base = {"W_E": weights.W_E, "W_pos": weights.W_pos}
+blank = [cb.nulls.untrained(weights, seed) for seed in range(3)]
+blank += [replace(layer, **words_of_base) for layer in blank]
+fixed = (cx.fix_query(layer, n=study.n, token=TOKEN) for layer in blank)
+random_maps = [geometry(heads_add(of)) for of in fixed]  # three, and three with base's embeddings
+random, embedded = np.reshape([agreement(of, map_theirs) for of in random_maps], (2, 3)).max(1)
+same_texts = agreement(geometry(points), map_theirs)
+averages = [cb.uniform_average(of.circuit, x) for of in (study, own_study)]
+average, average_base = (agreement(geometry(of), map_theirs) for of in averages)
 maps, relabelled = zip(*kept["domains"], strict=True)  # base and 1, base and 2, 1 and 2
 shown = {
     "seed 1, the same documents (kept)": maps[0],
     "seed 2, the same documents (kept)": maps[1],
-    f"{MODEL}, the same documents": agreement(geometry(points), map_theirs),
+    f"{MODEL}, the same documents": same_texts,
     f"{MODEL}, other documents": min(apart),
     "base itself, other documents": apart_itself[1],
+    f"{MODEL}'s values, averaged uniformly": average,
+    "base's values, averaged uniformly": average_base,
     "counted words": words,
     "a layer of base's embeddings and random weights": embedded,
     "a layer of random weights": random,
@@ -165,7 +169,9 @@ pd.Series(shown).round(2).to_frame("agreement with base's map")
 r"""
 Two runs on the same texts that differ in nothing but the seed have almost the same map, and so have base and `{{model}}`, which read five times as much. {{?same_map}} Counted words give a map that agrees much less. Nor do layers with random weights come near, even with base's own embeddings. {{?not_embeddings}} So the map is learned, and each training learns the same one. {{?learned}}
 
-Is it a map of the subjects, or of these documents? With `{{model}}` on one half of the documents and base on the other, the maps still agree by {{apart}}. Base itself on the two halves agrees by {{apart_itself}}, so what is lost is due to the documents. We had asked for at least {{= 0.9 =}}, and for a loss of at most {{= 0.05 =}}. {{?documents_matter}} Two comparisons are missing: another seed on other documents, and, as a rival, the map of a uniform average of the values, without attention.
+Does it need attention? The simplest rival is a uniform average of the tokens' trained values. We had fixed that the map needs no attention if such an average, of base or of `{{model}}`, agrees with base's map by at least {{= 0.9 =}}, and by at most {{= 0.05 =}} less than the heads of `{{model}}` do. Base's average passes with {{average_base}}. That of `{{model}}`, with {{average}}, misses by a hair. {{?no_attention}} So the map lies in the values of the tokens, and kernels and contents change it little.
+
+Is it a map of the subjects, or of these documents? With `{{model}}` on one half of the documents and base on the other, the maps still agree by {{apart}}. Base itself on the two halves agrees by {{apart_itself}}, so what is lost is due to the documents. We had asked for at least {{= 0.9 =}}, and for a loss of at most {{= 0.05 =}}. {{?documents_matter}} What is missing is another seed, on other documents and for the rival, since `{{model}}` began as base did.
 
 When is it learned? After {{= 1% =}} of their training the seeds agree with one another, but with base's end by {{young_end}} at most, where we had required {{= 0.9 =}}. {{?map_not_there_yet}} So they share an early map, which is not the final one.
 
@@ -180,26 +186,13 @@ To say something that another training would confirm, speak of the map and of se
 ## Exercises
 
 1. *Predict, then run.* Match a neuron of base in base with its columns shuffled over tokens. Which correlation do you expect? Why is it not zero?
-2. *Fill in* {eq}`eq-seed-match` for neuron {{= 0 =}} of `{{model}}`, from the covariances `aa`, `ab` and `bb` above.
-"""
-
-# %%
-mine = ...  # one number
-
-# %% tags=["hide-input", "nbval-check-output"]
-right = mine is not ... and abs(float(mine - match(aa, ab, bb)[0])) < 1e-6
-print("right" if right else "not yet")
-
-# %% [markdown]
-r"""
-3. *Prove* that linear CKA, $\lVert C_{ab} \rVert^2 / (\lVert C_{aa} \rVert \lVert C_{bb} \rVert)$ with Frobenius norms of covariances, does not change when either model's neurons are rotated.
+2. *Prove* that linear CKA, $\lVert C_{ab} \rVert^2 / (\lVert C_{aa} \rVert \lVert C_{bb} \rVert)$ with Frobenius norms of covariances, does not change when either model's neurons are rotated.
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. The largest of a thousand correlations is never zero. It is what chance gives among a thousand vectors in so many dimensions.
-2. `mine = (ab[0] / (aa[0, 0] * bb.diagonal()).sqrt()).max()`
-3. With $b \to b\,Q$ the covariances become $C_{ab} Q$ and $Q^\top C_{bb} Q$, and Frobenius norms do not see an orthogonal $Q$.
+2. With $b \to b\,Q$ the covariances become $C_{ab} Q$ and $Q^\top C_{bb} Q$, and Frobenius norms do not see an orthogonal $Q$.
 ```
 
 ## Evidence
@@ -215,8 +208,6 @@ pd.DataFrame(table).T.drop(columns=["match", "of mixtures"]).astype(float)
 r"""
 **The map, controlled.** Relabelled domains agree by {{relabelled}} in the best of {{= 1,000 =}} draws. Layers with random weights have maps that agree with one another, too, so agreement alone is no sign of learning. But theirs is the map of counted words. {{?random_alike}} The three ways to count are plain, by roots and by logarithms; the table has the best. It was fixed in advance that the embeddings are not enough if none of three layers with base's embeddings agrees with base by {{= 0.9 =}}. {{?not_embeddings}} That the seeds share an early map was asked with the answer known.
 
-**What needs no training.** The circuit needs heads that look broadly and denominators that hardly vary. Training does not bring these about. Random weights give small scores, so kernels start even and denominators constant, and what training adds works against both: the correlation of the circuit with the truth falls from {{young_r}} after {{= 1% =}} of the training to {{base_r}} at the end. {{?training_works_against}}
-
 **A steadier scale.** Equation 1 errs where LayerNorm's scale varies ([appendix A](A_scale)). So two more models were trained as base was, with a term in their loss that holds the scale steady: {{= 1 =}} or {{= 3 =}} times the variance of the logarithm of the length of token and position together. A **forecast** takes the error of Equation 1 to first order, with this length drawn at random. The attention that Equation 1 puts in the wrong place (TV) falls, as forecast. {{?dose_works}} But the correlation of the circuit was to rise, and it fell, because Equation 1 is the smallest of its approximations. {{?circuit_gains_nothing}} Of {{asked}} conditions fixed in advance {{not_met}} fail. (Of the strongest term, the correlation and the range of TV were known from an earlier look.)
 """
 
@@ -228,11 +219,9 @@ forecast = ["Equation 1.TV", "BOS by its own key.TV", "both repairs.TV"]
 forecast += ["Equation 1.FVU", "both repairs.FVU", "circuit.FVU"]
 off = {of: dosed[of] / dosed[f"forecast.{of.rpartition('.')[2]}"] for of in forecast}
 off = np.exp(np.log(pd.DataFrame(off)).abs().max())  # the largest of three
+falls = (dosed[to_fall].diff()[1:] < 0).all()
 conditions = pd.concat(
-    {
-        "falls with the strength of the term": (dosed[to_fall].diff()[1:] < 0).all(),
-        "forecast within a factor of 1.5": off <= 1.5,
-    }
+    {"falls with the term": falls, "forecast within a factor of 1.5": off <= 1.5}
 )
 conditions.map({True: "yes", False: "no"}).to_frame("holds")
 
@@ -253,8 +242,8 @@ cb.ledger(
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-over = {k: [v[k] for pair, v in kept["pairs"].items() if "itself" not in pair] for k in ("tokens", "texts")}  # fmt: skip
-ahead = {k: [v["median"] - v["median of mixtures"] for v in of] for k, of in over.items()}
+pairs = [of for pair, of in kept["pairs"].items() if "itself" not in pair]
+ahead = {k: [of[k]["median"] - of[k]["median of mixtures"] for of in pairs] for k in pairs[0]}
 with_end, with_each_other = kept["domains at 1%"]
 only = dosed.filter(regex=r"^only\..*\.from shape$")
 cb.facts(
@@ -274,25 +263,23 @@ cb.facts(
     domains=len(names),
     relabelled=cb.fact(max(relabelled)),
     learned=random < words < 0.9,
-    random_alike=min(starmap(agreement, combinations([*random_maps, geometry(counts)], 2))) > 0.8,
+    average=cb.fact(average),
+    average_base=cb.fact(average_base),
+    no_attention=average_base >= same_texts - 0.05 > average > max(0.9, same_texts - 0.06),
+    random_alike=min(starmap(agreement, combinations([*random_maps[:3], geometry(counts)], 2))) > 0.8,
     not_embeddings=embedded < min(0.9, words),
     apart=cb.fact(min(apart)),
     apart_itself=cb.fact(apart_itself[1]),
     documents_matter=min(apart) >= 0.9 and max(apart_itself) - min(apart) <= 0.05,
     young_end=cb.fact(max(with_end)),
     map_not_there_yet=max(with_end) < words < 0.9 < min(with_each_other),
-    young_r=cb.fact(ends.loc["base-001", "r"], ".3f"),
-    base_r=cb.fact(base["r"], ".3f"),
-    training_works_against=ends.loc["base-001", "r"] > base["r"] > ends.loc["mini-100", "r"],
-    no_room=not room
-    and all(v["universal"] == 0 for k in kept["pairs"].values() for v in k.values()),
+    no_room=not room and all(v["universal"] == 0 for k in kept["pairs"].values() for v in k.values()),
     all_stable=bool((of_seeds == len(base["spread"])).all()),
     dose_works=bool(conditions.xs("Equation 1.TV", level=1).all()),
-    circuit_gains_nothing=bool((dosed["circuit.r"].diff()[1:] < 0).all())
-    and bool(only.idxmin(axis=1).eq("only.keys.from shape").all()),
+    circuit_gains_nothing=bool((dosed["circuit.r"].diff()[1:] < 0).all()) and bool(only.idxmin(axis=1).eq("only.keys.from shape").all()),
     asked=cb.fact(len(conditions), "words"),
     not_met=cb.fact(int((~conditions).sum()), "words"),
-)
+)  # fmt: skip
 
 # %% [markdown]
 r"""

@@ -4,6 +4,7 @@ from . import (
     ledgers,
     nulls,
     peaks,
+    shares,
     spelling,
 )
 from .bounds import (
@@ -23,7 +24,6 @@ from .intervals import (
 )
 from .interventions import (
     InterventionRun,
-    domain_mean,
     exact_bos_z,
     first_windows,
     repaired_z,
@@ -55,6 +55,11 @@ from .prose import (
     facts,
     in_prose,
     listed,
+)
+from .rivals import (
+    domain_mean,
+    uniform_average,
+    with_a_line,
 )
 from .spelling import (
     SpellingProbe,
@@ -104,6 +109,9 @@ __all__ = [
     "published",
     "published_figures",
     "repaired_z",
+    "shares",
     "spelling",
+    "uniform_average",
+    "with_a_line",
     "with_interval",
 ]

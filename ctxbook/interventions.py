@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from einops import einsum, rearrange
@@ -45,19 +44,6 @@ def first_windows(texts: Sequence[Text], each: int) -> pd.DataFrame:
     table = table.drop_duplicates("document")
     lone = table.groupby("kind")["domain"].transform("nunique") == 1
     return table[table.groupby("domain").cumcount() < each * (1 + lone)].reset_index(drop=True)
-
-
-def domain_mean(
-    written: Float[Tensor, "text d"], of: Sequence[str], wanted: Sequence[str]
-) -> Float[Tensor, "wanted d"]:
-    """Return for each domain that is wanted the mean over the texts that are of it.
-
-    >>> cb.domain_mean(torch.tensor([[1.0], [3.0], [8.0]]), ["law", "law", "sea"], ["sea", "law"])
-    tensor([[8.],
-            [2.]])
-    """
-    means = {domain: written[np.array(of) == domain].mean(0) for domain in set(of)}
-    return torch.stack([means[domain] for domain in wanted])
 
 
 def exact_bos_z(

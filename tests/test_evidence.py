@@ -301,7 +301,7 @@ def test_other_changes_are_made_near_the_words_of_the_table_and_as_often():
 def test_a_line_fitted_on_half_a_mends_any_scale_and_offset(model):
     draw = torch.randn(2, 30, 4, generator=torch.Generator().manual_seed(0))
     truth = 3 * draw + torch.tensor([1.0, 2, 3, 4])
-    assert torch.allclose(constants.fitted((draw[0], draw[1]), truth[0]), truth[1], atol=1e-4)
+    assert torch.allclose(cb.with_a_line(draw[0], draw[1], truth[0]), truth[1], atol=1e-4)
     circuit = cx.study(model, 100).circuit
     A, B = map(circuit.fixed.prepare, cb.halves(cx.texts.collection(model, 60)))
     said = circuit.summary(A)[:, :4], circuit.summary(B)[:, :4]

@@ -3,6 +3,7 @@ Naive Bayes, training runs, local heads, the open rows and the first pages, on f
 """
 
 import json
+from itertools import permutations
 
 import bayes_rows
 import controls
@@ -123,7 +124,7 @@ def test_a_layers_law_and_what_is_measured(mini):
 def test_rivals_and_readings(mini):
     """A domain's mean is of half A, and within domains nothing of it is left."""
     (A, B), domains = mini.halves, mini.domains
-    means = controls.domain_means(mini.truth, domains, A, B)
+    means = cb.domain_mean(mini.truth[A], domains[A], domains[B])
     first = A[domains[A] == domains[B[0]]]
     torch.testing.assert_close(means[0], mini.truth[first].mean(0))
     assert controls.less_domain(means, domains[B]).abs().max() < 1e-4
@@ -152,6 +153,32 @@ def test_the_share_of_the_stable_heads_is_that_of_what_they_add(mini):
     facts = controls.lines_of(mini)
     assert facts["share"] == pytest.approx(float(by_head[mini.heads].sum() / by_head.sum()), 1e-3)
     assert 0 < facts["with a line"]["circuit"] < facts["with a line"]["uniform average"] < 1
+
+
+def test_the_share_of_an_approximation_is_the_mean_over_all_orders(mini):
+    """By hand, from errors that agree with the error budget."""
+    circuit, few, J = mini.study.circuit, mini.texts[:12], mini.strongest[:3]
+    errors, truth = cb.shares.squared_errors(circuit, circuit.fixed.prepare(few), J)
+    fvu = (errors.mean(-2) / truth.var(0, correction=0)).median(-1).values.double()
+    budget = cx.evaluation.error_budget(circuit, few, J)["fvu"]
+    added = dict.fromkeys(cb.shares.MADE, 0.0)
+    for order in permutations(range(5)):
+        made = [0] * 5
+        for k in order:
+            added[cb.shares.MADE[k]] -= float(fvu[tuple(made)]) / 120
+            made[k] = 1
+            added[cb.shares.MADE[k]] += float(fvu[tuple(made)]) / 120
+    for k, name in enumerate(cb.shares.MADE):
+        alone, others = np.eye(5, dtype=int)[k], 1 - np.eye(5, dtype=int)[k]
+        assert float(fvu[tuple(alone)]) == pytest.approx(budget["only"][name], rel=1e-3)
+        assert float(fvu[tuple(others)]) == pytest.approx(budget["without"][name], rel=1e-3)
+    shares = cb.shares.error_shares(circuit, few, J, draws=9)
+    by_hand = {name: of / budget["all"].item() for name, of in added.items()}
+    assert {k: v.value for k, v in shares.items() if k != "lead"} == pytest.approx(
+        by_hand, rel=1e-3
+    )
+    first, second = sorted(by_hand.values())[:-3:-1]
+    assert shares["lead"].value == pytest.approx(first - second, rel=1e-3)
 
 
 def test_the_split_is_held_against_its_parts(mini):
@@ -241,18 +268,6 @@ def test_a_list_chooses_its_neuron_by_half_its_words():
     assert neuron == 3 and auc > 0.95
     by_hand = (values[5, :8, None] > values[5, 8:]).float().mean()
     assert float(open_rows.aucs(ranks, torch.arange(8))[5]) == pytest.approx(float(by_hand))
-
-
-def test_what_position_explains_is_all_or_nothing_and_by_hand():
-    draw = torch.Generator().manual_seed(0)
-    place, text = torch.arange(5.0)[None, :, None], torch.randn(400, 5, 1, generator=draw)
-    for pre, share in ((place.expand(7, 5, 1), 1), (text, 0), (place + text, 2 / 3)):
-        of = open_rows.Positional(pre)
-        found = of.share(torch.full((len(pre),), 1 / len(pre)))
-        by_hand = pre.mean(0).var(0, correction=0) / pre.flatten(0, 1).var(0, correction=0)
-        assert found.item() == pytest.approx(share, abs=0.02)
-        torch.testing.assert_close(found, by_hand)
-        assert of.of_drawn(np.arange(len(pre))) == (share > 0.5)
 
 
 # ---------------------------------------------------------------- the first pages

@@ -97,31 +97,19 @@ def by_constants(
     }
 
 
-def fitted(
-    guess: tuple[Tensor, Tensor], truth_A: Float[Tensor, "text neuron"]
-) -> Float[Tensor, "text neuron"]:
-    """Return the guess for half B with the slope and offset per neuron that fit half A best."""
-    mean = guess[0].mean(0)
-    slope = ((guess[0] - mean) * truth_A).mean(0) / (guess[0] - mean).square().mean(0)
-    return slope * (guess[1] - mean) + truth_A.mean(0)
-
-
 def with_a_line(
     circuit: cx.ContextualCircuit, halves: tuple[Tokens, Tokens], truth: tuple[Tensor, Tensor],
     J: list[int],
 ) -> dict[str, float]:  # fmt: skip
     """Return the FVU that the circuit and a uniform average leave with a line per neuron."""
-    values = circuit.fixed.decomposition.values(circuit.heads).flatten(1)
-    even = values, circuit.readout.flatten(0, 1)[:, J]
-
-    def uniform(x: Tokens) -> Tensor:
-        return cx.decompose.weighted_sum(even[0], x, torch.full(x.shape, 1 / x.shape[1])) @ even[1]
-
-    by: dict[str, Any] = {"circuit": lambda x: circuit.summary(x)[:, J], "uniform average": uniform}
+    by: dict[str, Any] = {
+        "circuit": lambda x: circuit.summary(x)[:, J],
+        "uniform average": lambda x: cb.uniform_average(circuit, x, J),
+    }
     left = {}
     for kind, of in by.items():
         said_A, said_B = (torch.cat([of(few) for few in x.split(32)]) for x in halves)
-        guess = fitted((said_A, said_B), truth[0])
+        guess = cb.with_a_line(said_A, said_B, truth[0])
         left[kind] = cb.median_over_neurons("fvu", guess, truth[1])(np.arange(len(guess)))
     return left
 

@@ -132,8 +132,7 @@ def lines_of(name: str) -> dict[str, str]:
     def said(z: Tensor, neurons: Any = slice(None)) -> Tensor:
         return z.flatten(1) @ circuit.readout[..., neurons].flatten(0, 1)
 
-    z, values = circuit.z(x), fixed.decomposition.values(heads).flatten(1)
-    even = cx.decompose.weighted_sum(values, x[B], torch.full(x[B].shape, 1 / x.shape[1]))
+    z = circuit.z(x)
     own = circuit.self_normalized().summary(x[B])
     drawn = x[np.random.default_rng(SEED).choice(A, PAGES, replace=False)]
     scale = fixed.scale(drawn, fixed.approx_head_outputs(drawn))
@@ -175,7 +174,9 @@ def lines_of(name: str) -> dict[str, str]:
         f"r, {STRONGEST} strongest": shown(*with_page["r"][:3]),
         "r with the pre-activation": shown(*readings["pre-activation"]["circuit"]["r"][:3]),
         "r with the activation": shown(*readings["activation"]["circuit"]["r"][:3]),
-        "r of an even bag": shown(both(said(even, J), true[:, J])["r"](everything)),
+        "r of an even bag": shown(
+            both(cb.uniform_average(circuit, x[B], J), true[:, J])["r"](everything)
+        ),
         f"FVU, {STRONGEST} strongest": shown(*with_page["fvu"][:3]),
         "r, all": shown(r_all),
         "FVU, all": shown(fvu["FVU of all"]),
