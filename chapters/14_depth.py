@@ -257,6 +257,8 @@ on.round(3)
 r"""
 **Order and repetition.** Could heads of the second layer average pairs of tokens that a narrow head below has marked, as the post remarks? `{{model}}` has no narrow head in its first layer, so this cannot be tested. {{?no_narrow}} Could they tell how repetitive a text is? Of two pieces U and V, the texts UU and VV hold together what UV and VU hold. Half A gives the direction from one kind to the other in the stream, and the AUC says how often, within a pair, a repeated text of half B lies further along it. It is {{auc_second}} after the second layer, but already {{auc_first}} after the first, so the second layer's heads are not shown to compute it. {{?already_told}}
 
+**Positional neurons.** Are there neurons that mostly tell where in the text they are? Call one positional if the position explains half of the variance of its pre-activation, over texts and the positions {{= 1 =}} to {{= 256 =}}. In the first layer of `mini` {{positional}} of the neurons are, and in later layers none. {{?none_later}} With positions permuted within each text, position explains at most {{positional_null}} of any neuron. (Kept, `tools/evidence/open_rows.py`.)
+
 **The eight conditions.** They were set before anything was measured, for all tokens and tables from {{few_texts}} texts, judged on half B of these. One holds, two failed, {{undecided}} are undecided and {{untestable}} cannot be tested. {{?came_out}} The second and the third are about the token alone, of the variance that the position leaves. {{?token_fades}} The last two lines were asked later. Intervals redraw documents or domains, whichever makes them wider; the tables stay as they are.
 """
 
@@ -317,6 +319,9 @@ percents = {
 }
 counts = {"undecided": count["undecided"], "untestable": count["untestable"], "chosen_count": len(kept["chosen"])}  # fmt: skip
 r, auc = ladder["r"], kept["AUC"]
+at = json.loads(cb.evidence("open_rows.json").read_text())["positions"]
+by_layer = [at[f"layer {k}"] for k in range(4)]
+positional, *later = (of["positional"][0] for of in by_layer)
 cb.facts(
     "depth",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
@@ -350,6 +355,9 @@ cb.facts(
     rest_is_context=common[-1] < cb.ABOUT and abs((1 - common[-1]) * rest[-1] - 0.4) < cb.ABOUT,
     passed_on=percents["passed_permuted"] < 0.05 and percents["passed"] > 5 * percents["passed_permuted"],
     chosen=cb.listed(kept["chosen"]),
+    positional=cb.fact(positional, ".0%"),
+    none_later=max(later) == 0,
+    positional_null=cb.fact(max(of["null, largest"] for of in by_layer), ".1%"),
     as_good=r[equation_1] > max(cb.ALMOST_EXACTLY, r[true_states] - 0.01),
     recipe_fails=ladder["fvu"][recipe] > 1 > ladder["fvu"][plain].max() and r[recipe] > r[plain].max(),
     no_narrow=kept["narrow"] == 0,

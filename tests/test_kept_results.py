@@ -270,6 +270,18 @@ def test_a_list_chooses_its_neuron_by_half_its_words():
     assert float(open_rows.aucs(ranks, torch.arange(8))[5]) == pytest.approx(float(by_hand))
 
 
+def test_what_position_explains_is_all_or_nothing_and_by_hand():
+    draw = torch.Generator().manual_seed(0)
+    place, text = torch.arange(5.0)[None, :, None], torch.randn(400, 5, 1, generator=draw)
+    for pre, share in ((place.expand(7, 5, 1), 1), (text, 0), (place + text, 2 / 3)):
+        of = open_rows.Positional(pre)
+        found = of.share(torch.full((len(pre),), 1 / len(pre)))
+        by_hand = pre.mean(0).var(0, correction=0) / pre.flatten(0, 1).var(0, correction=0)
+        assert found.item() == pytest.approx(share, abs=0.02)
+        torch.testing.assert_close(found, by_hand)
+        assert of.of_drawn(np.arange(len(pre))) == (share > 0.5)
+
+
 # ---------------------------------------------------------------- the first pages
 
 

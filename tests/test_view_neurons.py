@@ -474,6 +474,22 @@ def test_the_chosen_neuron_stays_when_a_head_is_turned(visit):
     assert cells(page, ROWS)[0][1] != neuron.removeprefix("Neuron "), "another lies farther right"
 
 
+def test_scales_stay_when_a_head_is_turned_so_that_what_it_did_is_seen(visit):
+    page = visit("", "neurons", fresh=True)
+    shades = page.locator("p:has(> .ctx-key)").first
+    axis = page.locator("svg:has(.ctx-domains-mean)").first
+
+    def numbers():
+        texts = axis.locator("text").all_text_contents()
+        return {text for text in texts if re.fullmatch(r"[+−]?[0-9.]+", text)}
+
+    full, before = shades.inner_text(), numbers()
+    page.locator(".ctx-chips input:checked").first.uncheck()
+    settled(page)
+    assert shades.inner_text().split("Shade:")[1] == full.split("Shade:")[1]
+    assert before and before <= numbers()
+
+
 def test_a_choice_shows_its_answer_and_does_not_move_the_page(visit):
     page = visit("", "neurons", fresh=True)
     page.set_viewport_size(SCREEN)

@@ -14,6 +14,7 @@ const MOST = 12; // cards
 const WORDS = 3; // of a neuron
 const RULE =
   "Neurons to begin with: those of the chapters, then each label’s best, if better than 95% of random mixtures.";
+const NONE = "No neuron of this model tells its label apart better than 95% of random mixtures do.";
 /** What chapters follow, by model. @type {Record<string, Card[]>} */
 export const FOLLOWED = {
   mini: [{ neuron: 496, title: "planets", words: "chapters 1 to 6" }],
@@ -50,7 +51,8 @@ export function cardsSection(tools, comes) {
   const { layer, go } = tools;
   const ways = { role: "group", "aria-label": "Named neurons" };
   const row = element("div", { class: "ctx-neurons-cards", ...ways });
-  const root = element("div", { class: "ctx-neurons-named", hidden: !comes }, quiet(RULE), row);
+  const rule = quiet(RULE);
+  const root = element("div", { class: "ctx-neurons-named", hidden: !comes }, rule, row);
   const paint = inStep((/** @type {Scene} */ { labels, neuron, left }, changed) => {
     if (changed("labels") && labels.size) {
       const made = namedNeurons(labels, layer.model).map(({ neuron, title, words }) => {
@@ -59,6 +61,7 @@ export function cardsSection(tools, comes) {
         const onclick = () => go({ neuron });
         return element("button", { type: "button", ...ways, onclick }, parts);
       });
+      rule.textContent = made.length ? RULE : NONE;
       row.replaceChildren(...made);
       roving(row);
     }

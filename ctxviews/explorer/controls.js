@@ -8,7 +8,6 @@ import { figure, headsName } from "../ui/words.js";
 /** @import { Scene, Tools, Turned } from "./scene.js" */
 
 const BINS = 14; // of a kernel, from the text's beginning to the query
-const FIRST = "Try this: turn head 0 off, and watch neuron 174 fall.";
 
 /** @param {Tools} tools @param {HTMLElement} find */
 export function controlsSection(tools, find) {
@@ -43,8 +42,9 @@ function whatTurned({ from, ranking, neuron, heads, theta, threshold }, { model,
     return `${neuron}: ${was} → ${is}. The line: ${moved}.`;
   }
   if (String(heads) !== String(usual)) return "";
+  const first = `Try this: turn head 0 off, and watch what becomes of neuron ${neuron}.`;
   const some = `At first ${headsName(usual)} ${usual.length > 1 ? "are" : "is"} on: the stable ones.`;
-  return usual.length < nHeads ? some : model === "mini" ? FIRST : "";
+  return usual.length < nHeads ? some : model === "mini" ? first : "";
 }
 
 /** A kernel in small: how much attention each part of the text gets by its position alone.

@@ -17,11 +17,9 @@ const START = "▸";
 /** Summaries of the labelled passages, domain after domain. @param {Tools} tools */
 export function domainsSection(tools) {
   const { layer, go, heading } = tools;
-  const title = heading();
-  const note = quiet();
-  const held = element("div");
+  const [title, note, held] = [heading(), quiet(), element("div")];
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
-    const { summaries: values, neuron, read, labels } = scene;
+    const { summaries: values, before, neuron, read, labels } = scene;
     if (!changed("ranking", "neuron", "width", "read", "labels")) return;
     const usual = values.reduce((a, b) => a + b, 0) / values.length;
     const answers = byDomain(layer.passages, values);
@@ -33,7 +31,8 @@ export function domainsSection(tools) {
       `: the average of what its tokens add, weighted by the kernel.${also} Upright ` +
         `marks are means, the dashed line that of all (${signed(usual)}); the ring is the passage that is read.`,
     );
-    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const drawn = [...values, ...before]; // the axis stays when a head is turned
+    const [low, high] = [Math.min(...drawn), Math.max(...drawn)];
     const room = 0.03 * (high - low || 1);
     const drawing = domainChart(answers, {
       what: "Summaries",
@@ -72,8 +71,8 @@ export function passageSection(tools) {
       hold.at = at;
       if (at !== null) go({ passage: scene.read });
     };
-    const passage = layer.passages[scene.read];
-    renewed(held, passageRead(scene, passage, tools, why, { held: hold.at, onHold }));
+    const ways = { held: hold.at, onHold };
+    renewed(held, passageRead(scene, layer.passages[scene.read], tools, why, ways));
   });
   return { root: element("section", {}, title, which, held, why.root), paint };
 }
@@ -83,10 +82,10 @@ function awayFrom(n, source) {
   return source > n ? `${source - n} ahead` : `${n - source} back`;
 }
 
-/** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number}} scene
+/** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number, from?: Scene["from"]}} scene
  *  @param {Passage} passage @param {Pick<Tools, "inText">} tools @param {ReturnType<typeof whyHere>} why
  *  @param {{held?: number | null, onHold?: (place: number | null) => void}} [ways] */
-export function passageRead({ ranking, neuron }, passage, { inText }, why, ways) {
+export function passageRead({ ranking, neuron, from }, passage, { inText }, why, ways) {
   const { circuit, heads } = ranking;
   const ids = Array.from(circuit.placed(passage.ids));
   const text = circuit.read(ids);
@@ -99,7 +98,9 @@ export function passageRead({ ranking, neuron }, passage, { inText }, why, ways)
   const caption =
     `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}${own}: summary ${signed(summary)}. ` +
     `Press a token: “Why here” takes it apart, head by head. ${START} is the token ${names[0]} in front of every text. `;
-  const digits = digitsFor(largest(terms));
+  const before = from ? largest(text.terms(from.ranking.heads, neuron)) : 0;
+  const most = Math.max(largest(terms), before) || 1; // the shades' scale stays when a head is turned
+  const digits = digitsFor(most);
   const sizes = terms.map(Math.abs).fill(-1, 0, 1); // of words, and not what stands in front of every text
   const first = sizes.indexOf(Math.max(...sizes));
   const explain = (/** @type {number} */ i) =>
@@ -113,11 +114,12 @@ export function passageRead({ ranking, neuron }, passage, { inText }, why, ways)
     tokens: [`${START} `, ...tokens.slice(1)],
     names,
     values: terms,
+    most,
     at: first,
     digits,
     onMove: explain,
     read: (i) => `“${names[i]}”, ${awayFrom(n, i)}: ${share(i)}`,
     ...ways,
   });
-  return [quiet(caption, shadeKey(largest(terms), digits)), ...reader];
+  return [quiet(caption, shadeKey(most, digits)), ...reader];
 }

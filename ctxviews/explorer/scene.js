@@ -72,7 +72,7 @@ export function sceneOf(now, ranking, labels, before) {
   const { order, top } = ranking;
   let found = order.findIndex((j) => !(top[j] > theta));
   if (found < 0) found = order.length;
-  const neuron = neuronOf(now, ranking);
+  const neuron = now.neuron === -1 ? order[0] : now.neuron;
   const kept = before?.neuron === neuron && before.theta === theta ? before.from : null;
   const turned = before && before.ranking !== ranking;
   const from = turned ? { ranking: before.ranking, theta: before.theta } : kept;
@@ -84,8 +84,10 @@ export function sceneOf(now, ranking, labels, before) {
 export function withPassages(scene) {
   const { ranking, neuron, passage } = scene;
   const summaries = ranking.circuit.summaries(columnOf(ranking, neuron), ranking.heads);
+  const was = scene.from?.ranking;
+  const before = was ? was.circuit.summaries(columnOf(was, neuron), was.heads) : [];
   const read = passage === -1 ? summaries.indexOf(Math.max(...summaries)) : passage;
-  return { ...scene, summaries, read };
+  return { ...scene, summaries, before, read };
 }
 
 /** @param {Circuit} circuit @param {number[]} heads */
@@ -117,11 +119,6 @@ export function waysFrom({ heads, threshold, neuron, read, passage, search }, { 
   ];
 }
 
-/** The neuron that is shown. @param {Turned} now @param {Ranking} ranking */
-function neuronOf({ neuron }, { order }) {
-  return neuron === -1 ? order[0] : neuron;
-}
-
 /** A neuron's contributions over the vocabulary, kept while it is looked at.
  *  @param {Ranking} ranking @param {number} neuron @returns {Float64Array} */
 export function columnOf(ranking, neuron) {
@@ -132,8 +129,8 @@ export function columnOf(ranking, neuron) {
 /** Computes the column that `columnOf` needs first, while the page stays alive.
  *  @param {Turned} now @param {Ranking} ranking @param {AbortSignal} signal */
 export async function firstColumn(now, ranking, signal) {
-  const { circuit, heads, columns } = ranking;
-  const neuron = neuronOf(now, ranking);
+  const { circuit, heads, columns, order } = ranking;
+  const neuron = now.neuron === -1 ? order[0] : now.neuron;
   const column = await doneInSlices(circuit.contributing(neuron, heads), signal);
   columns.get(neuron, () => column);
 }

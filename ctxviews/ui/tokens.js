@@ -100,7 +100,7 @@ export function shadeKey(most, digits = 2) {
 }
 
 /** Shaded tokens under a slider that reads them one by one, as a hand does.
- *  @param {{label: string, tokens: string[], names?: string[], values: ArrayLike<number>, at: number, digits?: number,
+ *  @param {{label: string, tokens: string[], names?: string[], values: ArrayLike<number>, at: number, digits?: number, most?: number,
  *    read: (place: number) => string, onMove?: (place: number) => void,
  *    held?: number | null, onHold?: (place: number | null) => void}} options `held` is held from the beginning */
 export function tokenReader({ label, tokens, names, values, at, digits, read, onMove, ...ways }) {
@@ -109,7 +109,7 @@ export function tokenReader({ label, tokens, names, values, at, digits, read, on
     text.mark(place);
     onMove?.(place);
   };
-  const { held = null, onHold } = ways;
+  const { held = null, onHold, most } = ways;
   let kept = held ?? at;
   const hold = (/** @type {number | null} */ place) => {
     kept = place ?? at;
@@ -120,7 +120,7 @@ export function tokenReader({ label, tokens, names, values, at, digits, read, on
   const reader = slider({ label, max: tokens.length - 1, format: read, onInput: hold });
   reader.classList.add("ctx-token-reader");
   const hand = { held: () => kept, show: move, hold };
-  const text = shadedTokens(tokens, values, { digits, names, hand });
+  const text = shadedTokens(tokens, values, { most, digits, names, hand });
   text.hold(held);
   reader.update(kept);
   text.mark(kept);

@@ -1,4 +1,4 @@
-"""Two open questions, asked of Qwen: `data/evidence/open_rows.json`.
+"""Three open questions, asked of models at hand: `data/evidence/open_rows.json`.
 
     python tools/evidence/open_rows.py            # what is missing; names of questions choose
 
@@ -9,6 +9,10 @@ score for a list is the probability that a word of the list adds more to it than
 texts does (an AUC). The neuron is chosen by every second word of the list and judged by the others.
 There is one if the AUC of judging is above that of 95% of random lists of as many words of the
 texts, each with a neuron chosen in the same way.
+
+positions. In each layer of `mini`, how much of the variance of a neuron's pre-activation over texts
+and positions (half a context and later left out: 1 to 256) does position explain? A neuron is
+positional if it is half. The null permutes positions within each text.
 
 languages. LAPE calls a neuron one of a language where its probability of being active has a low
 entropy over languages (Tang et al. 2024): the 1% of lowest entropy, among those whose largest
@@ -50,7 +54,7 @@ LISTS = {
     "propaganda lies",
 }
 OTHERS, RANDOM_LISTS, LIMIT = 4000, 200, 0.05
-LAPE_SHARE, LAPE_PERCENTILE = 0.01, 0.95
+HALF, LAPE_SHARE, LAPE_PERCENTILE = 0.5, 0.01, 0.95
 LANGUAGES = {
     "English": "encyclopedic",
     "French": "french",
@@ -120,6 +124,49 @@ def words_of(model: str, lists: dict[str, str] = LISTS) -> dict[str, Any]:
     return kept
 
 
+class Positional:
+    """The share of each neuron's variance that lies between the means of positions, from sums over
+    positions that are taken once."""
+
+    def __init__(self, pre: Float[Tensor, "text pos neuron"]):
+        self.pre, self.mean, self.square = pre, pre.mean(1), pre.square().mean(1)
+
+    def share(self, often: Float[Tensor, " text"]) -> Float[Tensor, " neuron"]:
+        """Return it with each text counted so often, weights that sum to one."""
+        by_position = torch.tensordot(often, self.pre, 1)
+        return by_position.var(0, correction=0) / (often @ self.square - (often @ self.mean) ** 2)
+
+    def of_drawn(self, drawn: np.ndarray) -> float:
+        """Return how many of the neurons are positional, on the texts that are drawn."""
+        counts = np.bincount(drawn, minlength=len(self.pre)) / len(drawn)
+        return float((self.share(torch.from_numpy(counts).float()) > HALF).float().mean())
+
+
+def positions_of(name: str, count: int = 200) -> dict[str, Any]:
+    """Return of every layer how many neurons are positional, and with positions permuted."""
+    model, dice = cx.load(name), torch.Generator().manual_seed(0)
+    texts = cx.texts.collection(Reader.of(model, 257), count)
+    x = torch.stack([text.tokens[:257] for text in texts])
+    kept = {}
+    for layer in range(model.cfg.n_layers):
+        hook = f"blocks.{layer}.mlp.hook_pre"
+        runs = [model.run_with_cache(few, names_filter=[hook])[1][hook] for few in x.split(16)]
+        pre = torch.cat(runs)[:, 1:].detach()
+        of, once = Positional(pre), torch.full((len(pre),), 1 / len(pre))
+        share = of.share(once)
+        deal = torch.rand(pre.shape[:2], generator=dice).argsort(1)
+        dealt = torch.stack([one[order] for one, order in zip(pre, deal, strict=True)])
+        null = Positional(dealt).share(once)
+        drawn = cb.with_interval(of.of_drawn, texts, 99)
+        kept[f"layer {layer}"] = {
+            "median": float(share.median()),
+            "largest": float(share.max()),
+            "positional": drawn,
+            "null, largest": float(null.max()),
+        }
+    return kept
+
+
 def languages_of(name: str, each: int = EACH) -> dict[str, Any]:
     """Return how many of LAPE's language neurons are among the strongest, and by chance."""
     model = cx.load(name, layers=1)
@@ -151,6 +198,7 @@ def languages_of(name: str, each: int = EACH) -> dict[str, Any]:
 
 QUESTIONS: dict[str, tuple[Callable[..., dict[str, Any]], str]] = {
     "words": (words_of, "qwen"),
+    "positions": (positions_of, "mini"),
     "languages": (languages_of, "qwen"),
 }
 
