@@ -2,9 +2,9 @@
 r"""
 # How accurate is it, and what limits it?
 
-**The circuit ranks unseen texts well and gets the amounts wrong, and what limits it are the shortcuts that give each token one number, rather than Equation 1.** {{?ranks}} {{?equation_1}} In our small model `{{model}}` it leaves {{fvu}} of the median neuron's variance unexplained, more than a guess from the text's domain alone. {{?loses_to_domain}} A straight line per neuron brings this down to {{page_line}}, where a uniform average, with lines of its own, leaves {{even_line}}. Of three real models the lead of the circuit is as clear in Qwen, small in the encoder MiniLM, and gone in SmolLM2, where even the ranking fails. {{?worth_more}}
+**The circuit ranks unseen texts well and gets the amounts wrong, and what limits it are the shortcuts that give each token one number, rather than Equation 1.** {{?ranks}} {{?equation_1}} In our small model `{{model}}` it leaves {{fvu}} of the median neuron's variance unexplained, more than a guess from the text's domain alone. {{?loses_to_domain}} A straight line per neuron brings this down to {{page_line}}, where a uniform average, with lines of its own, leaves {{even_line}}. Of three real models the lead of the circuit is as clear in Qwen, small in the encoder MiniLM, and gone in SmolLM2. {{?worth_more}}
 
-In each model we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. The table has the median correlation $r$ and the median share of the variance that is left unexplained (FVU). Beside the circuit, with its constants from one page of prose, stand two rivals. One knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The other averages the tokens' values uniformly, without kernel and content. In one row only Equation 1, the split of keys into content and position, is not exact. A *line* is a slope and an offset for each neuron, fitted on other texts. The last column is `{{model}}` with random weights. In which column would you expect the circuit to do best?
+In each model we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. The table has the median correlation $r$ and the median share of the variance that is left unexplained (FVU). Beside the circuit, with its constants from one page of prose, stand two rivals. One knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The other averages the tokens' values uniformly, without kernel and content. In one row nothing is borrowed: it is the *self-normalised circuit* (below), in which only Equation 1 is not exact. A *line* is a slope and an offset for each neuron, fitted on other texts. The last column is `{{model}}` with random weights. In which column would you expect the circuit to do best?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -42,9 +42,9 @@ followed = min(NEURON, weights.n_neurons - 1)
 half_B = cb.halves(study.texts)[1]
 own = torch.stack([text.tokens[: n + 1] for text in half_B[::2]])  # with their own tokens at n
 kind = np.array([text.domain for text in half_B])
-real, controls, lines, constants, kept_shares = (  # of real models and of mini
+real, controls, lines, constants, kept_shares, one_page = (  # of real models and of mini
     json.loads(cb.evidence(f"{name}.json").read_text())
-    for name in ("real", "controls", "lines", "constants", "shares")
+    for name in ("real", "controls", "lines", "constants", "shares", "one_page")
 )
 NAMES = {MODEL: MODEL.rpartition("/")[2], "qwen": "Qwen", "smollm2": "SmolLM2", "minilm": "MiniLM"}
 REAL = [*NAMES][1:]
@@ -101,7 +101,7 @@ shown.rename(columns=NAMES).rename_axis("medians over neurons")
 
 # %% [markdown]
 r"""
-By correlation it does best where nothing was learned; by amounts, worst. A layer of random weights, each matrix with its own mean and spread, is predicted with a correlation of {{r_blank}}; and with lines the circuit beats the uniform average there as well. {{?blank_passes}} We had fixed that a score tells training apart if the random layer does worse by it than `{{model}}`, and only the plain FVU does. So a good score says that we have described what the heads compute, and not that they have learned anything.
+By correlation it does best where nothing was learned; by amounts, worst. A layer of random weights, each matrix with its own mean and spread, is predicted with a correlation of {{r_blank}}; and with lines the circuit beats the uniform average there as well. {{?blank_passes}} We had agreed in advance that a score detects training if the random layer scores worse than `{{model}}`. Only the plain FVU does. So a good score says that we have described what the heads compute, and not that they have learned anything.
 
 Equation 1 alone leaves {{own_most}} of the variance in SmolLM2, and {{own_qwen}} or less in the other three. {{?equation_1}} (In Qwen and SmolLM2 the least-squares split of [chapter 13](13_families) takes its place.) So most of what the circuit gets wrong comes from what we fixed in order to have one number for each token and neuron.
 
@@ -165,11 +165,9 @@ In Qwen and SmolLM2 the borrowed denominators make {{qwen_denominators}} and {{s
 
 Equation 1 is not the main limit, for its share stays below a fifth. {{?keys_small}} In MiniLM it is even negative, by a hair: there it undoes part of the other errors. In Qwen and SmolLM2 it cannot be told from zero, and in `{{model}}` it is a cost. {{?keys_sign}}
 
-Can we repair them and still have one number per token? In `{{model}}` yes: with the mean denominators of many texts, and with what positions add to values on average, one number for each neuron, only {{both_left}} of the variance is left. In real models it depends. Mean denominators hardly help there; MiniLM gains from the positions, and Qwen and SmolLM2 need the denominators of each text (for SmolLM2 the centred circuit of [chapter 8](08_real_model) will do). {{?not_everywhere}}
+## A circuit that borrows nothing
 
-## Each text with its own denominators
-
-A denominator is a sum over the tokens of the text, just like the numerator above it. Nothing forces us to borrow it from a page, so let each head be a ratio of two sums over the same text. We give it its own kernel again, and to each value what its position adds:
+A denominator is a sum over the tokens of the text, just like the numerator above it. Nothing forces us to borrow it from a page, so let each head be a ratio of two sums over the same text. We also give each head its own kernel again, and to each value what its position adds:
 
 $$
 \begin{aligned}
@@ -201,9 +199,32 @@ summary = out[heads].sum(0) @ weights.mlp_input()[0] / s  # neuron
 r"""
 In the package this is `circuit.self_normalized()`; the paper does not have it. It is the first layer itself with one equation in place of the exact residual stream, so its error tests Equation 1 alone.
 
-Then why use one page at all? Because all tokens of a text share its denominators, this circuit can no longer say what a token adds *before there is a text*. The table of one number per token, and with it the search for neurons in [chapter 6](06_neurons), exists only with fixed constants. So fixed constants are for finding neurons: those of one page in Qwen and MiniLM, mean ones in `mini`, and the centred circuit of [chapter 8](08_real_model) in SmolLM2. For the amounts in a text that you have, take the text's own denominators.
+## Which circuit should you use?
 
-<span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes, for neuron {{neuron}}, which responds to planets ([chapter 1](01_first_layer)). Type over the texts, and watch where the paper's line leaves the model's.
+If all tokens of a text share its denominators, we can no longer say what a token adds *before there is a text*. The table of one number per token, and with it the search for neurons in [chapter 6](06_neurons), exists only with fixed constants. Here is the median FVU that five circuits leave. The first three have such a table, and the last two need the text. *Position patterns* are what positions add to the values on average, where positions are added to tokens.
+"""
+
+# %% tags=["hide-input", "nbval-check-output"]
+every = pd.DataFrame({m: of["FVU"] | {f"{k}, patterns": v for k, v in of.get("with patterns", {}).items()} for m, of in constants.items()})  # fmt: skip
+every.loc["one page, exact values"] = {m: of.get("exact values") for m, of in constants.items()}
+every = every[["mini", *REAL]].astype(float)
+remedy = {m: {k: v["FVU"][0] for k, v in one_page[m]["remedy"].items()} for m in every}
+versions = pd.DataFrame(
+    {
+        "the paper's: constants of one page": every.loc["one page"],
+        "mean constants of half A, and position patterns": every.loc["half A, patterns"].fillna(every.loc["half A"]),
+        "centred, constants of one page": pd.Series(remedy).map(lambda of: of["centred"]),
+        "each text's own constants, and nothing else": every.loc["its own"],
+        "self-normalised": pd.Series(remedy).map(lambda of: of["own"]),
+    }
+).T  # fmt: skip
+versions.rename(columns=NAMES).map("{:.2f}".format)
+
+# %% [markdown]
+r"""
+To *find* neurons, take the best of the first three: mean constants and position patterns in `mini` and MiniLM, the centred circuit of [chapter 8](08_real_model) in Qwen and SmolLM2. {{?which}} For the *amounts* in a text that you have, take the self-normalised circuit. The text's own denominators are not enough: where the heads still share a kernel and positions add nothing to the values, `mini` is left with {{own_alone}}. {{?own_not_enough}}
+
+<span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes, for neuron {{neuron}}, which responds to planets ([chapter 1](01_first_layer)). Type over the texts, and watch where the paper's curve departs from the model's.
 """
 
 # %% tags=["hide-input"]
@@ -257,7 +278,7 @@ The page decides how wrong the amounts are, and hardly touches the order. Ninete
 
 ## Where this leaves us
 
-What limits the circuit is mainly what we fixed in order to have one number per token, and never mainly Equation 1. With fixed denominators we know which text adds more, and with the text's own we also know how much. But even a perfect description of what heads add would not tell us whether the rest of the model makes use of it. [Chapter 12](12_causal) puts the circuit into the model and asks.
+What limits the circuit is mainly what we fixed in order to have one number per token, and never mainly Equation 1. With fixed constants we know which text adds more, and with the self-normalised circuit we also know how much. But even a perfect description of what heads add would not tell us whether the rest of the model makes use of it. [Chapter 12](12_causal) puts the circuit into the model and asks.
 
 ## Exercises
 
@@ -292,9 +313,6 @@ The head of the script says what was fixed in advance. Patterns take away at lea
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "FVU with other constants"}
-every = pd.DataFrame({m: of["FVU"] | {f"{k}, patterns": v for k, v in of.get("with patterns", {}).items()} for m, of in constants.items()})  # fmt: skip
-every.loc["one page, exact values"] = {m: of.get("exact values") for m, of in constants.items()}
-every = every[["mini", *REAL]].astype(float)
 by_constants = every.rename(index={"its own": "each text's own"}, columns=NAMES)
 by_constants.map(lambda v: "" if v != v else f"{v:.2f}")
 
@@ -370,8 +388,7 @@ by_line = pd.DataFrame({m: of["with a line"] for m, of in constants.items()})
 worth = by_line.loc["circuit"] / by_line.loc["uniform average"]
 again = board.loc["FVU with a line"] / board.loc["FVU of a uniform average with a line"]
 low, high = np.quantile(paged["fvu"], [0.025, 0.975])
-both = every.loc["half A, patterns"]
-patterns, mean = every.loc["one page, patterns"], every.loc["half A"] / every.loc["one page"]
+patterns = every.loc["one page, patterns"]
 closes = (every.loc["one page"] - patterns) / (every.loc["one page"] - every.loc["one page, exact values"])  # fmt: skip
 activation = [controls[m]["readings"]["activation"]["circuit"]["r"][0] for m in ("mini", *REAL)]
 in_two = costs.loc[["values", "denominators"]].sum()
@@ -388,7 +405,6 @@ cb.facts(
     r_blank=cb.fact(board.loc["r", "untrained"], ".3f"),
     blank_passes=again["untrained"] < 0.8 and all(board.loc[row, "untrained"] < board.loc[row, MODEL] for row in board.index if row.endswith(("line", "alone"))) and (board["untrained"] > board[MODEL])[["r", "r of a uniform average", "FVU"]].all() and {*board.loc[["r", "FVU"]].idxmax(axis=1)} == {"untrained"},
     loses_to_domain=here["circuit"] > here["domain mean"],
-    both_left=cb.fact(both["mini"], ".0%", holds=both["mini"] < 0.2 * here["circuit"]),
     own_most=cb.fact(own_left.iloc[-1], ".0%"),
     own_qwen=cb.fact(own_left.iloc[-2], ".0%"),
     equation_1=[*own_left.index[-2:]] == ["qwen", "smollm2"] and (own_left < board.loc["FVU", own_left.index] / 5).all(),
@@ -396,7 +412,9 @@ cb.facts(
     page_line=cb.fact(here["circuit, line"], ".0%"),
     line_is_order=all(abs(here[f"{k}, line"] / (1 - r_of[k] ** 2) - 1) < cb.ABOUT for k in ("circuit", "uniform average")),
     worth_more=all([m for m in NAMES if of[m] < 0.8] == [MODEL, "qwen"] and of["smollm2"] > 1 for of in (worth, again)) and board.loc["r", "smollm2"] < board.loc["r of a uniform average", "smollm2"],
-    not_everywhere=(mean[REAL] > 0.8).all() and both["minilm"] < 0.6 * every.loc["one page", "minilm"],
+    which=[*versions.iloc[:3].idxmin()] == [versions.index[k] for k in (1, 2, 2, 1)],
+    own_alone=cb.fact(every.loc["its own", "mini"], ".0%"),
+    own_not_enough=(versions.iloc[4] < 0.4 * versions.iloc[3]).all(),
     ahead_within=r_of["circuit"] > r_of["uniform average"] > r_of["domain mean"] and within["circuit"] > within["uniform average"] + 0.05,
     qwen_denominators=cb.fact(costs.loc["denominators", "qwen"], ".0%"),
     smol_denominators=cb.fact(costs.loc["denominators", "smollm2"], ".0%"),
