@@ -259,7 +259,8 @@ def later_on(model, study, A, table, silent) -> dict[str, Any]:
     written = run_A.first_layer("attn.hook_z")[:, READ:, heads].mean(1).flatten(1)
     written = written @ study.fixed.readout.W_O[heads].flatten(0, 1)
     g = cb.domain_mean(written, of_A["domain"], table["domain"]) - written.mean(0)
-    z = torch.stack([stand_ins(study)["repaired circuit"](text) for text in run.tokens])
+    repaired = stand_ins(study)["repaired circuit"]
+    z = torch.stack([repaired(text) for text in run.tokens])
     quiet, put = cx.lookups.replace_z(0, heads, silent), cx.lookups.replace_z
     changes = {
         "silence": lambda rows: [quiet],
