@@ -213,20 +213,32 @@ def test_a_path_is_patched_where_the_terms_are_the_models_own(monkeypatch):
 
 
 @torch.no_grad()
-def test_a_plant_is_there_while_it_is_planted_and_gone_afterwards(model):
-    """The head then writes along a direction of its own, and the neuron reads it."""
-    x = torch.stack([t.tokens[:24] for t in cx.texts.collection(model, 8)])
+@pytest.mark.parametrize("heads", [[(1, 2)], [(1, 2), (2, 5)], [(0, 2)]], ids=["one", "two", "MLP"])
+def test_a_plant_is_there_while_it_is_planted_and_gone_afterwards(model, heads):
+    """The heads then write along a direction of its own, and the neuron reads it, or what a neuron
+    of the first MLP hands on of it; so their silence takes much of its rise.
+    """
+    halves = cb.peaks.halves_of(model, 44, 24)
+    x = halves["A"].tokens
     of = cb.peaks.Neurons([(3, 5)], torch.ones(1, dtype=torch.int64), torch.tensor([11]))
-    plan = lookups.loudest(model, x, [(1, 2)], 3)
+    relay = ([7], x) if heads[0][0] == 0 else ()
+    plan = lookups.loudest(model, x, [heads], 3)
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    direction, attn, mlp = plan[1][0], model.blocks[1].attn, model.blocks[3].mlp
+    told, read = plan[1][0], plan[1][1 if relay else 0]
+    mask = torch.zeros(1, 4, 8, dtype=torch.bool)
+    mask[0, [k for k, _ in heads], [i for _, i in heads]] = True
 
     def along():
-        return torch.stack([(attn.W_O[2] @ direction).norm(), mlp.W_in[:, 5] @ direction])
+        written = [(model.blocks[k].attn.W_O[i] @ told).norm() for k, i in heads]
+        return torch.stack([*written, model.blocks[3].mlp.W_in[:, 5] @ read])
 
     was = along()
-    with lookups.planted(model, of, [(1, 2)], plan, 0.8):
+    with lookups.planted(model, of, [heads], plan, 0.8, relay):
         assert (along() > 2 * was.abs()).all()
+        found = cb.peaks.LookedUp.of(model, halves, of)
+        assert lookups.taken(found, mask) > 0.1
+        direct = (found.profile * mask.flatten(1)).sum() / found.rise["all"].mean()
+        assert (direct < 0.1) == bool(relay)
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
 
 
