@@ -62,7 +62,7 @@ import ctxbook as cb
 import ctxlib as cx
 
 OUT = ROOT / "data" / "evidence" / "causal.json"
-READ, MEANS, NEURONS = 97, 88, 100  # tokens of a text; texts behind a mean; neurons that are held
+READ, MEANS = 97, 88  # tokens of a text; texts behind a mean
 EACH = {"mini": 3, "smollm2": 2}  # documents of a domain that are read
 FIT, FIRST = 2, 1  # documents of half A that fit a weight; of half B for the neurons
 PSEUDO = 1000  # tokens of the whole half's frequencies that each domain's own are mixed with
@@ -203,8 +203,8 @@ def mean_errors(study, texts, silent) -> dict[str, Tensor]:
 
 
 def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
-    """Return KLs beyond the early tokens, at n, with the mean errors `off` subtracted, and at one
-    position alone.
+    """Return KLs beyond the early tokens, at n, and at n alone, there with the mean errors `off`
+    subtracted, too; and what such an error alone costs, at one position and at every one.
     """
     n, heads, the = study.n, list(study.heads), study.fixed.token
     in_place = stand_ins(study)
@@ -223,22 +223,12 @@ def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
         return {"kl": kl[:, :-1].mean(1).tolist(), "home": kl[:, -1].tolist()}
 
     found = {"silence": beyond_of(kl_with(far, silent))}
-    for name in in_place:
-        z = {run: put(name, run.tokens) for run in (near, far)}
-        found[name] = beyond_of(kl_with(far, z[far]))
-        mended = {run: v - off[name][: v.shape[1]] for run, v in z.items()}
-        found[f"{name}, mean put right"] = {
-            "early": kl_with(near, mended[near])[:, :-1].mean(1).tolist(),
-            **beyond_of(kl_with(far, mended[far])),
-        }
-    alone = {name: (n, name, far) for name in (STAND_INS[0], STAND_INS[3])}
-    alone |= {STAND_INS[2]: (READ - 1, STAND_INS[2], near)}
-    alone |= {f"{STAND_INS[2]}, at n": (n, STAND_INS[2], far)}
-    for key, (position, name, run) in alone.items():
-        here, quiet = put(name, run.tokens)[:, position], silent[position]
-        puts = {"silence": quiet.expand_as(here), name: here}
-        puts["mean put right"] = here - off[name][position]
-        found[f"alone: {key}"] = {k: at_one_position(run, v, heads) for k, v in puts.items()}
+    found |= {name: beyond_of(kl_with(far, put(name, far.tokens))) for name in in_place}
+    for name in (STAND_INS[0], STAND_INS[2], STAND_INS[3]):
+        here = put(name, far.tokens)[:, n]
+        puts = {"silence": silent[n].expand_as(here), name: here}
+        puts["mean put right"] = here - off[name][n]
+        found[f"alone: {name}"] = {k: at_one_position(far, v, heads) for k, v in puts.items()}
     moved = near.first_layer("attn.hook_z")[:, :, heads] + off[STAND_INS[2]][:READ]
     found["mean error alone"] = {
         "every place": kl_with(near, moved)[:, -1].tolist(),
@@ -274,46 +264,23 @@ def later_on(model, study, A, table, silent) -> dict[str, Any]:
     }
 
 
-def through_neurons(model, study, A, texts, silent) -> dict[str, Any]:
-    """Return KLs of each text: silence; past the neurons, which are held as they were; through them
-    alone; and with some held, of those that weights choose, that vary most, and random ones.
+def through_neurons(model, heads, texts, silent) -> dict[str, Any]:
+    """Return KLs of each text: silence, past the neurons, which are held as they were, and through
+    them alone.
     """
-    run, heads = cb.InterventionRun.of(model, texts, EARLY), list(study.heads)
-    quiet = [cx.lookups.replace_z(0, heads, silent)]
+    run, quiet = cb.InterventionRun.of(model, texts, EARLY), cx.lookups.replace_z(0, heads, silent)
     as_they_were = run.first_layer("mlp.hook_pre")
-    in_silence = run.first_layer("mlp.hook_pre", hooks=quiet)
-    every, layer = list(range(as_they_were.shape[-1])), study.fixed.decomposition.weights
-    J = cx.find_neurons(study.circuit, threshold=-np.inf).index[:NEURONS].tolist()
-    rest = sorted(set(every) - set(J))
-    draws = [np.random.default_rng(k).permutation(rest)[: len(J)].tolist() for k in range(10)]
-    x = torch.stack([text.tokens[: study.n + 1] for text in A])
-    out = torch.cat([study.fixed.head_outputs(some)[:, heads].sum(1) for some in x.split(32)])
-    vary = (out @ layer.mlp_input()[0]).std(0).topk(len(J)).indices.tolist()
+    in_silence = run.first_layer("mlp.hook_pre", hooks=[quiet])
 
-    def fixed(values, members):
-        def hook(own, hook):
-            own = own.clone()
-            held = values if own.shape[1] == values.shape[1] else values[:, EARLY]
-            own[..., members] = held[..., members].to(own)
-            return own
+    def held(values):
+        return "blocks.0.mlp.hook_pre", lambda own, hook: values
 
-        return "blocks.0.mlp.hook_pre", hook
-
-    def kl(change):
-        found = run.effect(change)
-        return {k: getattr(found, k)[:, :-1].mean(1).tolist() for k in ("kl", "size")}
-
-    held = {"past": every, "weights": J, "spread": vary}
-    held |= {f"random {k}": members for k, members in enumerate(draws)}
-    return {
-        "silence": kl(lambda rows: quiet),
-        "through": kl(lambda rows: [fixed(in_silence[rows], every)]),
-        **{
-            name: kl(lambda rows, m=members: [*quiet, fixed(as_they_were[rows], m)])
-            for name, members in held.items()
-        },
-        "the same": len({*J} & {*vary}),
+    changes = {
+        "silence": lambda rows: [quiet],
+        "through": lambda rows: [held(in_silence[rows])],
+        "past": lambda rows: [quiet, held(as_they_were[rows])],
     }
+    return {k: run.effect(change).kl[:, :-1].mean(1).tolist() for k, change in changes.items()}
 
 
 # ---------------------------------------------------------------- both
@@ -367,7 +334,7 @@ def measure(name: str) -> dict[str, Any]:
         facts["later on"] = later_on(model, study, A, table, silent)
         facts["beyond"] = farther_on(model, study, read, silent, off)
         facts["neurons"] = {"domains": firsts[["domain", "kind"]].to_numpy().tolist()}
-        facts["neurons"] |= through_neurons(model, study, A, firsts["text"].tolist(), silent)
+        facts["neurons"] |= through_neurons(model, stable, firsts["text"].tolist(), silent)
         return facts
     columns = ["effective tokens", "coefficient of variation", "family", "stable"]
     sets = {f"head {h}": [h] for h in roster.index}

@@ -35,8 +35,8 @@ Set last, when the plants of one head had been counted and before any of these w
   and one that a head of the first layer makes *by way of the first MLP*, one of whose neurons hands
   it on along another direction, found as a plant of one head is. A kind is seen if in each model
   more than half of those that bring a tenth of the rise are found. (Two heads bring what both add;
-  by way of an MLP, a head brings what its silence takes at the largest peaks.) A kind that is not
-  seen is named in the page's lead.
+  by way of an MLP, a head brings the share that is gone at the largest peaks if it computes its
+  mean over texts and positions.) A kind that is not seen is named in the page's lead.
 """
 
 from __future__ import annotations
@@ -181,15 +181,23 @@ def planted(
             place.copy_(old)
 
 
-def taken(found: LookedUp, heads: Tensor) -> Tensor:
-    """Return which share of each neuron's rise silence of its heads (`neuron layer head`) takes, at
-    its largest peaks.
+def taken(found: LookedUp, heads: Sequence[Heads]) -> Tensor:
+    """Return which share of each neuron's rise at its largest peaks is gone when its heads compute
+    their mean over texts and positions.
     """
-    lost = torch.zeros(cb.peaks.SILENCED, len(found.neurons.places))
+    lost = torch.zeros(cb.peaks.SILENCED, len(heads))
+
+    def silence(k: int, i: int) -> tuple[str, Any]:
+        def hook(own: Tensor, hook: Any) -> Tensor:
+            own = own.clone()
+            own[:, :, i] = found.in_A.z[k, 1:, i].mean(0).to(own)
+            return own
+
+        return f"blocks.{k}.{HOOKS['z']}", hook
+
     for (q, (k, j)), p in product(enumerate(found.neurons.places), range(len(lost))):
         post, x = f"blocks.{k}.{HOOKS['post']}", found.prompt(q, p)[None]
-        change = found.changes([(p, q)], torch.tensor([x.shape[1] - 1]), heads, None)
-        with found.model.hooks(fwd_hooks=change):
+        with found.model.hooks(fwd_hooks=[silence(*head) for head in heads[q]]):
             _, cache = found.model.run_with_cache(x, names_filter=post, stop_at_layer=k + 1)
         lost[p, q] = found.in_B.post[p, q] - cache[post][0, -1, j].cpu()
     return lost.mean(0) / found.rise["all"][: len(lost)].mean(0)
@@ -227,22 +235,19 @@ def plants(
     behind = [q for q, (k, _) in enumerate(random.places) if k or not kind]
     side = torch.ones_like(random.side[behind])
     of = Neurons([random.places[q] for q in behind], side, random.tokens[behind])
-    x, n_layers, d_mlp = halves["A"].tokens, model.cfg.n_layers, model.blocks[0].mlp.W_out.shape[0]
+    x, n_heads, d_mlp = halves["A"].tokens, model.cfg.n_heads, model.blocks[0].mlp.W_out.shape[0]
     for seed, share in tqdm([*product(range(draws), shares)], f"plants {kind}"):
         heads = drawn_heads(model, of, kind, seed)
         drawn = np.random.default_rng(seed).permutation(d_mlp)[: len(heads)].tolist()
         relay = (drawn, x) if kind == HARDER[1] else ()
-        true = torch.zeros(len(heads), n_layers, model.cfg.n_heads, dtype=torch.bool)
-        for q, some in enumerate(heads):
-            true[q, [k for k, _ in some], [i for _, i in some]] = True
-        planted_heads = true.flatten(1)
-        plan = loudest(model, x, heads, n_layers - 1)
+        true = torch.tensor([[k * n_heads + i for k, i in some] for some in heads])
+        plan = loudest(model, x, heads, model.cfg.n_layers - 1)
         with planted(model, of, heads, plan, share, relay):
             found = LookedUp.of(model, halves, of)
-            direct = (found.profile * planted_heads).sum(1) / found.rise["all"].mean(0)
-            brings = taken(found, true) if relay else direct
+            direct = found.profile.gather(1, true).sum(1) / found.rise["all"].mean(0)
+            brings = taken(found, heads) if relay else direct
         A, B = (
-            planted_heads.gather(1, profile.topk(len(heads[0])).indices).all(1)
+            (profile.topk(true.shape[1]).indices.sort().values == true.sort().values).all(1)
             for profile in (found.profile_A, found.profile)
         )
         rows[str(share)]["found"] += torch.stack([A, A & B], 1).tolist()
