@@ -148,8 +148,10 @@ To find out, we plant some. We draw a head for each of the random neurons. Each 
 BANDS = {"below 5%": (-9, 0.05), "5% to 10%": (0.05, 0.1), "10% to 25%": (0.1, 0.25), "25% or more": (0.25, 9)}  # fmt: skip
 pairs = {m: [(b, both) for v in of["plants"].values() for b, (_, both) in zip(v["brings"], v["found"], strict=True)] for m, of in BOTH.items()}  # fmt: skip
 hits = {m: {band: [both for b, both in of if low <= b < high] for band, (low, high) in BANDS.items()} for m, of in pairs.items()}  # fmt: skip
+harder = {m: {kind: [both for v in rows.values() for b, (_, both) in zip(v["brings"], v["found"], strict=True) if b >= 0.1] for kind, rows in of["harder"].items()} for m, of in BOTH.items()}  # fmt: skip
+rows = {m: hits[m] | {f"10% or more, {kind}": v for kind, v in harder[m].items()} for m in BOTH}
 pd.DataFrame(
-    {m: {band: f"{sum(v)} of {len(v)}" for band, v in of.items()} for m, of in hits.items()}
+    {m: {row: f"{sum(v)} of {len(v)}" for row, v in of.items()} for m, of in rows.items()}
 ).rename_axis("it brings, of the rise")
 
 # %% [markdown]
@@ -244,35 +246,12 @@ Many small parts drive a neuron that predicts a token, most of them MLPs. Where 
 
 ## Exercises
 
-1. *Fill in.* What one head adds at the end of a prompt ({eq}`eq-look-terms`), from the head's `z` (`d_head`), its `W_O`, the neuron's `e` and the scale `s`.
-"""
-
-
-# %%
-def term(z, W_O, e, s):
-    return ...
-
-
-# %% tags=["hide-input", "nbval-check-output"]
-layer, neuron = found.neurons.places[example]
-z = cx.lookups.read_prompts(model, [found.prompt(example, 0)], layer + 1).z[0, 0, 0]
-W_O, _ = cx.lookups.layers.output_weights(model, layer)
-e = cx.lookups.layers.input_weights(model, layer)[0][:, neuron].cpu()
-mine = term(z, W_O[0, 0], e, terms.scale[0])
-if mine is ...:
-    print("not yet")
-else:
-    print("right" if torch.allclose(mine, terms.heads[0, 0, 0], atol=1e-3) else "not this")
-
-# %% [markdown]
-r"""
-2. *Prove.* In {eq}`eq-look-terms` let one head's output be multiplied by $\kappa \to \infty$. What becomes of its own term, and of all others? Why does the silence of a head that writes nothing along $e$ still move the neuron?
+1. *Prove.* In {eq}`eq-look-terms` let one head's output be multiplied by $\kappa \to \infty$. What becomes of its own term, and of all others? Why does the silence of a head that writes nothing along $e$ still move the neuron?
 
 ```{admonition} Solutions
 :class: dropdown
 
-1. `return z @ W_O @ e / s`
-2. $s$ grows like $\kappa\, s(h)$. The head's own term tends to $h \cdot e / s(h)$, and all others vanish, though nothing about them has changed. A head with $h \cdot e = 0$ still fills the stream: without it $s$ falls, and every other term grows.
+1. $s$ grows like $\kappa\, s(h)$. The head's own term tends to $h \cdot e / s(h)$, and all others vanish, though nothing about them has changed. A head with $h \cdot e = 0$ still fills the stream: without it $s$ falls, and every other term grows.
 ```
 
 ## Evidence

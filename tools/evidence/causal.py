@@ -4,9 +4,9 @@
 
 Documents of half B are read, heads of the first layer silenced by a mean over half A. Kept of both
 models: the loss that vectors of a domain give back, beside vectors as long and corrections of the
-predictions, in the second half of the early tokens. Of `mini`: the stand-ins farther on, at n, with
-their mean error over half A subtracted, and at one position alone; what goes through the layer's
-neurons; BOS by its own key alone. Of SmolLM2: each head, silenced alone. Fixed in advance:
+predictions, in the second half of the early tokens. Of `mini`: the stand-ins farther on, at n, and
+at one position alone, there with their mean error over half A subtracted, too; BOS by its own key
+alone. Of SmolLM2: each head, silenced alone. Fixed in advance:
 
 - *Negative control*: a domain's vector gives back more of what silence of SmolLM2's stable heads
   costs in English than of what silence of its local head does.
@@ -64,7 +64,7 @@ import ctxlib as cx
 OUT = ROOT / "data" / "evidence" / "causal.json"
 READ, MEANS = 97, 88  # tokens of a text; texts behind a mean
 EACH = {"mini": 3, "smollm2": 2}  # documents of a domain that are read
-FIT, FIRST = 2, 1  # documents of half A that fit a weight; of half B for the neurons
+FIT = 2  # documents of half A that fit a weight
 PSEUDO = 1000  # tokens of the whole half's frequencies that each domain's own are mixed with
 EARLY = torch.tensor([*range(3, READ - 1, 4), READ - 1])
 SECOND = EARLY[EARLY >= READ // 2]
@@ -264,25 +264,6 @@ def later_on(model, study, A, table, silent) -> dict[str, Any]:
     }
 
 
-def through_neurons(model, heads, texts, silent) -> dict[str, Any]:
-    """Return KLs of each text: silence, past the neurons, which are held as they were, and through
-    them alone.
-    """
-    run, quiet = cb.InterventionRun.of(model, texts, EARLY), cx.lookups.replace_z(0, heads, silent)
-    as_they_were = run.first_layer("mlp.hook_pre")
-    in_silence = run.first_layer("mlp.hook_pre", hooks=[quiet])
-
-    def held(values):
-        return "blocks.0.mlp.hook_pre", lambda own, hook: values
-
-    changes = {
-        "silence": lambda rows: [quiet],
-        "through": lambda rows: [held(in_silence[rows])],
-        "past": lambda rows: [quiet, held(as_they_were[rows])],
-    }
-    return {k: run.effect(change).kl[:, :-1].mean(1).tolist() for k, change in changes.items()}
-
-
 # ---------------------------------------------------------------- both
 
 
@@ -320,7 +301,6 @@ def measure(name: str) -> dict[str, Any]:
     facts |= given_back(judged, quiet, vectors_of, of, odds, fit, few["domain"].tolist())
     if name == "mini":
         silent, read = middle[:, stable], table["text"].tolist()
-        firsts = cb.first_windows(B, FIRST).drop_duplicates("domain")
         run = cb.InterventionRun.of(model, read, EARLY)
         key = torch.stack([cb.exact_bos_z(study.circuit, t, value=False) for t in run.tokens])
         own = torch.stack([cx.lookups.self_normalized_z(study.circuit, t) for t in run.tokens])
@@ -333,8 +313,6 @@ def measure(name: str) -> dict[str, Any]:
         off = mean_errors(study, meant, silent)
         facts["later on"] = later_on(model, study, A, table, silent)
         facts["beyond"] = farther_on(model, study, read, silent, off)
-        facts["neurons"] = {"domains": firsts[["domain", "kind"]].to_numpy().tolist()}
-        facts["neurons"] |= through_neurons(model, stable, firsts["text"].tolist(), silent)
         return facts
     columns = ["effective tokens", "coefficient of variation", "family", "stable"]
     sets = {f"head {h}": [h] for h in roster.index}
