@@ -130,7 +130,8 @@ def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
     kept = json.loads((ROOT / "data" / "evidence" / "causal.json").read_text())["mini"]
     study = cx.study(model, 1000)
     A, B = cb.halves(cx.texts.collection(model, 1000))
-    read = cb.first_windows(B, causal.EACH["mini"])["text"].tolist()
+    table = cb.first_windows(B, causal.EACH["mini"])
+    read = table["text"].tolist()
     assert [text.document for text in read] == [document for document, *_ in kept["texts"]]
     the = torch.tensor([study.fixed.token])
     meant = [torch.cat([text.tokens[: study.n], the]) for text in A[: causal.MEANS]]
@@ -141,6 +142,10 @@ def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
     for name in ("silence", *causal.STAND_INS):
         for where, values in again[name].items():
             there = [kept["beyond"][name][where][k] for k in few]
+            assert np.allclose(values, there, rtol=0.02, atol=2e-3), (name, where)
+    for name, of in causal.later_on(model, study, A, table.iloc[few], silent).items():
+        for where, values in of.items():
+            there = [kept["later on"][name][where][k] for k in few]
             assert np.allclose(values, there, rtol=0.02, atol=2e-3), (name, where)
 
 
