@@ -148,17 +148,17 @@ To find out, we plant some. We draw a head for each of the random neurons. Each 
 BANDS = {"below 5%": (-9, 0.05), "5% to 10%": (0.05, 0.1), "10% to 25%": (0.1, 0.25), "25% or more": (0.25, 9)}  # fmt: skip
 pairs = {m: [(b, both) for v in of["plants"].values() for b, (_, both) in zip(v["brings"], v["found"], strict=True)] for m, of in BOTH.items()}  # fmt: skip
 hits = {m: {band: [both for b, both in of if low <= b < high] for band, (low, high) in BANDS.items()} for m, of in pairs.items()}  # fmt: skip
-harder = {m: {kind: [both for v in rows.values() for b, (_, both) in zip(v["brings"], v["found"], strict=True) if b >= 0.1] for kind, rows in of["harder"].items()} for m, of in BOTH.items()}  # fmt: skip
-rows = {m: hits[m] | {f"10% or more, {kind}": v for kind, v in harder[m].items()} for m in BOTH}
+harder = {m: {kind: [both for v in rows.values() for b, (_, both) in zip(v["brings"], v["found"], strict=True) if b >= 0.1] for kind, rows in of["harder"].items()} for m, of in BOTH.items() if "harder" in of}  # fmt: skip
+rows = {m: hits[m] | {f"10% or more, {k}": v for k, v in harder.get(m, {}).items()} for m in BOTH}
 pd.DataFrame(
     {m: {row: f"{sum(v)} of {len(v)}" for row, v in of.items()} for m, of in rows.items()}
-).rename_axis("it brings, of the rise")
+).fillna("–").rename_axis("it brings, of the rise")
 
 # %% [markdown]
 r"""
 We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} Those that escape us in `mini` are of one kind, a single head that writes a direction of its own. Weak look-ups escape: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}}
 
-These plants are of the easy kind, one head's main signal on a straight path. So we made two harder kinds, and fixed first that a kind is seen if we find more than half of those that bring a tenth, in each model. Of look-ups that are split over two heads we find {{two_found}} of {{two_made}} in `mini`, where both heads have to be the strongest two in both halves. {{?two_seen}} Those that a head of the first layer makes by way of one neuron of the first MLP we never find. {{?relay_unseen}} They can't show, because the credit for the last step goes to the MLP. So what we say of single heads is about direct look-ups alone.
+These plants are of the easy kind, one head's main signal on a straight path. So we made two harder kinds, and fixed first that a kind is seen if we find more than half of those that bring a tenth, in each model. Of look-ups that are split over two heads we find {{two_found}} of {{two_made}} in `mini`, where both have to be the strongest two in both halves. {{?two_seen}} Those that a head of the first layer makes by way of one neuron of the first MLP we never find. {{?relay_unseen}} They can't show, because the credit for the last step goes to the MLP. So what we say of single heads is about direct look-ups alone. (SmolLM2, which reads slowly, has no harder plants yet, so the condition stays open there.)
 
 ## Does the token need the head?
 
