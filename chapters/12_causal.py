@@ -90,7 +90,7 @@ It loses the subject: in a page on how the solar system formed, *solar* and *for
 
 ## How much is lost without the heads?
 
-Let $p_m$ be the model's distribution for the token after position $m$, and $\tilde p_m$ the one after a change. The **rise of the loss** asks what the change costs on the token that did come. The **damage** is the rise to be expected if that token is drawn from $p_m$, a Kullback-Leibler divergence:
+Let $p_m$ be the model's distribution for the token after position $m$, and $\tilde p_m$ the one after a change. The **rise of the loss** asks what the change costs on the token that did come. The **damage** is the rise to be expected if that token is drawn from $p_m$, a KL divergence:
 
 $$
 \begin{aligned}
