@@ -39,7 +39,7 @@ class TooFewPrompts(ValueError):
 pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 torch.set_grad_enabled(False)
 model = cx.load(MODEL)
-n_layers, n_heads = model.cfg.n_layers, model.cfg.n_heads
+n_layers = model.cfg.n_layers
 others = json.loads(cb.evidence("semantic.json").read_text())
 semantic, odds = others["embeddings"], others["odds"]["result"]
 meaning = pd.DataFrame(semantic["rows"])  # of mini's cases
@@ -209,26 +209,9 @@ def by_head(tests):
 
 trap = {"rules, any length": by_head(anywhere), "rules, one length": by_head(one_length)}
 
-# %% tags=["hide-input"]
-figure, ((axis,),) = cb.figures.panels(height=3.2)
-for k, (name, some) in enumerate(trap.items()):
-    of_heads = some.groupby(["layer", "head"])["score"].mean()
-    middle, color = of_heads.groupby("layer").mean(), f"C{k}"
-    x = of_heads.index.get_level_values("layer") + 0.25 * (k - 0.5)
-    axis.plot(x, of_heads, "os"[k], ms=5, alpha=0.6, color=color)
-    axis.plot(middle.index + 0.25 * (k - 0.5), middle, "_", ms=20, mew=2.5, color=color)
-    axis.annotate(name, (0.75, 0.97 - 0.055 * k), xycoords="axes fraction", color=color, va="top")
-axis.axhline(0.5, color=cb.figures.INK, lw=0.8, ls="--")
-axis.set(xlabel="layer of the head", ylabel="score on half B", ylim=(0.4, 1.05))
-axis.set_xticks(range(n_layers), [cb.in_prose(k + 1, "ordinal") for k in range(n_layers)])
-cb.figures.picture(
-    figure,
-    "16.2",
-    "Every head, a mean over two neurons. Bars: the mean over the heads of a layer.",
-    "Two columns of dots for each layer. Means by layer: "
-    + "; ".join(f"{name}: " + ", ".join(f"{v:.2f}" for v in some.groupby("layer")["score"].mean()) for name, some in trap.items())
-    + ".",
-)  # fmt: skip
+# %% tags=["hide-input", "nbval-check-output"]
+by_layer = pd.DataFrame({k: some.groupby("layer")["score"].mean() for k, some in trap.items()})
+by_layer.set_axis(range(1, n_layers + 1)).rename_axis("score on half B, layer").round(2)
 
 # %% [markdown]
 r"""
@@ -273,28 +256,12 @@ This is the last page of the main text, which began with a grey harbour. The fir
 
 ## Exercises
 
-1. *Fill in* a sentence of your own for the case shown above, in the words of the rules. Look at the prompts of half A only: `example.prompts.shown_active` and `shown_inactive`.
-"""
-
-# %%
-mine = ...  # such as 'The head is active on prompts with the token " war" near the end.'
-
-# %% tags=["hide-input", "nbval-check-output"]
-if mine is ...:
-    print("not yet")
-else:
-    yours = score_of(mine, example.prompts.held_active, example.prompts.held_inactive)
-    print(f"yours {yours:.2f}, the program's {true['held out'][best]:.2f}")
-
-# %% [markdown]
-r"""
-2. *Prove.* Each of $m$ facts is true of half of the prompts at random. An explainer is shown $r$ active and $r$ inactive ones. How well does the best single fact fit labels without meaning?
+1. *Prove.* Each of $m$ facts is true of half of the prompts at random. An explainer is shown $r$ active and $r$ inactive ones. How well does the best single fact fit labels without meaning?
 
 ````{admonition} Solutions
 :class: dropdown
 
-1. Watch what you do: you look for a theme. With `shuffled(0, example.prompts)` you will find one as well.
-2. For one fact, the difference of two shares of $r$ prompts has standard deviation $\sqrt{2 \cdot \tfrac14 / r}$. Half of it is what the score gains, $\sigma = 1/\sqrt{8 r}$. The largest of $m$, of either sign, is about $\sigma \sqrt{2 \ln 2m}$. With $r = 16$ and $m = 200$ that is $0.088 \cdot 3.5 \approx 0.31$, a score of $0.81$ from nothing, with a single fact.
+1. For one fact, the difference of two shares of $r$ prompts has standard deviation $\sqrt{2 \cdot \tfrac14 / r}$. Half of it is what the score gains, $\sigma = 1/\sqrt{8 r}$. The largest of $m$, of either sign, is about $\sigma \sqrt{2 \ln 2m}$. With $r = 16$ and $m = 200$ that is $0.088 \cdot 3.5 \approx 0.31$, a score of $0.81$ from nothing, with a single fact.
 ````
 
 ## Evidence
@@ -406,8 +373,7 @@ cb.ledger(
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 again_ends = cb.by_document(r_of, by_drawn, 299)
 result, here, there = semantic["result"], found[MODEL], found["SmolLM2"]
-of_layer = {name: some.groupby("layer")["score"].mean()[0] for name, some in trap.items()}
-easy, hard = of_layer.values()
+easy, hard = by_layer.loc[0]
 named = trap["rules, any length"].query("layer == 0")["sentence"].str.contains(" tokens").mean()
 by_neuron = table.groupby(["next", "neuron"])["true"].mean()
 _, p_next = apart(by_neuron[True].to_numpy(), by_neuron[False].to_numpy())
@@ -416,23 +382,20 @@ whole = over_length.iloc[-1]
 at_noise = dict([*plants.groupby("noise")])  # noise: a planted rule a row
 fifth, three = (curve["held out"][noise] for noise in (0.2, 0.3))
 differs, subjects = result["meaning over rules"], kinds["planted subjects"]
-numbers = {
-    "score": here["true"],
-    "length": length["true"].mean(),
-    "meaning": result["true, mean"],
-    "shown_shuffled": mixed["shown"].mean(),
-    "planted": curve["held out"][0.0],
-    "over": here["over, by neuron"],
-    "lm_planted": subjects["zero-shot"],
-    "lm_odds": odds["planted, mean AUC"],
-    "rules_planted": subjects["rules"],
-    "easy": easy,
-    "hard": hard,
-}
 in_french = answers["planted: french"]["zero-shot"]["sentence"]
 cb.facts(
     "explanations",
-    **{name: cb.fact(v) for name, v in numbers.items()},
+    score=cb.fact(here["true"]),
+    length=cb.fact(length["true"].mean()),
+    meaning=cb.fact(result["true, mean"]),
+    shown_shuffled=cb.fact(mixed["shown"].mean()),
+    planted=cb.fact(curve["held out"][0.0]),
+    over=cb.fact(here["over, by neuron"]),
+    lm_planted=cb.fact(subjects["zero-shot"]),
+    lm_odds=cb.fact(odds["planted, mean AUC"]),
+    rules_planted=cb.fact(subjects["rules"]),
+    easy=cb.fact(easy),
+    hard=cb.fact(hard),
     model=MODEL.rpartition("/")[2],
     cases=len(cases),
     own_token=own_token,

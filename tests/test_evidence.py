@@ -130,7 +130,8 @@ def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
     kept = json.loads((ROOT / "data" / "evidence" / "causal.json").read_text())["mini"]
     study = cx.study(model, 1000)
     A, B = cb.halves(cx.texts.collection(model, 1000))
-    read = cb.first_windows(B, causal.EACH["mini"])["text"].tolist()
+    table = cb.first_windows(B, causal.EACH["mini"])
+    read = table["text"].tolist()
     assert [text.document for text in read] == [document for document, *_ in kept["texts"]]
     the = torch.tensor([study.fixed.token])
     meant = [torch.cat([text.tokens[: study.n], the]) for text in A[: causal.MEANS]]
@@ -141,6 +142,10 @@ def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
     for name in ("silence", *causal.STAND_INS):
         for where, values in again[name].items():
             there = [kept["beyond"][name][where][k] for k in few]
+            assert np.allclose(values, there, rtol=0.02, atol=2e-3), (name, where)
+    for name, of in causal.later_on(model, study, A, table.iloc[few], silent).items():
+        for where, values in of.items():
+            there = [kept["later on"][name][where][k] for k in few]
             assert np.allclose(values, there, rtol=0.02, atol=2e-3), (name, where)
 
 
@@ -213,20 +218,30 @@ def test_a_path_is_patched_where_the_terms_are_the_models_own(monkeypatch):
 
 
 @torch.no_grad()
-def test_a_plant_is_there_while_it_is_planted_and_gone_afterwards(model):
-    """The head then writes along a direction of its own, and the neuron reads it."""
-    x = torch.stack([t.tokens[:24] for t in cx.texts.collection(model, 8)])
+@pytest.mark.parametrize("heads", [[(1, 2)], [(1, 2), (2, 5)], [(0, 2)]], ids=["one", "two", "MLP"])
+def test_a_plant_is_there_while_it_is_planted_and_gone_afterwards(model, heads):
+    """The heads then write along a direction of its own, and the neuron reads it, or what a neuron
+    of the first MLP hands on of it; so their silence takes much of its rise.
+    """
+    halves = cb.peaks.halves_of(model, 44, 24)
+    x = halves["A"].tokens
     of = cb.peaks.Neurons([(3, 5)], torch.ones(1, dtype=torch.int64), torch.tensor([11]))
-    plan = lookups.loudest(model, x, [(1, 2)], 3)
+    relay = ([7], x) if heads[0][0] == 0 else ()
+    plan = lookups.loudest(model, x, [heads], 3)
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    direction, attn, mlp = plan[1][0], model.blocks[1].attn, model.blocks[3].mlp
+    told, read = plan[1][0], plan[1][1 if relay else 0]
 
     def along():
-        return torch.stack([(attn.W_O[2] @ direction).norm(), mlp.W_in[:, 5] @ direction])
+        written = [(model.blocks[k].attn.W_O[i] @ told).norm() for k, i in heads]
+        return torch.stack([*written, model.blocks[3].mlp.W_in[:, 5] @ read])
 
     was = along()
-    with lookups.planted(model, of, [(1, 2)], plan, 0.8):
+    with lookups.planted(model, of, [heads], plan, 0.8, relay):
         assert (along() > 2 * was.abs()).all()
+        found = cb.peaks.LookedUp.of(model, halves, of)
+        assert lookups.taken(found, [heads]) > 0.1
+        direct = found.profile[0, [8 * k + i for k, i in heads]].sum() / found.rise["all"].mean()
+        assert (direct < 0.1) == bool(relay)
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
 
 

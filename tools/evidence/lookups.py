@@ -27,6 +27,16 @@ Set later, before either was measured:
 - Path patching, head -> neuron -> token: at each of the 4 largest peaks the strongest head's direct
   term in the neuron's inputs is put at its mean, norm as it is, and the neuron alone is set to what
   it then does. The path is there if the mean fall of log P over a group is above zero, lower end.
+
+Set last, when the plants of one head had been counted and before any of these was made:
+
+- *Harder plants*, in the random neurons behind the first layer, at two shares: a look-up split over
+  *two heads*, which write along one direction, found if these two are the strongest in both halves;
+  and one that a head of the first layer makes *by way of the first MLP*, one of whose neurons hands
+  it on along another direction, found as a plant of one head is. A kind is seen if in each model
+  more than half of those that bring a tenth of the rise are found. (Two heads bring what both add;
+  by way of an MLP, a head brings the share that is gone at the largest peaks if it computes its
+  mean over texts and positions.) A kind that is not seen is named in the page's lead.
 """
 
 from __future__ import annotations
@@ -47,7 +57,7 @@ from tqdm import tqdm
 
 import ctxbook as cb
 import ctxlib as cx
-from ctxbook.peaks import HOOKS, NO_LOGITS, Half, LookedUp, Neurons
+from ctxbook.peaks import HOOKS, Half, LookedUp, Neurons
 
 OUT = ROOT / "data" / "evidence" / "lookups.json"
 COUNT, LIKELY = 24, 0.5
@@ -56,6 +66,7 @@ DRAWS = {"mini": 2}  # of plants; one of other models
 SILENCES = ("strongest", "second", "third", "all three", "through")
 WHOLE = ("by P", "random")  # groups of which all silences are asked; of others the first
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.8)  # of a planted neuron's input weights, turned to its head
+HARDER = ("two heads", "by way of the first MLP")  # kinds of plants, at the last of the shares
 LOUD = 4  # times as long as they were: a plant's output weights
 
 
@@ -91,17 +102,18 @@ def falls(found: LookedUp, kinds: Sequence[str]) -> dict[str, Tensor]:
 # ---------------------------------------------------------------- planted look-ups
 
 
-def loudest(model: Any, x: Tensor, heads: Sequence[tuple[int, int]], layer: int) -> tuple:
-    """Return for each head what it says most, a unit of `d_head` over the spread of it; for each a
-    direction of the stream in front of a layer's MLP in which least is said; and that stream.
+Heads = Sequence[tuple[int, int]]  # layer and head of each that a neuron's look-up is split over
+
+
+def loudest(model: Any, x: Tensor, heads: Sequence[Heads], layer: int) -> tuple:
+    """Return for each head what it says most, a unit of `d_head` over the spread of it; directions
+    of the stream in front of a layer's MLP, those first in which least is said; and that stream.
     """
-    inside, mid = (
-        {k: f"blocks.{k}.{HOOKS['z']}" for k, _ in heads},
-        f"blocks.{layer}.hook_resid_mid",
-    )
+    inside = {k: f"blocks.{k}.{HOOKS['z']}" for some in heads for k, _ in some}
+    mid = f"blocks.{layer}.hook_resid_mid"
     seen: dict[str, list[Tensor]] = {name: [] for name in (*inside.values(), mid)}
     for part in x.split(8):
-        _, cache = model.run_with_cache(part, names_filter=list(seen), **NO_LOGITS)
+        _, cache = model.run_with_cache(part, names_filter=list(seen), stop_at_layer=layer + 1)
         for name, v in seen.items():
             v.append(cache[name].cpu()[:, 1:].flatten(0, 1))
     r = torch.cat(seen[mid])
@@ -109,39 +121,58 @@ def loudest(model: Any, x: Tensor, heads: Sequence[tuple[int, int]], layer: int)
     quiet = torch.linalg.eigh((r.T @ r).double())[1].T.to(r)
     if model.cfg.normalization_type.startswith("LN"):  # which does not see the mean
         quiet = quiet[quiet.sum(1).abs() < 1e-3 * len(quiet)]
-    said = []
-    for k, i in heads:
+
+    def most(k: int, i: int) -> Tensor:
         z = torch.cat(seen[inside[k]])[:, i]
         z = z - z.mean(0)
         u = torch.linalg.eigh(z.T @ z)[1][:, -1]
-        said.append(u * torch.sign(((z @ u) ** 3).mean()) / (z @ u).std())
-    return said, quiet[: len(heads)], r
+        return u * torch.sign(((z @ u) ** 3).mean()) / (z @ u).std()
+
+    return [[most(k, i) for k, i in some] for some in heads], quiet, r
 
 
 @contextmanager
-def planted(model: Any, of: Neurons, heads: Sequence, plan: tuple, share: float) -> Iterator[None]:
+def planted(
+    model: Any, of: Neurons, heads: Sequence[Heads], plan: tuple, share: float, relay: tuple = ()
+) -> Iterator[None]:
     """Let heads also say what they say most where hardly anybody says anything, as loud as the
     stream is in a direction; turn a share of the neurons' input weights there, and their output,
-    longer, to their tokens. Afterwards the model is as it was.
+    longer, to their tokens. With a `relay` (neurons of the first MLP, texts), heads are as loud as
+    the stream in front of that MLP; its neurons read them, and the others read what it hands on.
+    Afterwards the model is as it was.
     """
     said, quiet, r = plan
-    loud, W_U = float(r.std()), cx.lookups.layers.unembedding(model)
+    W_U, first = cx.lookups.layers.unembedding(model), model.blocks[0].mlp
+    told = read = quiet[: len(heads)]
     before: list[tuple[Tensor, Tensor]] = []
 
     def put(place: Tensor, new: Tensor) -> None:
         before.append((place, place.clone()))
         place.copy_(new)
 
+    def turn(mlp: Any, j: int, stream: Tensor, d: Tensor, share: float) -> None:
+        for W in (mlp.W_in, mlp.W_gate):
+            if W is not None:
+                e = W.data[:, j].cpu()
+                put(W.data[:, j], (1 - share) * e + share * (stream @ e).std() / stream.std() * d)
+
     try:
-        for (k, j), t, (of_k, i), u, d in zip(
-            of.places, of.tokens, heads, said, quiet, strict=True
-        ):
-            mlp, W_O = model.blocks[k].mlp, model.blocks[of_k].attn.W_O.data[i]
-            put(W_O, W_O.cpu() + loud * torch.outer(u, d))
-            for W in (mlp.W_in, mlp.W_gate):
-                if W is not None:
-                    e = W.data[:, j].cpu()
-                    put(W.data[:, j], (1 - share) * e + share * (r @ e).std() / loud * d)
+        near = loudest(model, relay[1], heads, 0)[2] if relay else r
+        for some, us, d in zip(heads, said, told, strict=True):
+            loud = float(near.std()) / len(some) ** 0.5
+            for (k, i), u in zip(some, us, strict=True):
+                W_O = model.blocks[k].attn.W_O.data[i]
+                put(W_O, W_O.cpu() + loud * torch.outer(u, d))
+        if relay:
+            read, post = quiet[len(heads) : 2 * len(heads)], f"blocks.0.{HOOKS['post']}"
+            for j, d in zip(relay[0], told, strict=True):
+                turn(first, j, near, d, 1.0)
+            _, cache = model.run_with_cache(relay[1][:32], names_filter=post, stop_at_layer=1)
+            for j, d in zip(relay[0], read, strict=True):
+                put(first.W_out.data[j], r.std() / cache[post][:, 1:, j].std().cpu() * d)
+        for (k, j), t, d in zip(of.places, of.tokens, read, strict=True):
+            mlp = model.blocks[k].mlp
+            turn(mlp, j, r, d, share)
             out, to = mlp.W_out.data[j], W_U[:, t]
             put(out, LOUD * out.norm().cpu() * to / to.norm())
         yield
@@ -150,29 +181,77 @@ def planted(model: Any, of: Neurons, heads: Sequence, plan: tuple, share: float)
             place.copy_(old)
 
 
-def plants(model: Any, halves: dict[str, Half], random: Neurons, draws: int) -> dict[str, dict]:
-    """Return for each share which plants are found, in half A and in both, what their heads bring
-    of the rise, and what silence of the strongest heads costs; of all draws of heads.
+def taken(found: LookedUp, heads: Sequence[Heads]) -> Tensor:
+    """Return which share of each neuron's rise at its largest peaks is gone when its heads compute
+    their mean over texts and positions.
     """
-    rows: dict[str, dict] = {str(s): {"found": [], "brings": [], "cost": []} for s in SHARES}
-    of = Neurons(random.places, torch.ones_like(random.side), random.tokens)
-    for seed, share in tqdm([*product(range(draws), SHARES)], "plants"):
-        rng, n_heads = np.random.default_rng(seed), model.cfg.n_heads
-        heads = [
-            (int(rng.integers(1, k)) if k > 1 else 0, int(rng.integers(n_heads)))
-            for k, _ in random.places
-        ]
-        plan = loudest(model, halves["A"].tokens, heads, model.cfg.n_layers - 1)
-        with planted(model, of, heads, plan, share):
+    lost = torch.zeros(cb.peaks.SILENCED, len(heads))
+
+    def silence(k: int, i: int) -> tuple[str, Any]:
+        def hook(own: Tensor, hook: Any) -> Tensor:
+            own = own.clone()
+            own[:, :, i] = found.in_A.z[k, 1:, i].mean(0).to(own)
+            return own
+
+        return f"blocks.{k}.{HOOKS['z']}", hook
+
+    for (q, (k, j)), p in product(enumerate(found.neurons.places), range(len(lost))):
+        post, x = f"blocks.{k}.{HOOKS['post']}", found.prompt(q, p)[None]
+        with found.model.hooks(fwd_hooks=[silence(*head) for head in heads[q]]):
+            _, cache = found.model.run_with_cache(x, names_filter=post, stop_at_layer=k + 1)
+        lost[p, q] = found.in_B.post[p, q] - cache[post][0, -1, j].cpu()
+    return lost.mean(0) / found.rise["all"][: len(lost)].mean(0)
+
+
+def drawn_heads(model: Any, of: Neurons, kind: str, seed: int) -> list[Heads]:
+    """Return the heads of each neuron's plant: one, two, or one of the first layer."""
+    rng, count = np.random.default_rng(seed), 2 if kind == HARDER[0] else 1
+
+    def head(k: int) -> tuple[int, int]:
+        layer = 0 if kind == HARDER[1] or k <= 1 else int(rng.integers(1, k))
+        return layer, int(rng.integers(model.cfg.n_heads))
+
+    heads: list[Heads] = []
+    for k, _ in of.places:
+        some: dict[tuple[int, int], None] = {}
+        while len(some) < count:
+            some[head(k)] = None
+        heads.append([*some])
+    return heads
+
+
+def plants(
+    model: Any,
+    halves: dict[str, Half],
+    random: Neurons,
+    draws: int,
+    kind: str = "",
+    shares: Sequence[float] = SHARES,
+) -> dict[str, dict]:
+    """Return for each share which plants are found, in half A and in both, and what their heads
+    bring of the rise; of all draws of heads.
+    """
+    rows: dict[str, dict] = {str(s): {"found": [], "brings": []} for s in shares}
+    behind = [q for q, (k, _) in enumerate(random.places) if k or not kind]
+    side = torch.ones_like(random.side[behind])
+    of = Neurons([random.places[q] for q in behind], side, random.tokens[behind])
+    x, n_heads, d_mlp = halves["A"].tokens, model.cfg.n_heads, model.blocks[0].mlp.W_out.shape[0]
+    for seed, share in tqdm([*product(range(draws), shares)], f"plants {kind}"):
+        heads = drawn_heads(model, of, kind, seed)
+        drawn = np.random.default_rng(seed).permutation(d_mlp)[: len(heads)].tolist()
+        relay = (drawn, x) if kind == HARDER[1] else ()
+        true = torch.tensor([[k * n_heads + i for k, i in some] for some in heads])
+        plan = loudest(model, x, heads, model.cfg.n_layers - 1)
+        with planted(model, of, heads, plan, share, relay):
             found = LookedUp.of(model, halves, of)
-            cost = found.fall(found.heads(slice(0, 1)))
-        true = torch.tensor([k * n_heads + i for k, i in heads])
-        A, B = (profile.argmax(1) == true for profile in (found.profile_A, found.profile))
-        brings = found.profile[range(len(true)), true] / found.rise["all"].mean(0)
-        row = rows[str(share)]
-        row["found"] += torch.stack([A, A & B], 1).tolist()
-        row["brings"] += brings.tolist()
-        row["cost"] += cost.mean(0).tolist()
+            direct = found.profile.gather(1, true).sum(1) / found.rise["all"].mean(0)
+            brings = taken(found, heads) if relay else direct
+        A, B = (
+            (profile.topk(true.shape[1]).indices.sort().values == true.sort().values).all(1)
+            for profile in (found.profile_A, found.profile)
+        )
+        rows[str(share)]["found"] += torch.stack([A, A & B], 1).tolist()
+        rows[str(share)]["brings"] += brings.tolist()
     return rows
 
 
@@ -252,9 +331,11 @@ def measure(name: str) -> dict[str, Any]:
             "of": [x for x, p in enumerate(members) if p],  # of those that they are like
         }
     random = found.neurons  # the last group
-    planted = plants(model, halves, random, DRAWS.get(name, 1))
+    draws = DRAWS.get(name, 1)
+    planted = plants(model, halves, random, draws)
+    harder = {kind: plants(model, halves, random, draws, kind, SHARES[-2:]) for kind in HARDER}
     facts = {"sides": sides.tokens.numel(), "predict": predict, "groups": groups}
-    return facts | {"plants": planted, "judged": judged(groups, planted)}
+    return facts | {"plants": planted, "harder": harder, "judged": judged(groups, planted)}
 
 
 main = keeping("lookups", __doc__, OUT, ("mini", "smollm2"), measure)
