@@ -411,7 +411,7 @@ cb.facts(
     even_line=cb.fact(here["uniform average, line"], ".0%"),
     page_line=cb.fact(here["circuit, line"], ".0%"),
     line_is_order=all(abs(here[f"{k}, line"] / (1 - r_of[k] ** 2) - 1) < cb.ABOUT for k in ("circuit", "uniform average")),
-    worth_more=all([m for m in NAMES if of[m] < 0.8] == [MODEL, "qwen"] and of["smollm2"] > 1 for of in (worth, again)) and board.loc["r", "smollm2"] < board.loc["r of a uniform average", "smollm2"],
+    worth_more=all([m for m in NAMES if of.get(m, 1) < 0.8] == [MODEL, "qwen"] and of["smollm2"] > 1 for of in (worth, again)) and board.loc["r", "smollm2"] < board.loc["r of a uniform average", "smollm2"],
     which=[*versions.iloc[:3].idxmin()] == [versions.index[k] for k in (1, 2, 2, 1)],
     own_alone=cb.fact(every.loc["its own", "mini"], ".0%"),
     own_not_enough=(versions.iloc[4] < 0.4 * versions.iloc[3]).all(),

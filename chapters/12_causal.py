@@ -4,7 +4,7 @@ r"""
 
 **The published circuit cannot take the place of the heads of `{{model}}`; a repaired one can in part, about as far as one fixed vector for the text's domain.** {{?no_better}} We silence the first layer's heads, and ask how much of the damage a stand-in undoes: at positions {{half}} to {{last}} of English texts the repaired circuit undoes {{mended_later}}, and the vector, which must be told the domain, {{vector}}. {{?repair_helps}} Farther on the circuit is a little ahead by this measure, but not by the loss. {{?depends}} The paper's circuit does more harm than silence, except at the one position that it is made for; {{failed}} of {{asked}} conditions fixed in advance failed. {{?paper_fails}} {{?paper_at_home}}
 
-Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average at every text. The model now predicts the blue tokens worse. What does the model lose if its first layer cannot look back?
+Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average in every text. The model now predicts the blue tokens worse. What does the model lose if its first layer cannot look back?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -86,7 +86,7 @@ cb.figures.shaded_text(
 
 # %% [markdown]
 r"""
-It loses the subject: in a page on how the solar system formed, *solar* and *formation* were easy to predict, and now they are not. It also loses the sentence, for the other two of the four are the *are* after *The planets, moons, and the Sun, of course, also*, and the *a* after *has undergone*. {{?subject_lost}} [Chapter 11](11_evaluation) compared the circuit with what the heads add. But the model might live on just the part that the circuit misses. Or later layers might average the errors away, and then, as the earlier post puts it, the circuit is a *good substitute* {cite}`gibson2025contextual`. So we change what the heads have gathered.
+It loses the subject: in a page on how the solar system formed, *solar* and *formation* were easy to predict, and now they are not. It also loses the sentence, for the other two blue words are *are* (after *The planets, moons, and the Sun, of course, also*) and *a* (after *has undergone*). {{?subject_lost}} [Chapter 11](11_evaluation) compared the circuit with what the heads add. But the model might live on just the part that the circuit misses. Or later layers might average the errors away, and then, as the earlier post puts it, the circuit is a *good substitute* {cite}`gibson2025contextual`. So we change what the heads have gathered.
 
 ## How much is lost without the heads?
 
@@ -211,7 +211,7 @@ pd.DataFrame(by_name).T.map("{:.1%}".format).rename_axis("positions, measure")
 
 # %% [markdown]
 r"""
-In all four rows the circuit stands in for the heads in part. {{?in_part}} In the first window neither is ahead, though the loss leans to the vector. In the second the circuit is ahead by the damage, if only by {{ahead_far}}, so the condition failed. {{?depends}} It is no even contest: the vector is told the true domain, and averages what the heads write in other documents at the very positions judged. {{?vector_works}} And this is one model; we have no other whole one with such positions.
+In all four rows the circuit stands in for the heads in part. {{?in_part}} In the first window neither is ahead, though the loss leans to the vector. In the second the circuit is ahead by the damage, if only by {{ahead_far}}, so the condition failed. {{?depends}} The vector has an advantage, though: it is told the true domain, and it averages what the heads write in other documents at the very positions judged. {{?vector_works}} And this is one model; we have no other whole one with such positions.
 
 Is it the domain that makes the vector work? Another domain's vector costs {{other_vector}} nats, where the domain's own gives back {{own_vector}}. A random one as long does harm, too, and fixed corrections of each domain's predictions give back little. Even the text's own vector, which looks ahead, gives back only a little more. {{?constant_will_do}} So most of what this model uses of its first layer here is one message for the whole text, mostly the domain.
 

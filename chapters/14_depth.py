@@ -2,7 +2,7 @@
 r"""
 # What is left of the split in deeper layers?
 
-**In our small model `mini`, position and token explain less and less of the attention scores behind the first layer, because the context takes their place.** {{?fades}} {{?first_two}} {{?rest_is_context}} In SmolLM2, a language model that people use, they explain {{smol_20}} two thirds of the way up, but our tables for it cannot say why: they leave a fifth unexplained even in the first layer, which has no context. {{?smol_few}} We had expected `{{model}}`'s first layer to be split best. With the small tables that we had planned the second was; with larger ones, tested on new texts, the first is. {{?main_fails}}
+**In our small model `mini`, position and token explain less and less of the attention scores above the first layer, because the context takes their place.** {{?fades}} {{?first_two}} {{?rest_is_context}} In SmolLM2, a language model that people use, position and token explain {{smol_20}} two thirds of the way up, but our tables for this model cannot say why: a fifth is unexplained even in the first layer, which has no context. {{?smol_few}} We had expected `{{model}}`'s first layer to be split best. With the small tables that we had planned the second was; with larger ones, tested on new texts, the first is. {{?main_fails}}
 
 In the first layer the score of a source depends on its token and its position, and on nothing else. From the second layer on, a key is read from a *state*, into which earlier layers have mixed the rest of the text. So the same word at the same position may get another score in another text. Here is what position and token still explain, in some layers of SmolLM2 and in all of `mini`. Which layer would you call positional?
 """
@@ -95,7 +95,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In both models it is the second: its scores follow the position more than those of any other layer here. {{?second_is_positional}} Behind it the grey rest grows, in `mini` from layer to layer, in SmolLM2 up and down. {{?rest_grows}} {{?smol_order}} But not all of the rest is context. In the first layer none of it can be: it comes from tokens that the tables hardly know, and from sources where token and position do not simply add.
+In both models it is the second: its scores follow the position more than those of any other layer here. {{?second_is_positional}} Above it the grey rest grows, in `mini` from layer to layer, in SmolLM2 up and down. {{?rest_grows}} {{?smol_order}} But not all of the rest is context. In the first layer none of it can be: it comes from tokens that the tables hardly know, and from sources where token and position do not simply add.
 
 ## A table of two means
 
@@ -155,7 +155,7 @@ pd.DataFrame(table, LAYERS).T.map("{:.0%}".format)
 r"""
 In the first layer, which has no context, {{common_first}} of the rest is in common, so the comparison finds what it should. {{?comparison_works}} In the fourth layer, the last of `mini`, it is {{common_fourth}}. So nearly all of the rest there can only be context, and that is about two fifths of the variance of its scores. {{?rest_is_context}} (We had asked for at least {{= 80% =}} in the first layer and less than half in the fourth.)
 
-Why did our main condition fail? With tables from {{few_texts}} texts the first layer comes out behind the second, because its scores depend on the token most, and so it gains most from more texts. {{?first_needs_tokens}} {{?main_fails}} With tables from {{many_texts}} texts it is ahead, by {{ahead}} points ({{= 95% =}} interval: {{ahead_low}} to {{ahead_high}}), and each later layer is behind the one before. {{?first_two}} {{?fades}} We chose the larger tables after the failure. So we judged them again on texts held out until then, with the condition that every such interval lies above zero, and it does. (Kept, `tools/evidence/deeper_mini.py`; the cell above makes the small tables again.)
+Why did our main condition fail? With tables from {{few_texts}} texts the first layer comes out below the second, because its scores depend on the token most, and so it gains most from more texts. {{?first_needs_tokens}} {{?main_fails}} With tables from {{many_texts}} texts it is ahead, by {{ahead}} points ({{= 95% =}} interval: {{ahead_low}} to {{ahead_high}}), and each later layer is behind the one before. {{?first_two}} {{?fades}} We chose the larger tables after the failure. So we judged them again on texts held out until then, with the condition that every such interval lies above zero, and it does. (Kept, `tools/evidence/deeper_mini.py`; the cell above makes the small tables again.)
 
 Is the second layer "almost entirely positional", as the post reports of many of GPT-2 small's second-layer heads {cite}`gibson2025contextual`? In `mini` it is mostly positional by scores, but not by attention. A kernel without any token puts {{steadiest}} of the attention in the wrong place even in the head that it suits best, where a tenth is our reading of *almost entirely*. {{?not_positional}}
 

@@ -2,7 +2,7 @@
 r"""
 # Which head drives this neuron?
 
-**Usually no single head does: in SmolLM2, a small language model, the strongest head brings {{smol_median}} of the rise of the median neuron that raises one token.** {{?no_single}} So no single head *directly* drives most such neurons, against what has been proposed {cite}`neo2024interpreting`. A direct look-up that brings a tenth of the rise we would mostly have seen, but in `mini` none that passes through the first MLP. {{?power}} {{?relay_unseen}} Of five conditions fixed in advance {{held}} holds, and controls with the same tokens look alike. {{?no_mark}}
+**Usually no single head does: take the neurons of SmolLM2, a small language model, that mainly raise one token; when one of them becomes active, the strongest head contributes {{smol_median}} of the rise, in the median.** {{?no_single}} So no single head *directly* drives most such neurons, against what has been proposed {cite}`neo2024interpreting`. We would mostly have seen a head that directly brings a tenth of the rise, but in `mini` none whose signal passes through the first MLP. {{?power}} {{?relay_unseen}} Of five conditions fixed in advance {{held}} holds, and controls with the same tokens look alike. {{?no_mark}}
 
 Take one of the {{count}} neurons that we chose, those whose token is most likely to follow where they are most active. (SmolLM2 has {{= 135 =}} million parameters; layers, heads and neurons are counted from {{= 0 =}}.) Neuron {{comma_neuron}} of layer {{comma_layer}} raises the comma: where it is most active, in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}, three times what it is for the median neuron. {{?comma}} The figure shows this number for all the neurons, of SmolLM2 and of our small model `mini`.
 """
@@ -156,7 +156,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} Those that escape us in `mini` are of one kind, a single head that writes a direction of its own. Weak look-ups escape: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}}
+We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} Those that escape us in `mini` are all of the same kind: a head writes a direction of its own. Weak look-ups escape: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}}
 
 These plants are of the easy kind, one head's main signal on a straight path. So we made two harder kinds, and fixed first that a kind is seen if we find more than half of those that bring a tenth, in each model. In `mini`, of look-ups that are split over two heads we find {{two_found}} of {{two_made}}, where both have to be the strongest two in both halves. {{?two_seen}} Those that a head of the first layer makes by way of one neuron of the first MLP we never find. {{?relay_unseen}} They can't show, because the credit for the last step goes to the MLP. So what we say of single heads is about direct look-ups alone. (SmolLM2, which reads slowly, has no harder plants yet, so the condition stays open there.)
 

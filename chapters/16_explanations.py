@@ -74,7 +74,7 @@ cb.figures.picture(
 r"""
 ## One head, active or not
 
-[Chapter 15](15_lookups) looked for the heads that drive neurons. Here we take neurons that raise one token more than any other neuron does, and whose token has a mean probability of a tenth or more at the neuron's largest peaks; beside them, as many random neurons of the same layers. A neuron's **prompt** is a text cut off where the neuron is most active. On prompt $p$ the head adds a term $t_p$ to the neuron ({eq}`eq-look-terms`). What counts is how far it is above its mean on *ordinary* prompts, texts cut off anywhere:
+[Chapter 15](15_lookups) looked for the heads that drive neurons. Here we take a neuron if it raises some token more than any other neuron does, and if that token has a mean probability of a tenth or more where the neuron is most active. Beside these we take as many random neurons of the same layers. A neuron's **prompt** is a text cut off where the neuron is most active. On prompt $p$ the head adds a term $t_p$ to the neuron ({eq}`eq-look-terms`). What counts is how far it is above its mean on *ordinary* prompts, texts cut off anywhere:
 
 $$
 \begin{aligned}
@@ -215,7 +215,7 @@ by_layer.set_axis(range(1, n_layers + 1)).rename_axis("score on half B, layer").
 
 # %% [markdown]
 r"""
-Heads of the first layer look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, most of the sentences about the first layer name the length. {{?trap}} Held-out texts do not reveal this trap, because they are short and long, too.
+Heads of the first layer look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, most of the sentences about the first layer name the length. {{?trap}} Held-out texts do not reveal this trap, because their lengths vary in the same way.
 
 Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. We made two tests, with conditions fixed before each. In the first, every prompt is cut to its last {{= 16 =}} tokens, and prompts that have fewer are left out; the cases pass if sentences still beat shuffled labels. In the second, the rules see nothing but the length, with every token of a prompt replaced by *the*; sentences say more than the length if they score more than it on the same cases. (In both, p is to be below {{= 0.05 =}} by sign flips, each neuron counted once.)
 """
