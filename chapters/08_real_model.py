@@ -117,7 +117,7 @@ scores.map("{:.2f}".format).replace("nan", "–").rename_axis(["medians", ""])
 r"""
 In MiniLM a uniform average orders texts almost as well as the circuit, but not within domains. {{?beats_rivals}} In SmolLM2 the rivals order texts as well, though not within domains, and the circuit's amounts are useless: the median FVU is {{fvu_smol}}.
 
-Three limits belong beside the good numbers. First, all this is about what the stable heads add, and in Qwen they carry only {{share_qwen}} of what varies between texts (in SmolLM2 {{share_smol}}, in MiniLM {{share_minilm}}); [chapter 10](10_whole_neuron) predicts whole neurons. {{?small_part}} Second, the {{many}} strongest neurons move together, and are worth fewer than ten independent ones. {{?few_independent}} They are also the easier ones: over all neurons, the median FVU of MiniLM is {{all_minilm}} instead of {{fvu_minilm}}. Third, the amounts depend on the page. With another calibration text, code and other languages included, Qwen's FVU may be anywhere from {{fvu_low}} to {{fvu_high}}.
+Three limits belong beside this. First, it is about what the stable heads add, and in Qwen they carry only {{share_qwen}} of what varies between texts (in SmolLM2 {{share_smol}}, in MiniLM {{share_minilm}}). With what a neuron of Qwen puts out, the circuit correlates by {{evaluation.qwen_post}}; [chapter 10](10_whole_neuron) predicts whole neurons. {{?small_part}} Second, the {{many}} strongest neurons move together, and are worth fewer than ten independent ones. {{?few_independent}} They are also the easier ones: over all neurons, the median FVU of MiniLM is {{all_minilm}} instead of {{fvu_minilm}}. Third, the amounts depend on the page. With another one, code and other languages included, Qwen's FVU may be anywhere from {{fvu_low}} to {{fvu_high}}.
 
 ## Why does one page fail SmolLM2?
 
@@ -222,7 +222,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-For heads the law just passes: {{together_within}} of {{together_heads}} are within the factor. Of the real models' heads {{real_within}} of {{real_heads}} are; without the constant, {{real_alone}} would be. For single neurons it fails: it holds in {{law_neurons}} of nine models, where seven were required. {{?law_fails}}
+For heads the law just passes: {{together_within}} of {{together_heads}} are within the factor. Of the real models' heads {{real_within}} of {{real_heads}} are; without the constant, {{real_alone}}. For single neurons it fails: it holds in {{law_neurons}} of nine models, where seven were required. {{?law_fails}}
 
 Why? On half A, which gave the law its numbers, it fails as well. {{?fails_on_A}} So it is not that half B has other texts: the error must know something of what the text adds, which the derivation had excluded. On half A we found what they share, the topic. In a French text the denominators are not those of the page, and what the heads add is different, too. So let us assume less: that $e$ has nothing to do with $d$ among texts of one domain. Let domain $g$ hold a share $p_g$ of the texts, and let head $h$ add $u_h$ to the neuron. Then
 

@@ -205,9 +205,10 @@ If all tokens of a text share its denominators, we can no longer say what a toke
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-every = pd.DataFrame({m: of["FVU"] | {f"{k}, patterns": v for k, v in of.get("with patterns", {}).items()} for m, of in constants.items()})  # fmt: skip
-every.loc["one page, exact values"] = {m: of.get("exact values") for m, of in constants.items()}
-every = every[["mini", *REAL]].astype(float)
+patterned = {m: {f"{k}, patterns": v for k, v in of.get("with patterns", {}).items()} for m, of in constants.items()}  # fmt: skip
+exact = {m: {"one page, exact values": of.get("exact values")} for m, of in constants.items()}
+every = pd.DataFrame({m: constants[m]["FVU"] | patterned[m] | exact[m] for m in ("mini", *REAL)})
+every = every.astype(float)
 remedy = {m: {k: v["FVU"][0] for k, v in one_page[m]["remedy"].items()} for m in every}
 versions = pd.DataFrame(
     {
