@@ -223,7 +223,7 @@ versions.rename(columns=NAMES).map("{:.2f}".format)
 
 # %% [markdown]
 r"""
-To *find* neurons, take the best of the first three: mean constants and position patterns in `mini` and MiniLM, the centred circuit of [chapter 8](08_real_model) in SmolLM2; in Qwen either will do. {{?which}} (The third and the last row are of other texts than the rest, and all of others than the scoreboard, so small differences mean nothing.) For the *amounts* in a text that you have, take the self-normalised circuit. The text's own denominators are not enough: where the heads still share a kernel and positions add nothing to the values, `mini` is left with {{own_alone}}. {{?own_not_enough}}
+To *find* neurons, take the best of the first three: mean constants and position patterns in `mini` and MiniLM, the centred circuit of [chapter 8](08_real_model) in SmolLM2; in Qwen either will do. {{?which}} (The third and last rows are of other texts than the rest, so small differences mean nothing.) For the *amounts* in a text that you have, take the self-normalised circuit. The text's own denominators are not enough: where the heads still share a kernel and positions add nothing to the values, `mini` is left with {{own_alone}}. {{?own_not_enough}}
 
 <span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes, for neuron {{neuron}}, which responds to planets ([chapter 1](01_first_layer)). Type over the texts, and watch where the paper's curve departs from the model's.
 """
