@@ -2,7 +2,7 @@
 r"""
 # A neuron that notices British spelling
 
-**A language model notices British spelling in its first layer, and its weights, with one page of prose, are enough to predict roughly by how much.** {{?noticed}} At the words that the British and the American version of one paragraph have in common, the British one pushes a certain neuron higher: by {{more}} on average. We predict {{more_predicted}}; with other pages of prose we would have predicted {{page_least}} to {{page_most}}, always upwards. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
+**A language model notices British spelling in its first layer, and its weights, with word counts and one page of prose, are enough to predict roughly by how much.** {{?noticed}} At the words that the British and the American version of one paragraph have in common, the British one pushes a certain neuron higher: by {{more}} on average. We predict {{more_predicted}}; with other pages of prose we would have predicted {{page_least}} to {{page_most}}, always upwards. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
 
 Here is the paragraph. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to the neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*. The averages below count all words. (Once you have changed a word, both texts are coloured by the prediction alone, since Qwen does not run in your browser.)
 """
@@ -115,7 +115,7 @@ The two versions differ in {{differ}} words. What makes the neuron interesting i
 
 On average over these words, the model's two heads add {{more}} more to the neuron in the British version. {{?farther}} That we predict the same two digits is luck, as other pages of prose show. Word by word, the correlation of prediction and model is {{r}}.
 
-Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table counts what all heads add, not only our two, on average over the words that both versions share. To judge the size, the last column divides by a standard deviation: how much the neuron's average input varies from one English document to another.
+Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table counts what all heads add, not only our two, averaged over the words that both versions share. To judge the size, the last column divides by a standard deviation: how much the neuron's average input varies from one English document to another.
 
 | | British spelling adds | in standard deviations |
 | --- | --- | --- |
@@ -124,7 +124,7 @@ Is {{more}} much? We packed this paragraph with words that the two spellings wri
 
 In ordinary documents, then, spelling moves the neuron far less than other differences between them do, such as their subjects. {{?thin}} Over a collection of English texts, our prediction is no higher for British texts than for American ones. {{?no_higher}} [Chapter 9](09_british) follows the neuron through ordinary documents, and asks whether the model makes any use of it.
 
-We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights and one page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared.
+We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights, word counts and one page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared.
 
 ## How can a table know what attention will do?
 
@@ -140,7 +140,7 @@ $$
 
 Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a whole comes in only through the denominator.
 
-**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out. In the two heads above, its standard deviation from text to text is at most {{spread}} of its mean. {{?stable}} So we measure it on one page of prose (a British one), once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. For a given query, each word adds a fixed amount to each neuron, and to predict what a text does we weigh these amounts by position and add them up ([chapter 5](05_circuit)).
+**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out. In the two heads above, its standard deviation from text to text is at most {{spread}} of its mean. {{?stable}} So we measure it on one page of prose (a British one), once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. For a given query, each word adds a fixed amount to each neuron; to predict what a text does, we weigh these amounts by position and add ([chapter 5](05_circuit)).
 
 Here is one word of the paragraph, in both spellings, as one of the two heads weighs it at the last word. The **value** is what the head would add to the neuron if it attended to this word alone; the denominator, {{denominator}}, is the average content.
 
@@ -258,7 +258,7 @@ Each number in the text is computed by the chapter that states it, or read from 
 
 ## Evidence
 
-**How the demonstration is computed.** Kernel, content and value come from Qwen's weights. The denominators and the scale of the second LayerNorm come from one page of prose, which is British: the most typical of the {{pages}} pages of plain prose among this book's passages ([chapter 4](04_denominators)). For a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph; it was written before we looked at the neuron).
+**How the demonstration is computed.** Kernel, content and value come from Qwen's weights; since its positions are rotary, the first two are means over tokens, each as frequent as in our texts ([chapter 13](13_families)). The denominators and the scale of the second LayerNorm come from one page of prose, which is British: the most typical of the {{pages}} pages of plain prose among this book's passages ([chapter 4](04_denominators)). For a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph; it was written before we looked at the neuron).
 
 **Heads and mixtures.** A third head, at {{third}}, just misses the limit here. Of the mixtures we had predicted {{= 90% =}}.
 

@@ -92,7 +92,7 @@ Qwen's neuron {{neuron}} is the one that notices British spelling ([page 0](00_w
 
 **Qwen** is Qwen2.5-Coder-1.5B-Instruct, with {{= 1.5 =}} billion parameters, trained largely on code. Its MLP is *gated*: a neuron puts out the product of two numbers, and here we mean the first, the gate. **SmolLM2** is SmolLM2-135M-Instruct, gated as well. **MiniLM** is all-MiniLM-L6-v2, which was made to compare sentences. Like GPT-2 it adds position embeddings to tokens; in the other two, positions rotate queries and keys ([chapter 13](13_families)).
 
-We read Qwen and SmolLM2 from {{= 4-bit weights =}}. The recipe was fixed after a first look. Of {{texts}} held-out texts, half A chooses the stable heads, those whose denominators hardly vary, and half B judges. The query is *the*, at position {{n}} (in MiniLM {{n_minilm}}). We judge the {{many}} neurons that single tokens can push farthest ([chapter 6](06_neurons)). Besides the weights, the prediction needs one page of prose:
+We read Qwen and SmolLM2 from {{= 4-bit weights =}}. The recipe was fixed after a first look. Of {{texts}} held-out texts, half A chooses the stable heads, those whose denominators hardly vary, and half B judges. The query is *the*, at position {{n}} (in MiniLM {{n_minilm}}). We judge the {{many}} neurons that single tokens can push farthest ([chapter 6](06_neurons)). Besides the weights (and, for rotary positions, word counts), the prediction needs one page of prose:
 """
 
 # %%
@@ -265,9 +265,9 @@ In SmolLM2 the centred circuit mends most of the error, but in amounts it is har
 
 ## Where this leaves us
 
-By correlation the method carries over to two models of three. (By another mark, that of [chapter 11](11_evaluation), MiniLM's lead is small.) Where one page fails, the constant over the spread warns you, and centring mends most of the damage. For [a model of your own](own_model), one command reports on both.
+By correlation the method carries over to two models of three. (By the mark of [chapter 11](11_evaluation), MiniLM's lead is small.) Where one page fails, the constant over the spread warns you, and centring takes most of the error away. For [your own model](own_model), one command reports on both.
 
-But does the neuron that notices British spelling respond to British English, or only to some letters? [The next page](09_british) asks, and whether the model makes any use of it.
+Does the neuron that notices British spelling respond to British English, or only to letters? [The next page](09_british) asks, and whether the model uses it.
 
 ## Exercises
 

@@ -175,7 +175,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-British spelling pushes neuron {{neuron}} up by {{z}} standard deviations. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on families that had no part in finding the neuron, and on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} Random mixtures of neurons carry some spelling, too, but less. {{?mixtures}} One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron, for among words of several pieces only {{agree_smol}} of the families agree.
+British spelling pushes neuron {{neuron}} up by {{z}} standard deviations on the families that discover, and by {{z_again}} on those that judge. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} Random mixtures of neurons carry some spelling, too, but less. {{?mixtures}} One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron, for among words of several pieces only {{agree_smol}} of the families agree.
 
 Is it spelling, then, or Britain? It is both. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it misses with {{vocabulary}}, a weak effect, which none of {{= 1,000 =}} random splits of them reaches. Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
@@ -435,6 +435,7 @@ cb.facts(
     gate_sd=cb.fact(gate["in spreads over documents"], ".0%"),
     draws=BAR["draws"],
     z=cb.fact(first.z[NEURON], ".0f"),
+    z_again=cb.fact(again.z[NEURON], ".0f", holds=again.z[NEURON] > most),
     most=cb.fact(most, ".1f", holds=verdicts["qwen"]["columns"][1]),
     agree=cb.fact(more.agree(NEURON), ".0%"),
     agree_smol=cb.fact(smol.columns["judging, more pieces"].agree(smol.found[0], sign_of("smollm2")), ".0%", holds=verdicts["smollm2"]["columns"][1] and not verdicts["smollm2"]["families"][1]),

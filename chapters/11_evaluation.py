@@ -2,7 +2,7 @@
 r"""
 # How accurate is it, and what limits it?
 
-**The circuit ranks unseen texts well and gets the amounts wrong, and what limits it are the shortcuts that give each token one number, rather than Equation 1.** {{?ranks}} {{?equation_1}} In our small model `{{model}}` it leaves {{fvu}} of the median neuron's variance unexplained, more than a guess from the text's domain alone. {{?loses_to_domain}} A straight line per neuron brings this down to {{page_line}}, where a uniform average, with lines of its own, leaves {{even_line}}. Of three real models the lead of the circuit is as clear in Qwen, small in the encoder MiniLM, and gone in SmolLM2. {{?worth_more}}
+**The circuit ranks unseen texts well and gets the amounts wrong, and what limits it are the shortcuts that give each token one number, rather than Equation 1.** {{?ranks}} {{?equation_1}} In our small model `{{model}}` it leaves {{fvu}} of the median neuron's variance unexplained, more than a guess from the text's domain alone. {{?loses_to_domain}} A straight line per neuron brings this down to {{page_line}}, where a uniform average, with lines of its own, leaves {{even_line}}. Of three real models the lead of the circuit is as clear in Qwen (where other heads matter more), small in the encoder MiniLM, and gone in SmolLM2. {{?worth_more}}
 
 In each model we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare the prediction with what the model computes. The table has the median correlation $r$ and the median share of the variance that is left unexplained (FVU). Beside the circuit, with its constants from one page of prose, stand two rivals. One knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The other averages the tokens' values uniformly, without kernel and content. In one row nothing is borrowed: it is the *self-normalised circuit* (below), in which only Equation 1 is not exact. A *line* is a slope and an offset for each neuron, fitted on other texts. The last column is `{{model}}` with random weights. In which column would you expect the circuit to do best?
 """
@@ -101,7 +101,7 @@ shown.rename(columns=NAMES).rename_axis("medians over neurons")
 
 # %% [markdown]
 r"""
-By correlation it does best where nothing was learned; by amounts, worst. A layer of random weights, each matrix with its own mean and spread, is predicted with a correlation of {{r_blank}}; and with lines the circuit beats the uniform average there as well. {{?blank_passes}} We had agreed in advance that a score detects training if the random layer scores worse than `{{model}}`. Only the plain FVU does. So a good score says that we have described what the heads compute, and not that they have learned anything.
+A layer of random weights, each matrix with its own mean and spread, has the highest correlation, {{r_blank}}, and the largest FVU; and with lines the circuit beats the uniform average there as well. {{?blank_passes}} We had agreed in advance that a score detects training if the random layer scores worse than `{{model}}`. Only the plain FVU does. So a good score says that we have described what the heads compute, and not that they have learned anything.
 
 Equation 1 alone leaves {{own_most}} of the variance in SmolLM2, and {{own_qwen}} or less in the other three. {{?equation_1}} (In Qwen and SmolLM2 the least-squares split of [chapter 13](13_families) takes its place.) So most of what the circuit gets wrong comes from what we fixed in order to have one number for each token and neuron.
 
@@ -163,7 +163,7 @@ table.rename(columns=NAMES)
 r"""
 In Qwen and SmolLM2 the borrowed denominators make {{qwen_denominators}} and {{smol_denominators}} of the error, whichever text calibrates. {{?denominators_first}} (Rotary positions never enter a value.) In MiniLM and `{{model}}` values and denominators together make about nine tenths and more than four fifths. {{?two_together}} The values come first, but not surely so, for our conditions, fixed in advance, fail there (see Evidence). {{?values_first}}
 
-Equation 1 is not the main limit, for its share stays below a fifth. {{?keys_small}} In MiniLM it is even negative, by a hair: there it undoes part of the other errors. In Qwen and SmolLM2 it cannot be told from zero, and in `{{model}}` it is a cost. {{?keys_sign}}
+Equation 1 is not the main limit, for its share stays below a fifth. {{?keys_small}} In MiniLM it is even negative, by a hair: there it undoes part of the other errors. In Qwen and SmolLM2, where the least-squares split takes its place, it cannot be told from zero, and in `{{model}}` it is a cost. {{?keys_sign}}
 
 ## A circuit that borrows nothing
 
@@ -223,7 +223,7 @@ versions.rename(columns=NAMES).map("{:.2f}".format)
 
 # %% [markdown]
 r"""
-To *find* neurons, take the best of the first three: mean constants and position patterns in `mini` and MiniLM, the centred circuit of [chapter 8](08_real_model) in SmolLM2; in Qwen either will do. {{?which}} (The third and last rows are of other texts than the rest, so small differences mean nothing.) For the *amounts* in a text that you have, take the self-normalised circuit. The text's own denominators are not enough: where the heads still share a kernel and positions add nothing to the values, `mini` is left with {{own_alone}}. {{?own_not_enough}}
+To *find* neurons, take the best of the first three: mean constants and position patterns in `mini` and MiniLM, the centred circuit of [chapter 8](08_real_model) in SmolLM2; in Qwen either will do. {{?which}} (The third and last rows are of other texts, so small differences mean nothing.) For the *amounts* in a text that you have, take the self-normalised circuit. The text's own denominators are not enough: where the heads still share a kernel and positions add nothing to the values, `mini` is left with {{own_alone}}. {{?own_not_enough}}
 
 <span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes, for neuron {{neuron}}, which responds to planets ([chapter 1](01_first_layer)). Type over the texts, and watch where the paper's curve departs from the model's.
 """
@@ -279,7 +279,7 @@ The page decides how wrong the amounts are, and hardly touches the order. Ninete
 
 ## Where this leaves us
 
-What limits the circuit is mainly what we fixed in order to have one number per token, and never mainly Equation 1. With fixed constants we know which text adds more, and with the self-normalised circuit we also know how much. But even a perfect description of what heads add would not tell us whether the rest of the model makes use of it. [Chapter 12](12_causal) puts the circuit into the model and asks.
+What limits the circuit is mainly what we fixed in order to have one number per token, and never mainly the split of keys. With fixed constants we know which text adds more, and with the self-normalised circuit we also know how much. But even a perfect description of what heads add would not tell us whether the rest of the model makes use of it. [Chapter 12](12_causal) puts the circuit into the model and asks.
 
 ## Exercises
 

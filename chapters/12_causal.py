@@ -2,7 +2,7 @@
 r"""
 # Can the circuit take the heads' place?
 
-**The published circuit cannot take the place of the heads of `{{model}}`; a repaired one can in part, about as far as one fixed vector for the text's domain.** {{?no_better}} We silence the first layer's heads, and ask how much of the damage a stand-in undoes: at positions {{half}} to {{last}} of English texts the repaired circuit undoes {{mended_later}}, and the vector, which must be told the domain, {{vector}}. {{?repair_helps}} Farther on the circuit is a little ahead by this measure, but not by the loss. {{?depends}} The paper's circuit does more harm than silence, except at the one position that it is made for; {{failed}} of {{asked}} conditions fixed in advance failed. {{?paper_fails}} {{?paper_at_home}}
+**The published circuit cannot take the place of the heads of `{{model}}`; a repaired one can in part, about as far as one fixed vector for the text's domain.** {{?no_better}} We silence the first layer's heads, and ask how much of the damage a stand-in undoes: at positions {{half}} to {{last}} of English texts the repaired circuit undoes {{mended_later}}, and the vector, which must be told the domain, {{vector}}. {{?repair_helps}} Farther on the circuit is a little ahead by this measure, but not by the loss. {{?depends}} The paper's circuit does more harm than silence, and helps a little only at its own position, if it stands in at all earlier ones, too; {{failed}} of {{asked}} conditions fixed in advance failed. {{?paper_fails}} {{?paper_at_home}}
 
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average in every text. The model now predicts the blue tokens worse. What does the model lose if its first layer cannot look back?
 """
@@ -187,7 +187,7 @@ cb.figures.picture(
 r"""
 The paper's circuit does nearly twice the damage of silence. {{?paper_fails}} The repaired one undoes {{mended_later}}, about as much as the vector. What is left needs the text's own queries and denominators: the self-normalised circuit undoes {{own_later}}, and the near-copy {{bos_later}}. {{?bos_mends}}
 
-Does this depend on where and how we measure? We compare circuit and vector on the same documents by the rise of the loss, too, and farther on, where the vector is the mean over those positions. For that window we fixed in advance that an interval without zero overturns that neither is ahead.
+Does this depend on where and how we measure? We compare circuit and vector on the same documents by the rise of the loss, too, and farther on, where the vector is the mean over those positions. We fixed in advance that there one is ahead if the interval excludes zero.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -211,7 +211,7 @@ pd.DataFrame(by_name).T.map("{:.1%}".format).rename_axis("positions, measure")
 
 # %% [markdown]
 r"""
-In all four rows the circuit stands in for the heads in part. {{?in_part}} In the first window neither is ahead, though the loss leans to the vector. In the second the circuit is ahead by the damage, if only by {{ahead_far}}, so the condition failed. {{?depends}} The vector has an advantage, though: it is told the true domain, and it averages what the heads write in other documents at the very positions judged. {{?vector_works}} And this is one model; we have no other whole one with such positions.
+In all four rows the circuit stands in for the heads in part. {{?in_part}} In the first window neither is ahead, though the loss leans to the vector. In the second the circuit is ahead by the damage, if only by {{ahead_far}}, so the condition failed. {{?depends}} The vector has an advantage, though: it is told the true domain, and it averages what the heads write in other documents at the very positions judged. {{?vector_works}} And this is one model; we have no other with such positions.
 
 Is it the domain that makes the vector work? Another domain's vector costs {{other_vector}} nats, where the domain's own gives back {{own_vector}}. A random one as long does harm, too, and fixed corrections of each domain's predictions give back little. Even the text's own vector, which looks ahead, gives back only a little more. {{?constant_will_do}} So most of what this model uses of its first layer here is one message for the whole text, mostly the domain.
 

@@ -95,7 +95,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In both models it is the second: its scores follow the position more than those of any other layer here. {{?second_is_positional}} Above it the grey rest grows, in `mini` from layer to layer, in SmolLM2 up and down. {{?rest_grows}} {{?smol_order}} But not all of the rest is context. In the first layer none of it can be: it comes from tokens that the tables hardly know, and from sources where token and position do not simply add.
+In both models it is the second: its scores follow the position more than those of any other layer here, in SmolLM2 only by a little. {{?second_is_positional}} Above it the grey rest grows, in `mini` from layer to layer, in SmolLM2 up and down. {{?rest_grows}} {{?smol_order}} But not all of the rest is context. In the first layer none of it can be: it comes from tokens that the tables hardly know, and from sources where token and position do not simply add.
 
 ## A table of two means
 

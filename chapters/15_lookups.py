@@ -2,7 +2,7 @@
 r"""
 # Which head drives this neuron?
 
-**Usually no single head does: take the neurons of SmolLM2, a small language model, that mainly raise one token; when one of them becomes active, the strongest head contributes {{smol_median}} of the rise, in the median.** {{?no_single}} So no single head *directly* drives most such neurons, against what has been proposed {cite}`neo2024interpreting`. We would mostly have seen a head that directly brings a tenth of the rise, but in `mini` none whose signal passes through the first MLP. {{?power}} {{?relay_unseen}} Of five conditions fixed in advance {{held}} holds, and controls with the same tokens look alike. {{?no_mark}}
+**Usually no single head does: take the neurons of SmolLM2, a small language model, that mainly raise one token; when one of them becomes active, the strongest head contributes {{smol_median}} of the rise, in the median.** {{?no_single}} So among the neurons that we chose we do not find what has been proposed of others {cite}`neo2024interpreting`, one head that *directly* drives each. We would mostly have seen a head that directly brings a tenth of the rise, but in `mini` none whose signal passes through the first MLP. {{?power}} {{?relay_unseen}} Of five conditions fixed in advance {{held}} holds, and controls with the same tokens look alike. {{?no_mark}}
 
 Take one of the {{count}} neurons that we chose, those whose token is most likely to follow where they are most active. (SmolLM2 has {{= 135 =}} million parameters; layers, heads and neurons are counted from {{= 0 =}}.) Neuron {{comma_neuron}} of layer {{comma_layer}} raises the comma: where it is most active, in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}, three times what it is for the median neuron. {{?comma}} The figure shows this number for all the neurons, of SmolLM2 and of our small model `mini`.
 """
@@ -183,7 +183,7 @@ pd.DataFrame({m: {g: f"{D[m, g]:+.2f}" for g in GROUPS} for m in BOTH}).rename_a
 
 # %% [markdown]
 r"""
-For the neurons chosen by $P$ it is undecided on both models whether the token needs the head: the {{= 95% =}} intervals include zero. {{?undecided}} (With ten intervals and no correction for their number, one may exclude zero by chance.) For those chosen by congruence, silence does cost the token something on both. But chance can make the difference from their controls. {{?cost_like_others}} (The fall of $P$ itself, in the ledger below, is small and above zero in `mini`.)
+For the neurons chosen by $P$ it is undecided on both models whether the token needs the head: the {{= 95% =}} intervals include zero. {{?undecided}} (There are ten intervals, and no correction for their number.) For those chosen by congruence, silence does cost the token something on both. But chance can make the difference from their controls. {{?cost_like_others}} (The fall of $P$ itself, in the ledger below, is small and above zero in `mini`.)
 
 ## Turn it
 

@@ -2,7 +2,7 @@
 r"""
 # Why do German and Python share a neuron?
 
-**Not because they are alike: both lie far from all other texts, so an axis that points a little towards each has both at its end.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair. But so they are in {{in_mixtures}} of as many random mixtures, which says more about the texts than about the neurons. {{?mixtures_too}} Nor is it a sign that these domains lack room. {{?room}} (*Evidence* tells which five of our guesses about superposition were wrong.)
+**Not because they are alike: both lie far from all other texts, so an axis that points a little towards each has both at its end.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair. But so they are in {{in_mixtures}} of as many random mixtures, which says more about the texts than about the neurons. {{?mixtures_too}} Nor is it a sign that these domains lack room. {{?room}} (All this is about {{= 22 =}} domains and one model; *Evidence* tells which five of our guesses were wrong.)
 
 Here is the neuron in which the two stand out most. On the left is what the heads add to it, text by text. German is driven by words such as {{german_tokens}}, Python by signs such as {{python_tokens}}; nobody would put these together. A usual explanation is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Before you look at the right panel, make a guess: do German and Python share one?
 """

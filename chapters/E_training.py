@@ -2,7 +2,7 @@
 r"""
 # What would another training change?
 
-**Another random start gives almost exactly the same map of the subjects, but other neurons. A rule that we fixed in advance says that the neurons come back, too, but it is met by a hair, and we set it aside.** {{?other_neurons}} {{?by_a_hair}} The map records how near each pair of subjects lies in what the heads of the first layer add: in three trainings, any two maps correlate by {{map}} or more, where a map of counted words reaches {{words}}. {{?same_map}} {{?learned}} It hardly needs attention, for a uniform average of one training's token values gives it nearly as well ({{average_base}}). {{?no_attention}} Early in training, where we had expected it, it is not there yet. {{?map_not_there_yet}}
+**Another training gives almost exactly the same map of the subjects, but other neurons. A rule that we fixed in advance says that the neurons come back, too, but it is met by a hair, and we set it aside.** {{?other_neurons}} {{?by_a_hair}} The map records how near each pair of subjects lies in what the heads of the first layer add: in three trainings, any two maps correlate by {{map}} or more, where a map of counted words reaches {{words}}. {{?same_map}} {{?learned}} It hardly needs attention, for a uniform average of the same training's token values gives its map nearly as well ({{average_base}}). {{?no_attention}} Early in training, where we had expected it, it is not there yet. {{?map_not_there_yet}}
 
 Training begins with random weights, and a **seed** says which. Suppose we train the same model once more with another seed, on the same texts in the same order. Before you read on, guess what comes back: the neurons, the subjects, or neither?
 """
