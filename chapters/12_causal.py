@@ -211,7 +211,7 @@ pd.DataFrame(by_name).T.map("{:.1%}".format).rename_axis("positions, measure")
 
 # %% [markdown]
 r"""
-In all four rows the circuit stands in for the heads in part. {{?in_part}} In the first window neither is ahead, though the loss leans to the vector. In the second the circuit is ahead by the damage, if only by {{ahead_far}}, so the condition failed. {{?depends}} The vector has an advantage, though: it is told the true domain, and it averages what the heads write in other documents at the very positions judged. {{?vector_works}} And this is one model; we have no other with such positions.
+In all four rows the circuit stands in for the heads in part. {{?in_part}} In the first window neither is ahead, though the loss leans to the vector. In the second the circuit is ahead by the damage, if only by {{ahead_far}}, so the condition failed. {{?depends}} The vector has an advantage, though: it is told the true domain, and it averages what the heads write in other documents at the very positions judged. {{?vector_works}} And `mini` is alone: no other language model here has such positions.
 
 Is it the domain that makes the vector work? Another domain's vector costs {{other_vector}} nats, where the domain's own gives back {{own_vector}}. A random one as long does harm, too, and fixed corrections of each domain's predictions give back little. Even the text's own vector, which looks ahead, gives back only a little more. {{?constant_will_do}} So most of what this model uses of its first layer here is one message for the whole text, mostly the domain.
 
