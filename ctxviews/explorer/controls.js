@@ -42,7 +42,7 @@ function whatTurned({ from, ranking, neuron, heads, theta, threshold }, { model,
     return `${neuron}: ${was} → ${is}. The line: ${moved}.`;
   }
   if (String(heads) !== String(usual)) return "";
-  const first = `Try this: turn head 0 off, and watch what becomes of neuron ${neuron}.`;
+  const first = `Try this: turn head 0 off, and watch neuron ${neuron}.`;
   const some = `At first ${headsName(usual)} ${usual.length > 1 ? "are" : "is"} on: the stable ones.`;
   return usual.length < nHeads ? some : model === "mini" ? first : "";
 }
