@@ -97,7 +97,7 @@ carried |= {m: lines[m]["share"] for m in REAL}
 # %% tags=["hide-input", "nbval-check-output"]
 shares = pd.DataFrame({"variance that these heads carry": carried}).T.map("{:.0%}".format)
 shown = pd.concat([shares, board.map("{:.2f}".format)])[board.columns]
-shown.rename(columns=NAMES).rename_axis("medians over neurons")
+shown.rename(columns=NAMES).rename_axis("medians")
 
 # %% [markdown]
 r"""
