@@ -253,18 +253,11 @@ For the slope, which comes from the page, we fit a line for each neuron to the o
 
 
 # %% tags=["hide-input"]
-def corrected(guess_A, guess_B):
-    """A prediction with the slope and offset per neuron that fit half A best."""
-    centered = guess_A - guess_A.mean(0)
-    slope = (centered * truth_A).mean(0) / centered.square().mean(0)
-    return slope * (guess_B - guess_A.mean(0)) + truth_A.mean(0)
-
-
 k = J.index(j)
 mended = {
     "as published": summary_B,
     "with the offset": summary_B + offset,
-    "with a line from half A": corrected(summary_A, summary_B),
+    "with a line from half A": cb.with_a_line(summary_A, summary_B, truth_A),
 }
 figure, (axes,) = cb.figures.panels(1, 3, width=8.4, height=3.0, sharex=True, sharey=True)
 for axis, (name, guess) in zip(axes, mended.items(), strict=True):
@@ -504,7 +497,7 @@ r, (inside, in_even, in_ones) = fits["r"].iloc[0], fits["r within domains"].iloc
 fvu, bare = fits.loc[["the circuit", "mean of the domain"], "FVU"]
 even_A = average(uniform, without_content, x_A)
 fvu_corrected, even_corrected = (
-    fit(corrected(of_A, of_B), truth, kind)["FVU"]
+    fit(cb.with_a_line(of_A, of_B, truth_A), truth, kind)["FVU"]
     for of_A, of_B in ((summary_A, summary_B), (even_A, predictors["without both"]))
 )
 fvu_centered = fit(circuit.centered().summary(x_B)[:, J], truth, kind)["FVU"]

@@ -290,7 +290,7 @@ Why planes, then? The only advantage left is that they can be read. Each list of
 
 ## Where this leaves us
 
-For one query, a few lists a head say most of what the typical neuron of a first layer puts out. But they use each text's own denominators, where the circuit of chapter 5 makes do with a single calibration text. Which shortcut hurts most? [Chapter 11](11_evaluation) measures it.
+For one query, a few lists a head predict most of what the typical neuron of a first layer puts out. But they use each text's own denominators, where the circuit of chapter 5 makes do with a single calibration text. Which shortcut hurts most? [Chapter 11](11_evaluation) measures it.
 
 ## Exercises
 
