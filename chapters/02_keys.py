@@ -209,9 +209,9 @@ worst, late = int(misplaced.mean(1).argmax()), study.length * 3 // 4
 axis.plot(positions, misplaced.T, lw=0.9, color="0.75")
 for h, i in {worst: study.length // 10, influential[0]: late, influential[1]: late}.items():
     (line,) = axis.plot(positions, misplaced[h], lw=0.9)
-    axis.annotate(f"head {h}", (i, misplaced[h, i]), (0, 5), textcoords="offset points", color=line.get_color())  # fmt: skip
+    axis.annotate(f"head {h}", (i, misplaced[h, i]), (0, 9), textcoords="offset points", color=line.get_color())  # fmt: skip
 axis.plot(positions, weighted, color=cb.figures.INK, lw=2.4)
-axis.annotate("weighted mean", (late // 3 * 2, weighted[late // 3 * 2]), (0, -14), textcoords="offset points")  # fmt: skip
+axis.annotate("weighted mean", (late // 3 * 2, weighted[late // 3 * 2]), (0, -19), textcoords="offset points")  # fmt: skip
 axis.set(xlabel="position of the query", ylabel="attention in the wrong place", ylim=(0, None))
 axis.yaxis.set_major_formatter("{x:.0%}")
 cb.figures.picture(
