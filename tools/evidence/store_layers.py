@@ -118,7 +118,8 @@ def alike(pair: Iterable[Tensor]) -> pd.Series:
 
 def add(file: Path, name: str, fact: Any) -> None:
     """What a file says of every stored layer, with this one's."""
-    facts = json.loads(file.read_text()) | {name: fact}
+    facts = json.loads(file.read_text()) if file.exists() else {}
+    facts |= {name: fact}
     replace(file, json.dumps(facts, indent=1) + "\n")
 
 
