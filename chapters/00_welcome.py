@@ -113,9 +113,9 @@ cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 r"""
 The two versions differ in {{differ}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher. {{?every}} So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
 
-On average over these words, the model's two heads add {{more}} more to the neuron in the British version. {{?farther}} That we predict the same two digits is luck, as other pages of prose show. Word by word, the correlation of prediction and model is {{r}}.
+On average over these words, the model's two heads add {{more}} more to the neuron in the British version. {{?farther}} That we predict the same two digits is luck: other pages of prose predict {{page_least}} to {{page_most}}. Word by word, the correlation of prediction and model is {{r}}.
 
-Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table counts what all heads add, not only our two, averaged over the words that both versions share. To judge the size, the last column divides by a standard deviation: how much the neuron's average input varies from one English document to another.
+Is {{more}} much? We packed this paragraph with words that the two spellings write differently. In ordinary documents such words are {{rarer}} times rarer, and the neuron moves less. The table gives averages over the words that both versions share, and counts all heads, not only our two. Its last column divides by a standard deviation: how much the neuron's average input varies between English documents.
 
 | | British spelling adds | in standard deviations |
 | --- | --- | --- |
@@ -140,7 +140,7 @@ $$
 
 Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a whole comes in only through the denominator.
 
-**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out. In the two heads above, its standard deviation from text to text is at most {{spread}} of its mean. {{?stable}} So we measure it on one page of prose (a British one), once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. For a given query, each word adds a fixed amount to each neuron; to predict what a text does, we weigh these amounts by position and add ([chapter 5](05_circuit)).
+**In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out. In the two heads above, its standard deviation from text to text is at most {{spread}} of its mean. {{?stable}} So we measure it on one page of prose (a British one), once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. For a given last word, the *query*, each word adds a fixed amount to each neuron; to predict what a text does, we weigh these amounts by position and add ([chapter 5](05_circuit)).
 
 Here is one word of the paragraph, in both spellings, as one of the two heads weighs it at the last word. The **value** is what the head would add to the neuron if it attended to this word alone; the denominator, {{denominator}}, is the average content.
 
@@ -240,7 +240,7 @@ cv.picture.Picture(
 
 # %% [markdown]
 r"""
-We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} The best of {{mixtures}} random mixtures of neurons, chosen in the same way, does so at least {{mixed_auc}} of the time. {{?mixtures_below}} [Chapter 6](06_neurons) asks what single neurons hold, and what belongs to the space that they share.
+We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} The best of {{mixtures}} random mixtures of neurons, chosen in the same way, does so at least {{mixed_auc}} of the time. {{?mixtures_below}} So a good label does not make a neuron a unit of its own ([chapter 6](06_neurons)).
 
 ## How to read this book
 
@@ -260,7 +260,7 @@ Each number in the text is computed by the chapter that states it, or read from 
 
 **How the demonstration is computed.** Kernel, content and value come from Qwen's weights; since its positions are rotary, the first two are means over tokens, each as frequent as in our texts ([chapter 13](13_families)). The denominators and the scale of the second LayerNorm come from one page of prose, which is British: the most typical of the {{pages}} pages of plain prose among this book's passages ([chapter 4](04_denominators)). For a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph; it was written before we looked at the neuron).
 
-**Heads and mixtures.** A third head, at {{third}}, just misses the limit here. Of the mixtures we had predicted {{= 90% =}}.
+**Heads and mixtures.** The denominator of a third head varies by {{third}}, just above the limit. We had predicted that the best mixtures would reach {{= 90% =}}; they reach {{mixed_auc}}.
 
 **How far apart are the two texts?** The table gives the difference at the shared words, for the demonstration and for variants of it. With the denominators of the text itself the prediction follows the model more closely, but they cannot be known before there is a text. {{?closer}} With other pages of prose it is mostly too large, and higher under British spelling at every token. {{?luck}} All heads of the model together move the neuron more than the two do. {{?all_more}}
 """

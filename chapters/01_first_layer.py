@@ -2,7 +2,7 @@
 r"""
 # What does the first layer see?
 
-**The first layer of a language model sees only single tokens and their positions; its heads average over them, and that average already gives away what a text is about.** {{?gives_away}} Take a text of natural science and a text about anything else: in {{auc}} of such pairs, the average pushes a certain neuron higher on the text of science, and it does so nearly as often when the tokens of every text are shuffled. {{?order}} A uniform average ranks texts as well but gets the amounts wrong: it moves the neuron only half as much. {{?half}}
+**The first layer of a language model sees only single tokens and their positions; its heads average over them, and that average can already give away what a text is about.** {{?gives_away}} Take a text of natural science and a text about anything else: in {{auc}} of such pairs, the average pushes a certain neuron higher on the text of science, and it does so nearly as often when the tokens of every text are shuffled. {{?order}} A uniform average ranks texts as well but gets the amounts wrong: it moves the neuron only half as much. {{?half}}
 
 How can an average know what a text is about? Here are three texts that our model has never seen: a textbook of astronomy, a statute and a piece of Python. Each has the same length and ends with the same word, *the*. The table shows what attention adds to our neuron, number {{neuron}}, at that word, in the text as it is and with its tokens shuffled:
 """
@@ -178,7 +178,7 @@ This answers our question about *planets*:
 | product: what head {{top}} adds | {{product_near}} | {{product_far}} |
 | what all heads add | **{{adds_near}}** | **{{adds_far}}** |
 
-So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention, of which head {{top}} gives the near one {{times}} times as much; the other heads treat both alike, which evens this out. {{?attention_decides}} Here is the whole text:
+So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention: head {{top}} gives the near one {{times}} times as much. (The other heads give both about the same, so over all heads it is {{ratio}} times.) {{?attention_decides}} Here is the whole text:
 """
 
 # %% tags=["hide-input"]
@@ -190,7 +190,7 @@ cb.figures.shaded_text(
 
 # %% [markdown]
 r"""
-*Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} A few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar* add {{two_words}}. {{?two_words_lead}} Shuffled, this text has neither near its end, and many far words do together what the two did. {{?far_do_it}}
+*Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} A few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar* add {{two_words}}. {{?two_words_lead}} In the shuffled text neither word is near the end; many far words add as much. {{?far_do_it}}
 
 Some heads matter more than others. If head $h$ adds $u_{h,j}$ to neuron $j$ on a text, its **variance share** is
 
@@ -270,7 +270,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads. {{?values}} To these heads, then, a text is a bag of words: each word has a value of its own, and attention decides how heavily it counts.
+To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads. {{?values}} To these heads, then, a text is nearly a bag of words: each word has a value of its own, and attention decides how heavily it counts.
 
 It still matters where a head looks, because attention decides the amounts. Uniform attention moves the neuron only half as far, and unless it is rescaled it leaves {{left}} of the variance unexplained. {{?half}}
 
@@ -284,7 +284,7 @@ It still matters where a head looks, because attention decides the amounts. Unif
 
 ## Where this leaves us
 
-*Planets* has one value, wherever it stands; what a text decides is how much attention it gets. So to predict the amounts, we have to predict attention. A score depends on a token *and* on its position, and if the two could be pulled apart, we could put each into a table. They are added, so this should be easy. Why isn't it? [Chapter 2](02_keys) finds out.
+*Planets* has nearly the same value wherever it stands; what a text decides is how much attention it gets. So to predict the amounts, we have to predict attention. A score depends on a token *and* on its position, and if the two could be pulled apart, we could put each into a table. They are added, so this should be easy. Why isn't it? [Chapter 2](02_keys) finds out.
 """
 
 # %% [markdown]

@@ -2,9 +2,9 @@
 r"""
 # Splitting a key into content and position
 
-**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail, but little depends on them. {{?assumptions_fail}} Models that rotate keys instead of adding positions need another split, which does about three times worse. {{?rotary}}
+**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail, but the attention depends little on them. {{?assumptions_fail}} Models that rotate keys instead of adding positions need another split, which does three to four times worse. {{?rotary}}
 
-Why only *nearly*? A token and its position are added ([chapter 1](01_first_layer)), and a linear function of a sum comes apart by itself: $(a + b)\,W = aW + bW$. Something else must tie the two together, and there is only one suspect.
+Why is it only *nearly* a sum? A token and its position are added ([chapter 1](01_first_layer)), and a linear function of a sum comes apart by itself: $(a + b)\,W = aW + bW$. Something else must tie the two together, and there is only one suspect.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -236,7 +236,7 @@ Is that good? Compare it with simpler guesses, this time for one query, *the* at
 
 Both tables are needed. {{?needs_both}} For neuron {{neuron}}, which we follow through the book, the result is good enough: over these texts, what the heads add to it through rebuilt attention has a correlation of {{received_r}} with what they add in the model. {{?received_well}}
 
-Nor is `mini` a special case. In the first layer of MiniLM, a model that compares sentences, Equation 1 puts {{minilm_split}} of the attention in the wrong place, and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. For these, [chapter 13](13_families) derives another split. In the [stable heads](glossary), which average over a whole text, it puts {{families.qwen}} of the attention in the wrong place in Qwen, and {{families.smollm2}} in SmolLM2. {{?rotary}}
+Nor is `mini` a special case. In the first layer of MiniLM, a model that compares sentences, Equation 1 puts {{minilm_split}} of the attention in the wrong place, and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. For these, [chapter 13](13_families) derives another split. In the [stable heads](glossary), which average over most of a text, it puts {{families.qwen}} of the attention in the wrong place in Qwen, and {{families.smollm2}} in SmolLM2. {{?rotary}}
 
 ## What can go wrong
 
@@ -248,7 +248,7 @@ $$ (eq-error)
 
 So an error matters only where three things meet: the score has a large part, a length is wrong, and the head attends to the source. Early in a text this happens at BOS, whose position is long, and late in a text far back, where positions differ most from the query's. The two are taken apart under *Evidence*.
 
-Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their cosines are {{cosine}} times as large as those of random directions. And the median length is not the best $C$: at BOS a longer one is better, for sources far back a shorter one, and over all sources the best one for the median head is {{best_C}} times the median length. {{?assumptions_fail}} [Appendix A](A_scale) shows why little depends on either.
+Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their mean cosine is {{cosine}} times that of random directions. And no single $C$ is best. BOS wants a longer one, far sources a shorter one; over all sources, the median head wants {{best_C}} times the median length. {{?assumptions_fail}} [Appendix A](A_scale) shows why attention hardly depends on either.
 
 ## Turn it
 
@@ -300,7 +300,7 @@ r"""
 
 ## Evidence
 
-**Every head, every guess.** The share of the attention in the wrong place for *the* at position {{n}}, on the median text. The last column reads BOS by its own key, which is known from the weights alone. The variance shares are those of this query, here and in Figure 2.3. MiniLM does not ship with the book. Its numbers in the text are over all of its {{= 12 =}} heads, whose sources are on both sides of $n$, and `tools/evidence/first_pages.py` makes them again. (The ledger of [chapter 8](08_real_model) has {{tv_smol}} for SmolLM2: its texts are others than those of chapter 13.)
+**Every head, every guess.** The share of the attention in the wrong place for *the* at position {{n}}, on the median text. In the last column BOS has its exact key, which the weights determine. The variance shares are those of this query, here and in Figure 2.3. MiniLM does not ship with the book. Its numbers in the text are over all of its {{= 12 =}} heads, whose sources are on both sides of $n$, and `tools/evidence/first_pages.py` makes them again. (The ledger of [chapter 8](08_real_model) has {{tv_smol}} for SmolLM2: its texts are others than those of chapter 13.)
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How close are the rows, head by head?"}
@@ -370,6 +370,7 @@ def over_some(octave):
 best = float(2 ** min(np.linspace(-1, 1, 9), key=over_some))
 unit = torch.nn.functional.normalize
 cosine = float((unit(W_E, dim=-1) @ unit(W_pos, dim=-1).T).abs().mean())
+at_random = (2 / np.pi / d_model) ** 0.5  # the mean |cosine| of random directions
 scales = layer_norm_scale(W_E[X[:, 1:]] + W_pos[1 : n + 1], eps)
 narrowest, widest = 0.145, 0.1755  # half a unit of the last printed digit beyond 0.15 and 0.175
 inside = cb.Claim(
@@ -388,7 +389,7 @@ cb.ledger(
     cb.Claim(
         "orthogonal",
         "mean |cosine| of tokens and positions, over that of random directions",
-        cosine * d_model**0.5,
+        cosine / at_random,
         digits=1,
     ),
     cb.Claim("typical_norm", "best C over the median token norm, median head", best),
@@ -439,7 +440,7 @@ cb.facts(
     top=top,
     relative=cb.fact(lengths[1:].median() / C, ".1f"),
     received_r=cb.fact(received_r, ".3f"),
-    cosine=cb.fact(cosine * d_model**0.5, ".1f"),
+    cosine=cb.fact(cosine / at_random, ".1f"),
     best_C=cb.fact(best, ".1f"),
     by_position=bool(c[top, near] == c[top, far] and p[top, near] > p[top, far]),
     far_too_large=abs((c + p - score)[top, near]) < cb.ABOUT < (c + p - score)[top, far]
@@ -459,7 +460,7 @@ cb.facts(
     rotary=abs(rotary.mean() / float(weighted.mean()) / 3 - 1) < cb.ABOUT,
     bos=of_bos[0] > 1.2 * of_bos[1] and on_bos[1] > on_bos[0] and share[by_bos].sum() < 0.05,
     token_matters=bool((changed[by_bos] < by_split[by_bos] / 2).all()),
-    assumptions_fail=cosine * d_model**0.5 > 2 and best > 1.5,
+    assumptions_fail=cosine / at_random > 2 and best > 1.5,
 )
 
 # %% [markdown]

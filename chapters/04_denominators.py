@@ -2,7 +2,7 @@
 r"""
 # Concentration: can one page stand for all?
 
-**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it once. A page of plain prose, as the paper advises, is not the best place for it: in our small model `{{model}}` what the heads write is then wrong by {{page}}, mostly too much, where with the best constants it would be wrong by {{floor}}. {{?mostly_too_much}} So two published claims fail: that any one text will do, and that the average is independent of the text. {{?two_fail}}
+**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it once. A page of plain prose, as the paper advises, is not the best place for it: in our small model `{{model}}` it makes what the heads write wrong by {{page}}, mostly too large, and the best constants would leave {{floor}}. {{?mostly_too_much}} Two published claims therefore fail there: that any one text will do, and that the average does not depend on the text. {{?two_fail}}
 
 [Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one, the **denominator**. Position and content can be looked up, but the denominator is a sum over the whole text.
 
@@ -314,7 +314,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Chebyshev's bound holds in all heads but one. Head {{failing}}, where the topic makes up most, breaks it: nineteen texts in twenty should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} The proof is right, but its assumption of independent tokens is not. Hoeffding's bound holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that allow for topics.
+Chebyshev's bound holds in all heads but one. Head {{failing}}, where the topic makes up most, breaks it: nineteen texts in twenty should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} The proof is right, but its assumption of independent tokens is not. Hoeffding's bound makes the same assumption and holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that allow for topics.
 
 ## One page for all texts
 
@@ -343,7 +343,7 @@ r"""
 | the most typical text of half A | {{typical}} |
 | the best fixed constants, found with half B in hand | {{floor}} |
 
-The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write too much. {{?too_long}} The most typical text does almost as well as any constants can. {{?not_much_closer}} A page from the same domain as the text gets hardly below that. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
+The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write too much. {{?too_long}} (The paper says that one text suffices, which we had read as an error of less than a fifth.) The most typical text does almost as well as any constants can. {{?not_much_closer}} A page from the same domain as the text helps little more: {{same_domain}} instead of {{typical}}. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
 """
 
 # %% tags=["hide-input"]
@@ -378,11 +378,11 @@ Which page should you take, then? If you have many texts, take the most typical 
 
 All this is for the query *the*, half-way through the context. Of thirteen common query tokens it is the hardest for the two influential heads, and at the end of the context they vary less (Exercise 1). {{?hardest_query}} {{?position_matters}}
 
-For one head, a wrong denominator changes only the length of its output. For several, it also changes their proportions. In one model of [chapter 8](08_real_model) this ruins the prediction.
+For one head, a wrong denominator changes only the length of its output. For several, it also changes their proportions. In one model of [chapter 8](08_real_model) even small errors ruin the amounts, because its heads add nearly the same to every text.
 
 ## Where this leaves us
 
-Averaging makes the denominator of a broad head roughly constant, and the topic keeps it from being more so. If we accept outputs that are wrong in length by {{page}}, the weight of a token depends on nothing but the token and its position, and what the heads add to a neuron becomes a plain sum. Does that sum still tell texts apart as the model does? [Chapter 5](05_circuit) puts it to the test.
+Averaging makes the denominator of a broad head roughly constant, and the topic keeps it from being quite constant. If we accept outputs that are wrong in length by {{page}}, the weight of a token depends on nothing but the token and its position, and what the heads add to a neuron becomes a plain sum. Does that sum still tell texts apart as the model does? [Chapter 5](05_circuit) puts it to the test.
 
 ## Exercises
 
@@ -474,7 +474,7 @@ per_head(rows | {"tokens over all but the topic": within, "topic moves it by": m
 
 # %% [markdown]
 r"""
-**The best constants** are those that make the mean error of half B least: a median of its denominators, each weighted by itself. **Other query tokens** change little: with {{queries}} other common tokens as the query, every head stays below the {{max_cv}} of a stable one. {{?queries_stable}}
+**The best constants** are those that make the mean error of half B least: the weighted median of its denominators, with the denominators as weights. **Other query tokens** change little: with {{queries}} other common tokens as the query, every head stays below the {{max_cv}} of a stable one. {{?queries_stable}}
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "The best constants, and every text and passage as the page"}

@@ -2,7 +2,7 @@
 r"""
 # One number per token: the contextual circuit
 
-**Together, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On unseen texts this average rises and falls with what the heads add, with a median correlation of {{r}}. {{?ranks}} As it was published it gets the amounts wrong: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone. {{?scale_wrong}} A constant for each neuron, which the weights give, almost halves that, and a line for each neuron, fitted on other texts, brings it down to {{fvu_corrected}}. {{?offset_helps}} {{?two_constants}}
+**If we borrow the denominators from one page, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On unseen texts this average rises and falls with what the heads add to the neurons that tokens move farthest, with a median correlation of {{r}}. {{?ranks}} As it was published it gets the amounts wrong: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone. {{?scale_wrong}} A constant for each neuron, which the weights give, almost halves that, and a line for each neuron, fitted on other texts, brings it down to {{fvu_corrected}}. {{?offset_helps}} {{?two_constants}}
 
 Below, our small model `{{model}}` has read a text about the origin of the solar system. Each dot is one of a hundred neurons: from left to right what we predict that the text adds to it, upwards what the heads really add. It raises neuron {{j}} most, the neuron of planets: we predict {{said}}, and the model adds {{added}}. {{?close}} Most neurons get less than we predict, so the cloud is flatter than the line. {{?flat}}
 
@@ -167,7 +167,7 @@ What becomes of the two *planets* that we have followed since [chapter 1](01_fir
 | product: what we predict | {{predicted_near}} | {{predicted_far}} |
 | what the heads add | {{first_layer.adds_near}} | {{first_layer.adds_far}} |
 
-So single words come out wrong, near ones too small and far ones too large. {{?words_wrong}} Their sum over this text is about right all the same, {{said}} for {{added}}, since its subject is near and far. How well does that go in other texts?
+So single words come out wrong, near ones too small and far ones too large. {{?words_wrong}} Their sum over this text is about right all the same, {{said}} for {{added}}, since words of its subject stand everywhere and the errors cancel. How well does that go in other texts?
 
 ## How well does it work?
 
@@ -217,7 +217,7 @@ shown.rename_axis("predictor", axis="columns")
 
 # %% [markdown]
 r"""
-By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel, since a text's subject is spread over all its positions. {{?content_matters}} By FVU it is slightly worse than without the kernel, hardly better than a uniform average, and worse than the mean of the domain, at {{bare}}. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much.
+By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel, since a text's subject is spread over all its positions. {{?content_matters}} By FVU the mean of the domain wins, with {{bare}}, and the circuit is no better than without its kernel and hardly better than a uniform average. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much.
 
 ## Where do the errors come from?
 
@@ -276,19 +276,19 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-With a line, {{fvu_corrected}} of the variance stays unexplained in the median neuron. A uniform average, given a line in the same way, leaves {{even_corrected}}: once the amounts are right, this is the difference that kernel and content make. {{?two_constants}}
+With a line, {{fvu_corrected}} of the variance stays unexplained in the median neuron. Given a line in the same way, the circuit without its kernel leaves {{even_corrected}}, without content {{ones_corrected}}, and a uniform average {{bare_corrected}}. {{?two_constants}} So once the amounts are right, content is worth much, and the shared kernel, which is nearly uniform, little. {{?kernel_worth}}
 
 ## What can go wrong
 
-**The calibration page sets the slope.** Where its denominators are small, every prediction comes out too large. Those of our page are small: in heads {{off}}, {{too_small}} of the texts have larger ones. {{?small_page}} With each of our labelled passages as the page in turn, the correlation stays, but the FVU runs from {{page_best}} to {{page_worst}}, and our page, of the pages of prose the one with the most typical denominators, is worse than most. {{?scale_of_page}} {{?page_worse}}
+**The calibration page sets the slope.** Where its denominators are small, every prediction comes out too large. Those of our page are small: in heads {{off}}, {{too_small}} of the texts have larger ones. {{?small_page}} With each of our labelled passages as the page in turn, the correlation stays, but the FVU runs from {{page_best}} to {{page_worst}}, and our page is worse than most passages, although its denominators are the most typical of the pages of prose. {{?scale_of_page}} {{?page_worse}}
 
 **The heads are not the whole neuron,** which also sees the current token directly. When each text keeps its own token at $n$, the summary alone correlates {{r_bag}} with the neuron's input, and {{r_both}} once we add what the weights say about the current token. {{?current_token}}
 
-**Other models differ.** In Qwen the circuit's correlation is {{r_qwen}} (for heads with little of the variance), and the uniform average's {{even_qwen}}. In SmolLM2 the uniform average wins, {{even_smol}} to {{r_smol}}; [chapter 8](08_real_model) finds out why. {{?other_models}}
+**Other models differ.** In Qwen the circuit's correlation is {{r_qwen}} (for heads with {{real_model.share_qwen}} of the variance), and the uniform average's {{even_qwen}}. In SmolLM2 the uniform average wins, {{even_smol}} to {{r_smol}}; [chapter 8](08_real_model) finds out why. {{?other_models}}
 
 ## Where this leaves us
 
-This is the whole circuit: fix the query, take the stable heads, calibrate them on one page, and add. In code it takes six lines. (`x` is the text about the solar system, and `page` the page of prose that chapter 4 chose and this whole chapter calibrates on.)
+This is the whole circuit: fix the query, take the stable heads, calibrate them on one page, and add. In code it takes six lines, and two columns of the table below are for comparison. (`x` is the text about the solar system, and `page` the page of prose that chapter 4 chose and this whole chapter calibrates on.)
 """
 
 # %%
@@ -495,10 +495,15 @@ of_planets = float(circuit.contribution[x[near_by], j])
 thread = {"near": float(circuit.kernel[near_by]), "far": float(circuit.kernel[far])}
 r, (inside, in_even, in_ones) = fits["r"].iloc[0], fits["r within domains"].iloc[:3]
 fvu, bare = fits.loc[["the circuit", "mean of the domain"], "FVU"]
-even_A = average(uniform, without_content, x_A)
-fvu_corrected, even_corrected = (
-    fit(cb.with_a_line(of_A, of_B, truth_A), truth, kind)["FVU"]
-    for of_A, of_B in ((summary_A, summary_B), (even_A, predictors["without both"]))
+of_half_A = {
+    "the circuit": summary_A,
+    "without the kernel": average(uniform, contribution, x_A),
+    "without content": average(circuit.kernel, without_content, x_A),
+    "without both": average(uniform, without_content, x_A),
+}
+fvu_corrected, even_corrected, ones_corrected, bare_corrected = (
+    fit(cb.with_a_line(of_A, predictors[name], truth_A), truth, kind)["FVU"]
+    for name, of_A in of_half_A.items()
 )
 fvu_centered = fit(circuit.centered().summary(x_B)[:, J], truth, kind)["FVU"]
 real = cb.on_real("r, 100 strongest", "r of an even bag").iloc[:, :2]
@@ -513,7 +518,8 @@ values_cost, page_cost = alone.loc["values"], alone.loc["denominators"]
 r_bag, r_both = own_fits["r"].loc[["the circuit's summary", "summary and current token"]]
 first_tokens = found["top tokens"].map(lambda row: " ".join(row[:6]).lower())
 percents = {"fvu": fvu, "bare": bare, "fvu_corrected": fvu_corrected}
-percents |= {"even_corrected": even_corrected, "too_small": too_small, "all_five": together}
+percents |= {"even_corrected": even_corrected, "ones_corrected": ones_corrected}
+percents |= {"bare_corrected": bare_corrected, "too_small": too_small, "all_five": together}
 repaired = budget.loc["without", "fvu"]
 percents |= {"values_repaired": repaired["values"], "fvu_offset": fvu_offset}
 percents |= {"fvu_centered": fvu_centered}
@@ -552,7 +558,8 @@ cb.facts(
     offset_helps=fvu_offset < bare and 0.5 * fvu < fvu_offset < 0.6 * fvu,
     centered_helps=all(np.less(centered, plain)) and 0 < fvu - fvu_centered < cb.ABOUT,
     page_worse=fvu > median,
-    two_constants=fvu_corrected < cb.ABOUT and fvu_corrected < even_corrected,
+    two_constants=fvu_corrected < cb.ABOUT and max(fvu_corrected, even_corrected) < min(ones_corrected, bare_corrected),
+    kernel_worth=0 < even_corrected - fvu_corrected < (ones_corrected - fvu_corrected) / 2,
     off=cb.listed(heads[i] for i in off),
     small_page=len(off) > 1 and too_small > cb.MOST,
     pages=len(study.passages),

@@ -2,7 +2,7 @@
 r"""
 # The whole method in a hundred lines
 
-**The whole method fits into a hundred lines of plain PyTorch, and they give the same numbers as the package.** {{?agrees}} They read a checkpoint, choose heads on half of a collection of texts, calibrate on one page of prose, and list the neurons that single tokens can move farthest. What they predict for unseen texts has a median correlation of {{r}} with the model. The amounts are wrong, with {{fvu}} of the variance unexplained, until each neuron gets a slope and an offset, fitted on other texts. {{?fvu}} {{?mended}}
+**The whole method fits into a hundred lines of plain PyTorch, and they give the same numbers as the package.** {{?agrees}} The program reads a checkpoint, chooses heads on half of a collection of texts, calibrates on one page of prose, and lists the neurons that single tokens can move farthest. What it predicts for unseen texts has a median correlation of {{r}} with the model. The amounts are wrong, with {{fvu}} of the variance unexplained, until each neuron gets a slope and an offset, fitted on other texts. {{?fvu}} {{?mended}}
 
 Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint and some texts, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. It takes seven steps, each under its heading, with the equations that it needs. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
 """
