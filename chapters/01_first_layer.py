@@ -178,7 +178,7 @@ This answers our question about *planets*:
 | product: what head {{top}} adds | {{product_near}} | {{product_far}} |
 | what all heads add | **{{adds_near}}** | **{{adds_far}}** |
 
-So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention: head {{top}} gives the near one {{times}} times as much. (The other heads give both about the same, so over all heads it is {{ratio}} times.) {{?attention_decides}} Here is the whole text:
+So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention: head {{top}} gives the near one {{times}} times as much. (The other heads treat both alike, hence the {{ratio}} over all heads.) {{?attention_decides}} Here is the whole text:
 """
 
 # %% tags=["hide-input"]

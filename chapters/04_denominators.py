@@ -343,7 +343,7 @@ r"""
 | the most typical text of half A | {{typical}} |
 | the best fixed constants, found with half B in hand | {{floor}} |
 
-The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write too much. {{?too_long}} (The paper says that one text suffices, which we had read as an error of less than a fifth.) The most typical text does almost as well as any constants can. {{?not_much_closer}} A page from the same domain as the text helps little more: {{same_domain}} instead of {{typical}}. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
+The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write too much. {{?too_long}} (That *one text suffices* we had read as an error of less than a fifth.) The most typical text does almost as well as any constants can. {{?not_much_closer}} A page from the same domain as the text helps little more: {{same_domain}} instead of {{typical}}. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
 """
 
 # %% tags=["hide-input"]

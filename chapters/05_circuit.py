@@ -81,7 +81,7 @@ Take the three tokens of chapters 3 and 4 again, each with its kernel and its co
 
 With its own denominator, $2.0$, the head adds $0.85$ to the neuron. With that of chapter 4's second text, $1.6$, it adds $1.06$. Every term has become a quarter too large, because $2.0 / 1.6 = 1.25$, and so has their sum. A wrong denominator changes how much a head writes, but not the mixture of tokens that it writes.
 
-In return, nothing depends on the text any more. Content and value never did; they are properties of a token. Now the denominator is a constant as well, so *moon* has its number before there is a text: $6 \times 2 / 1.6 = 7.5$. In the same way *the* has $1 \times (-1) / 1.6 = -0.625$. All that a text still decides is where its moons are. In this one *moon* has the kernel weight $0.2$, so it adds $0.2 \times 7.5 = 1.5$.
+In return, nothing depends on the text any more, so *moon* has its number before there is a text: $6 \times 2 / 1.6 = 7.5$. In the same way *the* has $1 \times (-1) / 1.6 = -0.625$. All that a text still decides is where its moons are. In this one *moon* has the kernel weight $0.2$, so it adds $0.2 \times 7.5 = 1.5$.
 
 Several heads are no harder, if they share a kernel. Suppose that a second head has the number $2.5$ for *moon*. Then we add the two numbers once and for all, $7.5 + 2.5 = 10$, and a *moon* with the weight $0.2$ adds $0.2 \times 10 = 2$. So however many heads there are, each token ends up with one number for each neuron.
 
@@ -217,7 +217,7 @@ shown.rename_axis("predictor", axis="columns")
 
 # %% [markdown]
 r"""
-By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel, since a text's subject is spread over all its positions. {{?content_matters}} By FVU the mean of the domain wins, with {{bare}}, and the circuit is no better than without its kernel and hardly better than a uniform average. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much.
+By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel, since a text's subject is spread over all its positions. {{?content_matters}} By FVU the mean of the domain wins, with {{bare}}, and the circuit is hardly better than a uniform average. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much.
 
 ## Where do the errors come from?
 
@@ -288,7 +288,7 @@ With a line, {{fvu_corrected}} of the variance stays unexplained in the median n
 
 ## Where this leaves us
 
-This is the whole circuit: fix the query, take the stable heads, calibrate them on one page, and add. In code it takes six lines, and two columns of the table below are for comparison. (`x` is the text about the solar system, and `page` the page of prose that chapter 4 chose and this whole chapter calibrates on.)
+This is the whole circuit: fix the query, take the stable heads, calibrate them on one page, and add. In code it takes six lines. (`x` is the text about the solar system, and `page` the page of prose that chapter 4 chose and this whole chapter calibrates on.)
 """
 
 # %%
@@ -309,7 +309,7 @@ amounts.assign(**{"tokens that add most": tokens}).rename_axis("neuron")
 
 # %% [markdown]
 r"""
-Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} Without the offset, a text about planets seems to raise the neuron for illnesses. {{?needs_offset}} The offset brings {{closer}} of the five closer to what the heads add. Figure 5.3 shows what the one for recipes responds to. Open <a href="explorer.html#neuron=496">ours for planets</a> in the explorer, turn head {{head}} off, and see which neurons change.
+Among the first five there is a neuron for illnesses, one for recipes, and our neuron for planets. {{?names}} Without the offset, a text about planets seems to raise the neuron for illnesses. {{?needs_offset}} The offset brings {{closer}} of the five closer to what the heads add. Open <a href="explorer.html#neuron=496">ours for planets</a> in the explorer, turn head {{head}} off, and see which neurons change.
 """
 
 # %% tags=["hide-input"]
@@ -558,7 +558,8 @@ cb.facts(
     offset_helps=fvu_offset < bare and 0.5 * fvu < fvu_offset < 0.6 * fvu,
     centered_helps=all(np.less(centered, plain)) and 0 < fvu - fvu_centered < cb.ABOUT,
     page_worse=fvu > median,
-    two_constants=fvu_corrected < cb.ABOUT and max(fvu_corrected, even_corrected) < min(ones_corrected, bare_corrected),
+    two_constants=fvu_corrected < cb.ABOUT
+    and max(fvu_corrected, even_corrected) < min(ones_corrected, bare_corrected),
     kernel_worth=0 < even_corrected - fvu_corrected < (ones_corrected - fvu_corrected) / 2,
     off=cb.listed(heads[i] for i in off),
     small_page=len(off) > 1 and too_small > cb.MOST,
