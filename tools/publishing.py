@@ -74,8 +74,9 @@ def joined(articles: dict[str, str]) -> str:
             return f'{match[1]}#{called(name, to) if mark else f"page-{to}"}"'
 
         article = FOLDED.sub("", BYLINE.sub("", article))
-        article = re.sub(r'<div data-view="[^>]*>', "<div>", article)
         article = re.sub(r'(\shref=")([^"]*)"', link, article)
+        alive = f'<div><p><a href="{page}.html">Open this view on its page</a></p>'
+        article = re.sub(r'<div data-view="[^>]*>', alive, article)
         here = r'(\sid="|\burl\(#)([^")]+)'  # drawings refer to their own parts
         return re.sub(here, lambda m: f"{m[1]}{called(m[2], page)}", article)
 
