@@ -123,12 +123,12 @@ page from its reader for more than {limits[task]}.
 
 {sentences}
 
-{table}
+In the table, each number is a time or a size over its limit, and only what misses a limit on one
+device or the other is listed. Loads and answers are medians of {visits} visits and turns of
+{turns}; freezes and sizes are of one visit, and the longest task is that of all of them. The reader
+gets {tokens} tokens to type into, and a paste of 200,000 characters.
 
-Each number is a time or a size over its limit, and only what misses a limit on one device or the
-other is listed. Loads and answers are medians of {visits} visits and turns of {turns}; freezes and
-sizes are of one visit, and the longest task is that of all of them. The reader gets {tokens} tokens
-to type into, and a paste of 200,000 characters.
+{table}
 
 We set or changed all of these limits after a measurement had been seen. The desk's were tightened
 on 22 November 2026, after the first one. The phone's were loosened again on 25 November, after it
@@ -344,8 +344,8 @@ def main() -> None:
     if page:
         desk, phone = (sum(over > 1 for over in of) for of in zip(*found.values(), strict=True))
         lead = (
-            f"The views miss {desk} of our {len(found)} limits on a desktop computer, and {phone} "
-            f"on a phone."
+            f"**In your browser:** the views miss {desk} of our {len(found)} limits on a desktop "
+            f"computer, and {phone} on a phone."
         )
         put(page, written(found, f"{machine()}; Chromium {version}"), lead)
 

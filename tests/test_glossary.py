@@ -5,7 +5,7 @@ import re
 import glossary_links
 from command import ROOT
 from docutils import nodes
-from test_book import SOURCES, prose
+from test_book import CHAPTERS, SOURCES, prose
 
 PAGE = (ROOT / "book" / "glossary.md").read_text("utf-8")
 (LIST,) = re.findall(r"(?s)```\{glossary\}\n\n(.*)\n```", PAGE)
@@ -73,6 +73,30 @@ def test_a_symbol_is_in_the_code_what_the_notation_page_says(stated):
             if shape:
                 assert tuple(value.shape) == tuple(size[axis] for axis in shape[1:-1].split()), code
     assert len(ROWS) > 50
+
+
+GREEK = (
+    "alpha beta gamma delta epsilon theta kappa lambda mu nu pi rho sigma tau phi chi psi omega ell"
+)
+NO_LETTER = (
+    r"\\(?:text|math\w+|operatorname\*?|begin|end){[^}]*}|(?<=[WbPE])_[EKOQUV]|\\tfrac|\[4pt]"
+)
+
+
+def test_each_letter_of_an_equation_stands_in_the_list_with_its_page():
+    """A letter is in the list, and with the page, or it means the same everywhere."""
+    rows = re.findall(r"(?m)^\| \$(\\?\w+)\$ \| (.*) \|$", NOTATION)
+    pages = {of: " ".join(re.findall(r"\(([^()$]+)\)", said)) for of, said in rows}
+    where = {of: set(re.findall(r"\w+", of_letter)) for of, of_letter in pages.items()}
+    missing = set()
+    for file in CHAPTERS:
+        page = file.stem.partition("_")[0].lstrip("0")
+        for equation in re.findall(r"(?s)\$\$(.*?)\$\$", prose(SOURCES[file])):
+            for of in re.findall(r"\\[A-Za-z]+|[A-Za-z]", re.sub(NO_LETTER, "", equation)):
+                known = of[1:].lower().removeprefix("var") in GREEK.split() or len(of) == 1
+                if known and not where.get(of, set()) & {page, "everywhere"}:
+                    missing.add((of, page))
+    assert missing == set()
 
 
 def test_a_half_of_the_texts_goes_by_its_capital():

@@ -153,6 +153,8 @@ def test_the_whole_book_holds_every_page_that_is_read_through(html):
     assert re.findall(r'<div class="joined" id="page-([^"]+)"', whole) == [
         page.removeprefix("book/") for page in pages
     ]
+    parts = ("details", "div", "section")
+    assert all(whole.count(f"<{part}") == whole.count(f"</{part}>") for part in parts)
     names = re.findall(r'\sid="([^"]+)"', whole)
     assert len(names) == len(set(names))
     assert len(set(re.findall(r'\shref="#([^"]+)"', whole))) > 100, "links within it"

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import tomllib
 from types import SimpleNamespace
 from unittest.mock import create_autospec
 
@@ -155,7 +157,7 @@ def test_the_page_shows_every_figure_and_its_origin(tiny, as_gpt2_small, write, 
     for figure in cb.published_figures().values():
         asked = figure.id == "tv"
         assert tool.plain(figure.plain if asked else figure.statement) in output
-    assert "| 0.06 ([2](02_keys)) | at most 0.075 | holds |" in output
+    assert "Bound: at most 0.075 | **holds**<br>0.06 ([2](02_keys)) |" in output
     assert str(tmp_path) not in output
     assert f"ctxlib {cx.__version__}" in output and "held-out documents" in output
 
@@ -176,13 +178,13 @@ def test_the_measurements_of_a_claim_stand_together(tiny, write, here, kind):
     )
     write(**{"02_keys": narrow, "13_families": wide})
     page = tool.page(tool.collected("mini"))
-    row, _ = re.findall(r"(?m)^\| An attention row .*$", page)  # and one beside real models
-    first, second = row.split("<br>")
-    assert "| 0.06 [" in first.replace("\\", "") and "([2](02_keys)), worst TV" in first
-    assert second.startswith(f"{here:.2f} ") and "([13](13_families)), typical TV" in second
-    assert (": does not hold, by 167%" in second) == (here == 0.2)
-    assert row.endswith(f"| at most 0.075 | {kind} |")
-    assert "another model;" not in page and "If one measurement were enough, 1 would hold" in page
+    _, row = re.findall(r"(?m)^\| An attention row .*$", page)  # and one beside real models
+    outcome, first, second = row.removesuffix(" |").split("<br>")
+    assert outcome.endswith(f"Bound: at most 0.075 | **{kind}**")
+    assert "0.06 [" in first.replace("\\", "") and "([2](02_keys)), worst TV" in first
+    assert f"{here:.2f} " in second and "([13](13_families)), typical TV" in second
+    assert second.startswith("does not hold, by 167%: ") == (here == 0.2)
+    assert "another model;" not in page and "agrees best, 1 of 1 hold" in page
     assert (
         f"| **all** | **0** | **{int(here == 0.2)}** | **0** | **{int(here != 0.2)}** | **1** |"
         in page
@@ -197,7 +199,7 @@ def test_a_void_measurement_is_shown_and_decides_nothing(tiny, write):
     page = tool.page(tool.collected("mini"))
     (row,) = re.findall(r"(?m)^\| The circuit may be a good .*$", page)
     assert "0.60" in row
-    assert row.endswith("| does not hold, by 20% to 40% (the void test is left out) |")
+    assert "**does not hold, by 20% to 40% (the void test is left out)**<br>" in row
 
 
 def test_the_page_opens_with_one_sentence_and_counts_that_add_up(tiny, write):
@@ -211,12 +213,11 @@ def test_the_page_opens_with_one_sentence_and_counts_that_add_up(tiny, write):
     write(**{"02_a": cb.ledger(tiny, *(cb.Claim(id, id, v) for id, v in figures.items())).attrs})
     page = tool.page(tool.collected("mini"))
     sentence = page.split("\n")[2]
-    assert "Of 3 published claims" in sentence
-    assert "2 hold on another model, `mini`; 1 do not, 0 depend on how" in sentence
-    assert "Another 2 are [not counted](#not-counted): 1 hold, but by a bound" in page
+    assert "Of 3 that we tried on another model, `mini`, 2 hold, 1 do not, 0 depend" in sentence
+    assert "### 1 that hold, but by a bound that decides little" in page
     assert "| **all** | **1** | **0** | **0** | **2** | **3** |" in page
     about = page.partition("### Keys and positions")[2].partition("\n#")[0]
-    outcomes = re.findall(r"\| (does not hold|holds)[^|]*\|\n", about)
+    outcomes = re.findall(r"\*\*(does not hold|holds)", about)
     assert outcomes == ["does not hold", "holds", "holds"], "the worst first"
 
 
@@ -225,3 +226,14 @@ def test_every_figure_is_about_something():
     figures = [*cb.published_figures()]
     first = [figures.index(id) for id in tool.SUBJECTS]
     assert first == sorted(first) and first[0] == 0
+
+
+def test_conditions_were_committed_when_the_page_says():
+    """The first and the last of their commits, where the repository has its history."""
+    for row in tomllib.loads((ROOT / "tools" / "conditions.toml").read_text("utf-8"))["page"]:
+        given = ["show", "-s", "--format=%ad", "--date=format:%-d %B %Y", *row["commits"]]
+        done = subprocess.run(["git", *given], cwd=ROOT, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip("no history")
+        first, *_, last = done.stdout.splitlines() * 2
+        assert row["days"].startswith(first.split()[0]) and last in row["days"]

@@ -11,9 +11,9 @@ from sphinx.application import Sphinx
 
 CHAPTER = re.compile(r"book/(\d\d|[A-F])_")
 # words that mostly mean something else in a sentence, or that stand as code
-COMMON = {"active", "block", "circuit", "column", "drive", "folded", "found", "label", "mini"}
-COMMON |= {"null", "offset", "order", "paper", "post", "score", "silence", "slope", "source"}
-COMMON |= {"spread", "summary", "top", "value"}
+COMMON = {"active", "block", "case", "circuit", "column", "damage", "drive", "folded", "found"}
+COMMON |= {"kept", "label", "map", "mini", "null", "offset", "order", "paper", "peak", "planted"}
+COMMON |= {"post", "score", "silence", "slope", "source", "spread", "summary", "top", "value"}
 APART = (nodes.reference, nodes.literal, nodes.math, nodes.raw, nodes.title, nodes.table)
 
 

@@ -34,7 +34,9 @@ APART = ("To play with", "The package")  # parts that are used on their pages, n
 ARTICLE = re.compile(r'<article class="bd-article">(.*)</article>', re.DOTALL)
 BYLINE = re.compile(r'<p class="byline">.*?</p>', re.DOTALL)
 NAMES = re.compile(r'\sid="([^"]+)"')
-FOLDED = re.compile(r'<details class="admonition hide[^>]*>.*?</details>', re.DOTALL)
+FOLDED = re.compile(  # a cell, which may hold a ledger with a fold of its own
+    r'<details class="admonition hide[^>]*>(?:<details.*?</details>|.)*?</details>', re.DOTALL
+)
 EDITION = re.compile(r"<!-- run on: (.*?) -->")  # as the title page names its own model
 AT_ONCE = ("documentation_options.js", "doctools.js")  # which other scripts in a page go on from
 
@@ -74,8 +76,9 @@ def joined(articles: dict[str, str]) -> str:
             return f'{match[1]}#{called(name, to) if mark else f"page-{to}"}"'
 
         article = FOLDED.sub("", BYLINE.sub("", article))
-        article = re.sub(r'<div data-view="[^>]*>', "<div>", article)
         article = re.sub(r'(\shref=")([^"]*)"', link, article)
+        alive = f'<div><p><a href="{page}.html">Open this view on its page</a></p>'
+        article = re.sub(r'<div data-view="[^>]*>', alive, article)
         here = r'(\sid="|\burl\(#)([^")]+)'  # drawings refer to their own parts
         return re.sub(here, lambda m: f"{m[1]}{called(m[2], page)}", article)
 

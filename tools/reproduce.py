@@ -21,14 +21,17 @@ import json
 import re
 import sys
 import textwrap
+import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import build_book
 import files
+import filling
 import numpy as np
 from command import command
 from safetensors.torch import load_file
@@ -42,6 +45,10 @@ REAL = ["Qwen", "SmolLM2", "MiniLM"]
 KERNELS = cb.DATA / "gpt2-kernels.npz"
 N, C, HEADS = 500, 3.5, 12  # N as in the paper's Figure 2; C, a typical token norm, is the book's
 NEAR = 0.05  # of the bound: a miss by no more is a near one; set before any miss was sized
+BECAME = re.compile(  # in a table of conditions: met, or any other verdict
+    r"<td>(?:[^<]*: )?(?:(True|yes|holds)|False|no|fails|undecided|untestable)</td>"
+    r"|: (?:(met)|\*\*not met\*\*) \|"
+)
 HASHED = ("wpe.weight", "h.0.attn.c_attn.weight")
 OUTCOMES = {  # of a claim that counts, the worst first, and what the page calls it
     "does not hold": "do not hold",
@@ -184,8 +191,9 @@ def page(run: Run) -> str:
     missed = [max(map(miss, claim)) for claim in judged if kind(claim) == "does not hold"]
     numbers = [kind(claim) for claim in judged if is_number(claim[0])]
     aside = {why: [claim for claim in claims if claim[0]["apart"] == why] for why in ASIDE}
-    return files.filled_in(
-        "reproduction.md",
+    known = build_book.known_facts(build_book.home(run.model))
+    filled = files.filled_in(
+        "reproduction.md", fixed=fixed(run.model, known),
         run=run, real=real, beside=beside, published=cb.published, aside=aside,
         titles={"aside": ASIDE, "outcomes": OUTCOMES}, about=least, kinds=tally(judged),
         tally=tally, figures=cb.published_figures().values(), plain=plain, came=came,
@@ -195,6 +203,27 @@ def page(run: Run) -> str:
         kindly=sum("holds" in verdicts(claim) for claim in judged),
         drawn=sum("[" in row["this run"] for claim in judged for row in claim),
     )  # fmt: skip
+    return filling.in_place(re.sub(r"\n{3,}", "\n\n", filled), known)
+
+
+def fixed(model: str, known: filling.Known) -> list[dict[str, Any]]:
+    """What pages fixed in advance (`conditions.toml`), with how many conditions there are and how
+    many were met: facts of the page, or the first verdict of each line of its tables.
+    """
+    rows = tomllib.loads((files.TOOLS / "conditions.toml").read_text(encoding="utf-8"))["page"]
+    for row in rows:
+        facts = known.get(filling.page_of(row["chapter"]), {})
+        came = [facts[name]["holds"] for name in row.get("met", ()) if name in facts]
+        came += [not facts[name]["holds"] for name in row.get("not met", ()) if name in facts]
+        notebook = build_book.home(model) / "book" / f"{row['chapter']}.ipynb"
+        for cell in json.loads(notebook.read_text("utf-8"))["cells"] if notebook.exists() else ():
+            lines = cell["source"] if cell["cell_type"] == "markdown" else []
+            if re.search("ondition|fixed", str(cell["metadata"].get("mystnb"))):
+                shown = [*chain(*(out["data"].get("text/html", ()) for out in cell["outputs"]))]
+                lines = "".join(shown).split("<tr")
+            came += [bool(found[1] or found[2]) for found in map(BECAME.search, lines) if found]
+        row |= {"fixed": len(came), "met": sum(came)}
+    return [row for row in rows if row["fixed"]]
 
 
 Claim = list[dict[str, Any]]  # the rows that measure one published number, or one sentence
@@ -270,7 +299,7 @@ def on_real_models(run: Run) -> list[dict[str, str]]:
     lines: dict[str, dict[str, str]] = {}
     for row in run.rows:
         if (figure := cb.published(row["id"])).real:
-            number = f"{row['this run'].partition(' ')[0]} ({short(row['in'])})"
+            number = row["this run"].partition(" ")[0]
             line = {"id": row["id"], run.model: number}
             line = lines.setdefault(row["id"], line | cb.on_real(figure.real).iloc[0].to_dict())
             if number not in line[run.model]:
