@@ -362,7 +362,7 @@ by_r, by_r_in = (
     pd.DataFrame({k: {m: of["contribution"][k][r][0] for m, of in readings.items()} for k in kinds})
     for r, kinds in (("r", KINDS), ("r within domains", KINDS[:2]))
 )  # model predictor
-by_output = {k: r_of["activation", k] for k in KINDS}
+of_output, by_domain = (r_of["activation", kind] for kind in ("circuit", "domain mean"))
 good, smol_r = by_r.loc[["Qwen", "MiniLM"]], by_r.loc["SmolLM2"]
 lead, lead_in = (of["circuit"] - of["uniform average"] for of in (by_r, by_r_in))
 fvu, of_smol = remedy.loc["circuit"], law["smollm2"]["remedy"]
@@ -393,8 +393,7 @@ cb.facts(
     n=qwen.fixed.n, n_minilm=minilm.fixed.n,
     many=MANY,
     beats_rivals=(good.idxmax(axis=1) == "circuit").all() and (lead_in > lead)[good.index].all() and lead["MiniLM"] < 0.02 and smol_r.idxmin() == "circuit" and lead_in["SmolLM2"] > 0,
-    not_outputs=all(by_output["circuit"][m].low < 0 < by_output["circuit"][m].high for m in ("Qwen", "SmolLM2"))
-    and all(by_output["domain mean"][m].low > of.value for m, of in by_output["circuit"].items()),
+    not_outputs=all(of_output[m].low < 0 < of_output[m].high for m in ("Qwen", "SmolLM2")) and all(by_domain[m].low > of_output[m].value for m in by_domain),
     hangs_on_reading=abs(r.value - float(cb.published("median_r").value)) < 0.01 and max(pre.high, post.high) < 0.7,
     fvu_smol=cb.fact(fvu["SmolLM2"]),
     fvu_minilm=cb.fact(fvu["MiniLM"]),
