@@ -103,27 +103,37 @@ summary = circuit.summary(smol.x[smol.B])  # text neuron
 r"""
 ## How well does it work?
 
-By correlation the circuit beats its simple rivals in Qwen and MiniLM, and in SmolLM2 it does not. The *uniform average* of the tokens' values uses neither kernel nor content. The *domain's mean* knows only that a text is law or cooking, and predicts the average of half A's texts of that kind. *Within domains*, each domain's mean is subtracted from prediction and truth, so that only differences between texts of one kind count.
+By correlation the circuit beats its simple rivals in Qwen and MiniLM, but not in SmolLM2. The *uniform average* of the tokens' values uses neither kernel nor content, and the *domain's mean* is the average of half A's texts of one kind, such as law. *Within domains*, this mean is subtracted from prediction and truth, so that only differences between texts of one kind count. The last rows ask for more than the circuit predicts: for the whole *pre-activation* (of a gated neuron, its gate), to which other heads add, and for the *activation* that comes out. The query's own token and position, which both hold as well, are the same in every text.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 readings = {called: controls[m]["readings"] for m, called in REAL.items()}
 KINDS = ["circuit", "uniform average", "domain mean"]
-scores = {(m, kind): of["contribution"][kind] for m, of in readings.items() for kind in KINDS}
-scores = pd.DataFrame(scores).T[["r", "r within domains"]].map(lambda v: v if v != v else v[0])
-scores.map("{:.2f}".format).replace("nan", "–").rename_axis(["medians", ""])
+ROWS = {
+    "heads add": ("contribution", "r", KINDS[:2]),
+    "heads add, within domains": ("contribution", "r within domains", KINDS[:2]),
+    "pre-activation": ("pre-activation", "r", KINDS[:2]),
+    "activation": ("activation", "r", KINDS),
+}
+r_of = {
+    (row, kind): {m: cb.Estimate(*of[truth][kind][r]) for m, of in readings.items()}
+    for row, (truth, r, kinds) in ROWS.items()
+    for kind in kinds
+}
+shown_r = pd.DataFrame(r_of).T.map("{:.2f}".format)
+shown_r.set_index(shown_r.index.map(": ".join)).rename_axis("median r with what")
 
 # %% [markdown]
 r"""
 In MiniLM a uniform average orders texts almost as well as the circuit, but not within domains. {{?beats_rivals}} In SmolLM2 the rivals order texts as well, though not within domains, and the circuit's amounts are useless: the median FVU is {{fvu_smol}}.
 
-Three limits belong beside this. First, it is about what the stable heads add, and in Qwen they carry only {{share_qwen}} of what varies between texts (in SmolLM2 {{share_smol}}, in MiniLM {{share_minilm}}). With what a neuron of Qwen puts out, the circuit correlates by {{evaluation.qwen_post}}; [chapter 10](10_whole_neuron) predicts whole neurons. {{?small_part}} Second, the {{many}} strongest neurons move together, and are worth fewer than ten independent ones. {{?few_independent}} They are also the easier ones: over all neurons, the median FVU of MiniLM is {{all_minilm}} instead of {{fvu_minilm}}. Third, the amounts depend on the page. With another one, code and other languages included, Qwen's FVU may be anywhere from {{fvu_low}} to {{fvu_high}}.
+Three limits belong beside this. First, it is about what the stable heads add, and in Qwen they carry only {{share_qwen}} of what varies between texts (in SmolLM2 {{share_smol}}, in MiniLM {{share_minilm}}). {{?small_part}} With what a neuron puts out, the circuit does not correlate in Qwen and SmolLM2, and in all three models the domain's mean does so better. {{?not_outputs}} [Chapter 10](10_whole_neuron) predicts whole neurons. Nor is a high correlation a mark of training: in an untrained layer, shaped like `mini`'s, it is {{evaluation.r_blank}}. Second, the {{many}} strongest neurons move together, and are worth fewer than ten independent ones. {{?few_independent}} Third, the amounts depend on the page. With another one, code included, Qwen's FVU may be anywhere from {{fvu_low}} to {{fvu_high}}.
 
 ## Why does one page fail SmolLM2?
 
 The circuit makes five approximations, so we have five suspects. Made alone, with all else exact, the denominators borrowed from one page leave {{budget_smol}} times the variance in SmolLM2, more than ten times as much as any other. Another page would not help: with none of {{pages}} others do borrowed constants leave less than {{best_page}}.
 
-But SmolLM2's denominators are no further off than Qwen's: the page's are wrong by {{off_smol}} on average, there by {{off_qwen}}. [Chapter 4](04_denominators) takes *one text suffices* to mean that denominators are off by less than a fifth. SmolLM2 meets this bound and fails all the same. What matters is the size of what the error is multiplied with.
+But SmolLM2's denominators are no further off than Qwen's: the page's are wrong by {{off_smol}} on average, there by {{off_qwen}}. SmolLM2 meets the bound of [chapter 4](04_denominators), a fifth, and fails all the same. What matters is the size of what the error is multiplied with.
 
 Suppose that a head adds {{= 11 =}} to a neuron in one text and {{= 9 =}} in another, and that a borrowed denominator makes the first {{= 10% =}} too large. The error of {{= 1.1 =}} is larger than the distance from the mean, {{= 1 =}}. Had the head added {{= +1 =}} and {{= −1 =}}, the error would be {{= 0.1 =}}. A head that adds nearly the same to every text makes small errors large.
 
@@ -233,7 +243,7 @@ V = \operatorname{Var} \textstyle\sum_h u_h .
 \end{gathered}
 $$ (eq-real-domains)
 
-We set the same test for this form before we looked at half B for it. It holds for the neurons of all nine models, and all {{together_heads}} heads are within the factor. In groups of the same sizes that are drawn at random it holds for the neurons of {{random_neurons}} models, too few. {{?topic}} So it matters not only that heads add a constant to every text, but also whether the texts with other denominators are those to which the heads add something else. In `mini` this makes the error larger, in MiniLM smaller. {{?either_way}} (This explains the error, but a measurement forecasts it as well: half A's own FVU is as near to half B's. {{?as_near}})
+We set the same test for this form before we looked at half B for it. It holds for the neurons of all nine models, and all {{together_heads}} heads are within the factor. In groups of the same sizes that are drawn at random it holds for the neurons of {{random_neurons}} models, too few. {{?topic}} So it matters not only that heads add a constant to every text, but also whether the texts with other denominators are those to which the heads add something else. In `mini` this makes the error larger, in MiniLM smaller. {{?either_way}}
 
 ## The remedy
 
@@ -246,7 +256,7 @@ $$
 \end{aligned}
 $$ (eq-real-centered)
 
-In the package it is one word. Here is what it leaves, beside the self-normalised circuit, which borrows nothing ([chapter 11](11_evaluation)):
+Here is what that leaves, beside the self-normalised circuit, which borrows nothing ([chapter 11](11_evaluation)):
 """
 
 # %%
@@ -265,7 +275,7 @@ In SmolLM2 the centred circuit mends most of the error, but in amounts it is har
 
 ## Where this leaves us
 
-By correlation the method carries over to two models of three. (By the mark of [chapter 11](11_evaluation), MiniLM's lead is small.) Where one page fails, the constant over the spread warns you, and centring takes most of the error away. For [your own model](own_model), one command reports on both.
+By correlation the method carries over to two models of three. Where one page fails, the constant over the spread warns you, and centring takes most of the error away. For [your own model](own_model), one command reports on both.
 
 Does the neuron that notices British spelling respond to British English, or only to letters? [The next page](09_british) asks, and whether the model uses it.
 
@@ -307,9 +317,9 @@ r"""
 
 What a real model itself computed is kept with the book; `tools/evidence/` has the scripts (`real_models.py`, `controls.py`, `one_page.py`), and those marked `.toml` what was fixed beforehand. What is computed here uses stored layers in {{= 8 =}} bits, which take LayerNorm's scale on the calibration page from the rebuilt heads; this changes a median FVU by less than a tenth. {{?stored_close}} (Denominators alone, with {{budget_smol}}, were measured on every third text.) We asked with one query at one position, of mostly English texts.
 
-**The law.** For a neuron, without domains, it reads $\text{FVU} = \sum_{h,k} \operatorname{E}[e_h e_k] \operatorname{E}[u_h u_k] / \operatorname{Var} \sum_h u_h$: {eq}`eq-real-domains` with all texts in one domain. Two other forms that were fixed in advance fail as well: one $\sigma$ for all heads holds in {{short_neurons}} models, and all errors of the circuit together in {{whole_neurons}}. With {{pages}} other calibration texts for each model, the law is within the factor in {{pages_close}} of {{pages_all}} medians. {{?pages_pass}} Half A was to show whether misses are another half's: then at most a third of the median miss over heads (in logarithms) would be left there. It is {{own_miss}} times that of half B, so this failed. {{?misses_are_its_own}}
+**The law.** For a neuron, without domains, it reads $\text{FVU} = \sum_{h,k} \operatorname{E}[e_h e_k] \operatorname{E}[u_h u_k] / \operatorname{Var} \sum_h u_h$: {eq}`eq-real-domains` with all texts in one domain. Two other forms that were fixed in advance fail as well: one $\sigma$ for all heads holds in {{short_neurons}} models, and all errors of the circuit together in {{whole_neurons}}. With {{pages}} other calibration texts for each model, the law is within the factor in {{pages_close}} of {{pages_all}} medians. {{?pages_pass}} Half A was to show whether misses are another half's: then at most a third of the median miss over heads (in logarithms) would be left there. It is {{own_miss}} times that of half B, so this failed. {{?misses_are_its_own}} The law explains the error, but a measurement forecasts it as well: half A's own FVU is as near to half B's. {{?as_near}}
 
-**All three models in one table.** [The page of all statements](reproduction) quotes it. Its intervals are for other documents or other calibration texts, whichever is wider. *Error of one page* is the mean distance of a text's denominators from those of the page. Means over heads are weighted by their share of the variance, as the tables rebuild it. [Appendix A](A_scale) has the same for `mini`.
+**All three models in one table.** [The page of all statements](reproduction) quotes it. Its intervals are for other documents or other calibration texts, whichever is wider. *Error of one page* is the mean distance of a text's denominators from those of the page. Means over heads are weighted by their share of the variance, as the tables rebuild it. The strongest neurons are the easier ones: over all, the median FVU of MiniLM is {{all_minilm}} instead of {{fvu_minilm}}. [Appendix A](A_scale) has the same for `mini`.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The table of real models"}
@@ -348,7 +358,11 @@ cb.ledger(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 SHORT = {"Qwen": "qwen", "SmolLM2": "smol", "MiniLM": "minilm"}
-by_r, by_r_in = (scores[of].unstack() for of in scores)  # model predictor
+by_r, by_r_in = (
+    pd.DataFrame({k: {m: of["contribution"][k][r][0] for m, of in readings.items()} for k in kinds})
+    for r, kinds in (("r", KINDS), ("r within domains", KINDS[:2]))
+)  # model predictor
+of_output, by_domain = (r_of["activation", kind] for kind in ("circuit", "domain mean"))
 good, smol_r = by_r.loc[["Qwen", "MiniLM"]], by_r.loc["SmolLM2"]
 lead, lead_in = (of["circuit"] - of["uniform average"] for of in (by_r, by_r_in))
 fvu, of_smol = remedy.loc["circuit"], law["smollm2"]["remedy"]
@@ -379,6 +393,7 @@ cb.facts(
     n=qwen.fixed.n, n_minilm=minilm.fixed.n,
     many=MANY,
     beats_rivals=(good.idxmax(axis=1) == "circuit").all() and (lead_in > lead)[good.index].all() and lead["MiniLM"] < 0.02 and smol_r.idxmin() == "circuit" and lead_in["SmolLM2"] > 0,
+    not_outputs=all(of_output[m].low < 0 < of_output[m].high for m in ("Qwen", "SmolLM2")) and all(by_domain[m].low > of_output[m].value for m in by_domain),
     hangs_on_reading=abs(r.value - float(cb.published("median_r").value)) < 0.01 and max(pre.high, post.high) < 0.7,
     fvu_smol=cb.fact(fvu["SmolLM2"]),
     fvu_minilm=cb.fact(fvu["MiniLM"]),

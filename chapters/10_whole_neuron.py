@@ -54,6 +54,13 @@ runs = {  # of each model and query: what was run, and what is asked of it
 }  # fmt: skip
 REAL = "qwen", "smollm2"
 THE, AND = "“the” at 256", "“and” at 300"  # queries that figures, tables or prose are about
+
+
+def fresh(name, query=THE):
+    """What was found on the first collection, on which rivals and costs were taken as well."""
+    return next(iter(runs[name, query][0]["judged"].values()))
+
+
 print(study)
 
 # %% tags=["hide-input"]
@@ -223,13 +230,12 @@ table.rename_axis("query")
 r"""
 Qwen passes with each of the five queries, and between {{qwen_left_low}} and {{qwen_left_high}} of the variance of a typical neuron's output is left. `mini` passes as well. {{?mini_meets}} SmolLM2 passes with {{smollm2_met}} queries; with *the*, four planes would have done. {{?four_do}}
 
-What carries the prediction? We let the heads in group by group, while the others write their average. We call a head narrow if its kernel covers at most {{= 40 =}} effective tokens ([chapter 4](04_denominators)). The last row has the rival.
+What carries the prediction? We let the heads in group by group, while the others write their average. We call a head narrow if its kernel covers at most {{= 40 =}} effective tokens ([chapter 4](04_denominators)). The table has the lowest and the highest median of the five queries, and its last row the rival (in `{{model}}` with *the* alone).
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 ADDED = {
-    "own": "the query token alone",
-    "local": "and narrow heads",
+    "local": "the query token and narrow heads",
     "stable": "and stable heads",
     "margins": "and all other heads",
     "planes 1": "and one plane a head",
@@ -238,44 +244,51 @@ ADDED = {
 }
 
 
-def fresh(name, query=THE):
-    """What was found on the first collection, on which rivals and costs were taken as well."""
-    return next(iter(runs[name, query][0]["judged"].values()))
+def medians(among, step, column="within"):
+    """Of each query of some models: the median over neurons of a score of the output."""
+    of = [judged["steps"][step] for (m, _), (_, judged, _) in runs.items() if m in among]
+    return [[*scores.values()][-1][column][1] for scores in of]
 
 
-def median_of(name, step, column="within", query=THE):
-    """Median over neurons of a score of the output."""
-    *_, scores = runs[name, query][1]["steps"][step].values()
-    return scores[column][1]
+def rivals(among, kind):
+    """Of each query of some models: what a rival leaves of the median neuron's variance."""
+    of = [judged["rivals"] for (m, _), (_, judged, _) in runs.items() if m in among]
+    return [left[kind]["fvu"][1] for left in of]
 
 
-ten = [of_ten[name]["queries"][0]["within"] for name in REAL] + [live["last ten"]]  # of “the”
-by_table = {m: {what: median_of(m, step) for step, what in ADDED.items()} for m in NAMES}
-by_table = pd.DataFrame(by_table).rename(columns=NAMES)
-by_table.loc["rival: the last ten tokens"] = ten
-by_table.map(lambda r: "–" if pd.isna(r) else f"{r:.3f}").rename_axis("r, “the” at 256")
+def span(values, form=".3f"):
+    """The lowest and the highest, as the tables have them."""
+    return "–" if None in values else f"{min(values):{form}} to {max(values):{form}}"
+
+
+ten = {name: [query["within"] for query in of_ten[name]["queries"]] for name in REAL}
+by_table = {
+    called: {what: span(medians([m], step)) for step, what in ADDED.items()}
+    | {"rival: the last ten tokens": span(ten[m]) if m in ten else f"{live['last ten']:.3f}"}
+    for m, called in NAMES.items()
+}
+pd.DataFrame(by_table).rename_axis("r, over queries")
 
 # %% [markdown]
 r"""
-In Qwen the narrow heads do most of the work: they alone give {{qwen_narrow}}, and the stable heads add little to that. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. This is why exact attention to the last ten tokens, with {{qwen_ten}}, is a strong rival there. In SmolLM2, where stable heads matter more, it is a weak one. {{?ten_weak}}
+In Qwen the narrow heads do most of the work: they alone give at least {{qwen_narrow}}, and the stable heads add little to that if the query is a word. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. So exact attention to the last ten tokens is a strong rival there, but for words only: with a full stop or a comma, where stable heads add more, it falls to {{qwen_ten}} and {{qwen_ten_comma}}. {{?words_only}} In SmolLM2 it is weak with every query. {{?ten_weak}}
 
 ## How well does it work?
 
-Two planes a head are better than the simplest tables of their size, but not the best. One can keep scores otherwise: by a singular value decomposition (SVD) of the whole table, plain or with our weights for positions and tokens; or by the key of every token, rounded to a few bits a number. The table has the size of what is kept, in megabytes, and the share of the variance of the median neuron's output that is left, for *the* at {{= 256 =}}.
+Two planes a head are better than the simplest tables of their size, but not the best. One can keep scores otherwise: by a singular value decomposition (SVD) of the whole table, plain or with our weights for positions and tokens; or by the key of every token, rounded to a few bits a number. The table has the size of what is kept, in megabytes, and the share of the variance of the median neuron's output that is left, from the best to the worst of the five queries.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 KEPT = {"planes 2": "two planes a head", "planes 4": "four planes a head", "svd": "SVD", "weighted": "weighted SVD", "keys": "keys, 2 bits", "keys, 4 bits": "keys, 4 bits"}  # fmt: skip
 scores_kept = {}
 for name in REAL:
-    judged = fresh(name)
-    cost, rivals = judged["cost"], {k: v["fvu"][1] for k, v in judged["rivals"].items()}
-    planes = {f"planes {k}": 2 * v / 1e6 for k, v in cost["numbers of all heads"].items()}  # MB
+    cost = fresh(name)["cost"]  # of “the”, in MB
+    planes = {f"planes {k}": 2 * v / 1e6 for k, v in cost["numbers of all heads"].items()}
     keys = {key: bits * cost["numbers of values"] / 8e6 for key, bits in (("keys", 2), ("keys, 4 bits", 4))}  # fmt: skip
     size = planes | keys | dict.fromkeys(("svd", "weighted"), planes["planes 2"])
-    left = {k: median_of(name, k, "fvu") for k in ("planes 2", "planes 4")} | rivals
+    left = {k: medians([name], k, "fvu") if k in planes else rivals([name], k) for k in KEPT}
     scores_kept[NAMES[name], "MB"] = {label: f"{size[k]:.0f}" for k, label in KEPT.items()}
-    scores_kept[NAMES[name], "left"] = {label: f"{left[k]:.2%}" for k, label in KEPT.items()}
+    scores_kept[NAMES[name], "left"] = {label: span(left[k], ".1%") for k, label in KEPT.items()}
 pd.DataFrame(scores_kept).rename_axis("kept of the scores")
 
 # %% [markdown]
@@ -344,13 +357,14 @@ missed = [r for r in r_smollm2 if r < ASKED["smollm2"]]
 below_in = {name: {q: fresh(name, q)["failures"]["below .99"] for n, q in real if n == name} for name in REAL}  # fmt: skip
 of_and = fresh("qwen", AND)["failures"]
 and_worst = int(np.argmax(of_and["fvu of one head"]))
-left_qwen = [median_of("qwen", "planes 2", "fvu", query) for query in qwen]
+left_qwen = medians(["qwen"], "planes 2", "fvu")
+narrow, stable, margins = (np.array(medians(["qwen"], k)) for k in ("local", "stable", "margins"))
+word = np.array([query["token"].strip().isalpha() for query, *_ in qwen.values()])
 
 
 def ahead(step, rival, among):
     """At how many queries of these models so many planes leave less variance than a rival."""
-    left = ((median_of(k[0], step, "fvu", k[1]), runs[k][1]["rivals"][rival]["fvu"][1]) for k in real if k[0] in among)  # fmt: skip
-    return sum(ours < theirs for ours, theirs in left)
+    return int(np.less(medians(among, step, "fvu"), rivals(among, rival)).sum())
 
 
 both = sum(runs[k][2]["below svd"] and runs[k][2]["below keys"] for k in real)
@@ -383,14 +397,14 @@ cb.facts(
     live_ten=cb.fact(live["last ten"], holds=live["last ten"] < live["margins"] - 0.1),
     qwen_left_low=cb.fact(min(left_qwen), ".1%"),
     qwen_left_high=cb.fact(max(left_qwen), ".1%"),
-    four_do=median_of("smollm2", "planes 4") >= ASKED["smollm2"],
-    qwen_narrow=cb.fact(median_of("qwen", "local"), ".2f", holds=median_of("qwen", "local") > 0.9
-    and median_of("qwen", "stable") - median_of("qwen", "local") < 0.05),
+    four_do=medians(["smollm2"], "planes 4")[0] >= ASKED["smollm2"],
+    qwen_narrow=cb.fact(narrow.min(), ".2f", holds=narrow.min() > 0.8 and (stable - narrow)[word].max() < 0.05),
     near=cb.fact(cb.listed([f"*{word}*" for word in [*dict.fromkeys(word.strip().lower() for word in first["near"])][:6]])),
     far=cb.fact(cb.listed([f"*{word.strip()}*" for word in first["far"][:6]]), holds=first["curve"] == sorted(first["curve"], reverse=True) and first["curve"][0] > 1 > 0 > first["curve"][-1]),
     **{k: cb.fact(scores_kept["Qwen", "MB"][KEPT[of]]) for k, of in (("size", "planes 2"), ("keys_size", "keys, 4 bits"))},
-    qwen_ten=cb.fact(ten[0], holds=abs(ten[0] - median_of("qwen", "margins")) < 0.05),
-    ten_weak=ten[1] < median_of("smollm2", "local") < median_of("smollm2", "stable") - 0.2,
+    **{k: cb.fact(of) for k, of in zip(("qwen_ten", "qwen_ten_comma"), np.array(ten["qwen"])[~word], strict=True)},
+    words_only=(margins - ten["qwen"])[word].max() < 0.1 < (margins - ten["qwen"])[~word].min() and (stable - narrow)[~word].min() > 0.05,
+    ten_weak=min(np.subtract(medians(["smollm2"], "stable"), ten["smollm2"])) > 0.2,
     ahead=cb.fact(both, "words", holds=both == len(real)),
     weighted_ahead=cb.fact(len(real) - ahead("planes 2", "weighted", REAL), "words"),
     **{f"keys_{k}": cb.fact(sum(of[0] in among for of in real) - ahead("planes 2", "keys, 4 bits", among), "words") for k, among in (("ahead", REAL), ("qwen", ["qwen"]))},

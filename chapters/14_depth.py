@@ -81,13 +81,16 @@ for axis, (name, (parts, layers)) in zip(axes, drawn.items(), strict=True):
         axis.bar([*map(str, layers)], parts[:, k], bottom=below[:, k], color=color)
     axis.set(title=name, xlabel="layer", ylim=(0, 1.2), yticks=np.linspace(0, 1, 6))
     axis.grid(visible=False, axis="x")
+for kind in ("position", "position and token"):
+    share, low, high = np.array([of[kind][:3] for of in deeper["layers"].values()]).T
+    axes[0].errorbar(range(len(share)), share, [share - low, high - share], fmt="none", ecolor=cb.figures.INK)  # fmt: skip
 for k, (part, color) in enumerate(LOOK.items()):
     axes[0].text(0.02 + 0.3 * k, 0.9, part, color=color, transform=axes[0].transAxes)
 axes[0].set_ylabel("share of the variance of scores")
 cb.figures.picture(
     figure,
     "14.1",
-    f"What position and token explain of the scores, on texts that the tables have not seen. SmolLM2: all heads together, tables from {deeper['texts'][0]} texts. mini: the mean over its heads, tables from {many_texts} texts. Layers are counted from 1.",
+    f"What position and token explain of the scores, on texts that the tables have not seen. SmolLM2: all heads together, tables from {deeper['texts'][0]} texts, with 95% intervals over documents or domains, whichever are wider. mini: the mean over its heads, tables from {many_texts} texts. Layers are counted from 1.",
     "Stacked bars. "
     + "; ".join(f"{name}, layer {k}: position {p:.0%}, token {t:.0%}, rest {r:.0%}" for name, (of, ks) in drawn.items() for k, (p, t, r) in zip(ks, of, strict=True))
     + ".",
@@ -95,7 +98,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In both models it is the second: its scores follow the position more than those of any other layer here, in SmolLM2 only by a little. {{?second_is_positional}} Above it the grey rest grows, in `mini` from layer to layer, in SmolLM2 up and down. {{?rest_grows}} {{?smol_order}} But not all of the rest is context. In the first layer none of it can be: it comes from tokens that the tables hardly know, and from sources where token and position do not simply add.
+In both models it is the second: its scores follow the position more than those of any other layer here, in SmolLM2 only by {{smol_ahead}} points. {{?second_is_positional}} Above it the grey rest grows, in `mini` from layer to layer, in SmolLM2 up and down. {{?rest_grows}} {{?smol_order}} (The interval of each of these differences in SmolLM2 excludes zero.) But not all of the rest is context. In the first layer none of it can be: it comes from tokens that the tables hardly know, and from sources where token and position do not simply add.
 
 ## A table of two means
 
@@ -303,6 +306,7 @@ cb.ledger(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 own_query = deeper["layers"]["20"]["mean stream, own query"][0]
+lead, apart = min(deeper["second less"].values()), deeper["less the one before"]
 became = conditions["came out"].tolist()
 count = {word: became[:8].count(word) for word in ("holds", "fails", "undecided", "untestable")}
 position, token, rest = of_layer.T
@@ -337,7 +341,8 @@ cb.facts(
     ahead_high=cb.fact(100 * less_next[0].high, ".1f"),
     first_two=less_next[0].low > 0,
     fades=min(v.low for v in less_next[1:]) > 0,
-    second_is_positional=position.argmax() == of_smol[:, 0].argmax() == 1,
+    smol_ahead=cb.fact(100 * lead[0], ".1f"),
+    second_is_positional=position.argmax() == 1 and min(of[1] for of in deeper["second less"].values()) > 0,
     rest_grows=bool((np.diff(rest) > 0).all()) and rest[1] < cb.ABOUT and abs(rest[-2] - 0.25) < cb.ABOUT and rest[-1] > max(position[-1], token[-1]),
     first_needs_tokens=token.argmax() == 0 and (by_many - by_few).argmax() == 0,
     token_fades=became[2] == "holds" and became[1] == "fails" and values[1].value > values[2].value,
@@ -346,7 +351,7 @@ cb.facts(
     smol_20=cb.fact(smol[20][1], ".0%"),
     smol_own=cb.fact(own_query, ".0%"),
     not_the_query=own_query < smol[20][1] + 0.15 and own_query < smol[1][1] / 2,
-    smol_order=smol[1][1] > smol[0][1] and smol[10][1] > smol[5][1],
+    smol_order=all(apart[k][1] > 0 for k in ("1", "10")) and all(apart[k][2] < 0 for k in ("5", "20")),
     smol_few=abs(1 - smol[0][1] - 0.2) < 0.05,
     outgrown=part[-1] < part[0] / 2 and part_deep[0] > 1 and part_deep[2:].max() < 0.05,
     noise_grows=bool((np.diff(noise.mean(1)) > 0).all()) and noise_deep[-1].mean() > noise_deep[0].mean(),

@@ -2,7 +2,7 @@
 r"""
 # Which head drives this neuron?
 
-**Usually no single head does: take the neurons of SmolLM2, a small language model, that mainly raise one token; when one of them becomes active, the strongest head contributes {{smol_median}} of the rise, in the median.** {{?no_single}} So among the neurons that we chose we do not find what has been proposed of others {cite}`neo2024interpreting`, one head that *directly* drives each. We would mostly have seen a head that directly brings a tenth of the rise, but in `mini` none whose signal passes through the first MLP. {{?power}} {{?relay_unseen}} Of five conditions fixed in advance {{held}} holds, and controls with the same tokens look alike. {{?no_mark}}
+**Usually no single head does: take the neurons of SmolLM2, a small language model, that mainly raise one token; when one of them becomes active, the strongest head contributes {{smol_median}} of the rise, in the median.** {{?no_single}} So among the neurons that we chose we do not find what has been proposed of others {cite}`neo2024interpreting`, one head that *directly* drives each. We would mostly have seen a head that directly brings a tenth of the rise, but none whose signal passes through the first MLP. {{?power}} {{?relay_unseen}} Of five conditions fixed in advance {{held}} holds, and controls with the same tokens look alike. {{?no_mark}}
 
 Take one of the {{count}} neurons that we chose, those whose token is most likely to follow where they are most active. (SmolLM2 has {{= 135 =}} million parameters; layers, heads and neurons are counted from {{= 0 =}}.) Neuron {{comma_neuron}} of layer {{comma_layer}} raises the comma: where it is most active, in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}, three times what it is for the median neuron. {{?comma}} The figure shows this number for all the neurons, of SmolLM2 and of our small model `mini`.
 """
@@ -135,30 +135,30 @@ share = brought / found.rise["all"].mean(0)
 r"""
 Run here on `{{model}}`, these lines give what Figure 15.1 shows of it. {{?same}} What brings the rise, if not one head? In SmolLM2, MLPs bring {{smol_mlps}} of it, and all heads together {{smol_heads}}. {{?mlps_lead}} This is credit for the last step only. MLPs in turn read what heads have written, so a head may matter more than its share says.
 
-Where one head does bring a tenth, it looks like a real look-up: in all {{smol_tenth}} such neurons of SmolLM2 it is the same head in both halves. {{?recurs}} And one head tends to come back from peak to peak, more than in random neurons. {{?comes_back}} But we had asked for more than half of the peaks, so this condition fails.
+Where one head does bring a tenth, it is the same head in both halves. {{?recurs}} But that is nearly circular: both halves are read with the same weights, and a head that brings so much in half B can hardly fail to be the strongest there. Of all {{count}} chosen neurons of SmolLM2 it is the same head in {{smol_same}}, of as many random ones in {{random_same}}, and in `mini` the random ones are even ahead. So this speaks for no look-up. {{?as_random}} (With another neuron's head of half B, about {{others_same}} would agree.) In SmolLM2, though not in `mini`, one head comes back from peak to peak more than in random neurons. {{?comes_back}} But we had asked for more than half of the peaks, so this condition fails.
 
 Are such heads a mark of neurons that predict a token? In SmolLM2 {{smol_tenth}} of the chosen neurons have a head that brings a tenth, and {{smol_like}} of the controls with the same tokens. In `mini` it is the other way round, {{mini_tenth}} against {{mini_like}}, and chance can make either difference (see Evidence). {{?no_mark}}
 
 ## Would we have seen a look-up?
 
-To find out, we plant some. We draw a head for each of the random neurons. Each head also writes its main signal, the direction in which its output varies most, into a part of the stream that hardly anything else uses, and we turn a share of the neuron's input weights there. Then we run the same steps, and count how often the planted head comes out strongest in both halves.
+To find out, we plant some. We draw a head for each of the random neurons. Each head also writes its main signal, the direction in which its output varies most, into a part of the stream that hardly anything else uses, and we turn a share of the neuron's input weights there. Then we count how often the planted head comes out strongest in both halves.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
 BANDS = {"below 5%": (-9, 0.05), "5% to 10%": (0.05, 0.1), "10% to 25%": (0.1, 0.25), "25% or more": (0.25, 9)}  # fmt: skip
 pairs = {m: [(b, both) for v in of["plants"].values() for b, (_, both) in zip(v["brings"], v["found"], strict=True)] for m, of in BOTH.items()}  # fmt: skip
 hits = {m: {band: [both for b, both in of if low <= b < high] for band, (low, high) in BANDS.items()} for m, of in pairs.items()}  # fmt: skip
-harder = {m: {kind: [both for v in rows.values() for b, (_, both) in zip(v["brings"], v["found"], strict=True) if b >= 0.1] for kind, rows in of["harder"].items()} for m, of in BOTH.items() if "harder" in of}  # fmt: skip
-rows = {m: hits[m] | {f"10% or more, {k}": v for k, v in harder.get(m, {}).items()} for m in BOTH}
+harder = {m: {kind: [both for v in rows.values() for b, (_, both) in zip(v["brings"], v["found"], strict=True) if b >= 0.1] for kind, rows in of["harder"].items()} for m, of in BOTH.items()}  # fmt: skip
+rows = {m: hits[m] | {f"10% or more, {k}": v for k, v in harder[m].items()} for m in BOTH}
 pd.DataFrame(
     {m: {row: f"{sum(v)} of {len(v)}" for row, v in of.items()} for m, of in rows.items()}
-).fillna("–").rename_axis("it brings, of the rise")
+).rename_axis("it brings, of the rise")
 
 # %% [markdown]
 r"""
-We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} Those that escape us in `mini` are all of the same kind: a head writes a direction of its own. Weak look-ups escape: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}}
+We find most of the look-ups that bring a tenth of the rise, and nearly all that bring a quarter. {{?power}} Weak look-ups escape: of those that bring less than a twentieth, as the strongest head does in the median neuron of SmolLM2, we find hardly any. {{?weak}}
 
-These plants are of the easy kind, one head's main signal on a straight path. So we made two harder kinds, and fixed first that a kind is seen if we find more than half of those that bring a tenth, in each model. In `mini`, of look-ups that are split over two heads we find {{two_found}} of {{two_made}}, where both have to be the strongest two in both halves. {{?two_seen}} Those that a head of the first layer makes by way of one neuron of the first MLP we never find. {{?relay_unseen}} They can't show, because the credit for the last step goes to the MLP. So what we say of single heads is about direct look-ups alone. (SmolLM2, which reads slowly, has no harder plants yet, so the condition stays open there.)
+These plants are easy, one head's main signal on a straight path. So we made two harder kinds, and fixed first that a kind is seen if we find more than half of those that bring a tenth, in each model. Look-ups that are split over two heads are seen, though both have to be the strongest two in both halves. {{?two_seen}} Those that a head of the first layer makes by way of one neuron of the first MLP are not: we never find one, in either model. {{?relay_unseen}} The credit for the last step goes to the MLP. So what we say of single heads is about direct look-ups alone.
 
 ## Does the token need the head?
 
@@ -183,7 +183,7 @@ pd.DataFrame({m: {g: f"{D[m, g]:+.2f}" for g in GROUPS} for m in BOTH}).rename_a
 
 # %% [markdown]
 r"""
-For the neurons chosen by $P$ it is undecided on both models whether the token needs the head: the {{= 95% =}} intervals include zero. {{?undecided}} (There are ten intervals, and no correction for their number.) For those chosen by congruence, silence does cost the token something on both. But chance can make the difference from their controls. {{?cost_like_others}} (The fall of $P$ itself, in the ledger below, is small and above zero in `mini`.)
+For the neurons chosen by $P$ it is undecided on both models whether the token needs the head: the {{= 95% =}} intervals include zero. {{?undecided}} (There are ten intervals, and no correction for their number.) For those chosen by congruence, silence does cost the token something on both. But chance can make the difference from their controls. {{?cost_like_others}}
 
 ## Turn it
 
@@ -244,7 +244,7 @@ The neurons that we can test raise punctuation and small words, and neurons that
 
 ## Where this leaves us
 
-Many small parts drive a neuron that predicts a token, most of them MLPs. Where one head does bring a tenth of its rise, it is mostly the same head in other texts. Could one say in a sentence what it responds to? [Chapter 16](16_explanations) puts such sentences to the test.
+Many small parts drive a neuron that predicts a token, most of them MLPs. The strongest head is often the same in other texts, but so it is in random neurons. Could one say in a sentence what it responds to? [Chapter 16](16_explanations) puts such sentences to the test.
 
 ## Exercises
 
@@ -348,12 +348,15 @@ cb.ledger(
 by_P = BOTH["SmolLM2"]["groups"]["by P"]
 first = by_P["places"].index([27, 734, -1])  # the comma
 layer, neuron, _ = by_P["places"][first]
-alike = np.array([a == b for a, b in zip(*by_P["strongest"], strict=True)])
+same = {  # neurons whose strongest head is the same in both halves
+    (m, g): np.equal(*of["groups"][g]["strongest"]) for m, of in BOTH.items() for g in ("by P", "random")
+}  # fmt: skip
+layers, (in_A, in_B) = np.array(by_P["places"])[:, 0], map(np.array, by_P["strongest"])
+others = (layers[:, None] == layers) & ~np.eye(NEURONS, dtype=bool)
 median = {m: np.median(share_of[m, "by P"]) for m in BOTH}
 mine = np.array(BOTH["mini"]["groups"]["by P"]["share"])
 verdicts, wins = conditions["verdict"].value_counts(), judged["wins"]
 both = {band: np.concatenate([hit[band] for hit in hits.values()]) for band in BANDS}  # models
-split = harder["mini"]["two heads"]
 of_each, parts = {}, {}
 for short, (m, of) in zip(("smol", "mini"), BOTH.items(), strict=True):
     rise = {k: np.mean(v, 0) for k, v in of["groups"]["by P"]["rise"].items()}
@@ -391,11 +394,13 @@ cb.facts(
     mlps_lead=min(part["MLPs"] for part in parts.values()) > cb.MOST,
     smol_congruent=cb.fact(reach["SmolLM2", "by congruence"], "words") if reach["SmolLM2", "by congruence"] else "none",
     smol_predict=cb.fact(reach["SmolLM2", "by P"], "words"),
-    recurs=alike[share_of["SmolLM2", "by P"] >= 0.1].all(),
-    comes_back=wins[2] < 0.05 and wins[1] < wins[0] < cb.MOST,
+    recurs=same["SmolLM2", "by P"][share_of["SmolLM2", "by P"] >= 0.1].all(),
+    smol_same=same["SmolLM2", "by P"].sum(),
+    random_same=same["SmolLM2", "random"].sum(),
+    as_random=min(p_apart(same[m, "by P"] * 1.0, same[m, "random"] * 1.0) for m in BOTH) > 0.05 and same["mini", "by P"].sum() < same["mini", "random"].sum(),
+    others_same=cb.fact(round(NEURONS * (in_A[:, None] == in_B)[others].mean()), "words"),
+    comes_back=wins[2] < 0.05 < BOTH["mini"]["judged"]["wins"][2] and wins[1] < wins[0] < cb.MOST,
     power=np.mean(both["25% or more"]) > cb.NEARLY_ALL and np.mean(both["10% to 25%"]) > cb.MOST,
-    two_found=sum(split),
-    two_made=len(split),
     two_seen=all(np.mean(of["two heads"]) > cb.MOST for of in harder.values()),
     relay_unseen=not any(sum(of["by way of the first MLP"]) for of in harder.values()),
     weak=np.mean(both["below 5%"]) < 1 - cb.NEARLY_ALL and median["SmolLM2"] < 0.05,

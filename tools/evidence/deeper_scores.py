@@ -7,6 +7,11 @@ that stands in the stream. For the layers of `[deeper]` in `whole_neuron.toml`, 
 rotary positions and keys without bias, the scores of a fixed query are compared on half B with the
 means of half A: by position, by position and token, and with the score that each token's mean
 stream gets from the text's own query. Kept in `data/evidence/deeper.json`.
+
+Each share has an interval, the wider of two, documents and domains redrawn; the tables stay. Set
+before any was computed, when the shares were known: chapter 14 says that one layer is above another
+only where the interval of their difference, on the same draws, is above zero. These are the second
+layer over each other one by position, and each over the one before by position and token.
 """
 
 from __future__ import annotations
@@ -16,9 +21,12 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from command import command
 from einops import einsum, rearrange, repeat
@@ -28,6 +36,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from whole_neuron import GIVEN, KEPT
 
+import ctxbook as cb
 import ctxlib as cx
 from ctxlib.files import kept_folder
 from ctxlib.texts.batching import prepare_batches
@@ -87,17 +96,14 @@ def streams(
             yield part, {layer: found[read.format(layer)] for layer in layers}, last
 
 
-def explained(guess: Scores, truth: Scores) -> list[float]:
-    """Return the share of the variance within rows that is explained, of all heads together and of
-    the middle one; sources behind the first."""
-    left, all_of_it = ((v[..., 1:]).square().sum((0, 2)) for v in (truth - guess, truth))
-    shares = 1 - left / all_of_it
-    whole = 1 - float(left.sum() / all_of_it.sum())
-    return [round(whole, 4), round(float(shares.median()), 4)]
+def squares(v: Scores) -> Float[Tensor, " text"]:
+    """Return the sum of squares of all heads together, at sources behind the first."""
+    return v[..., 1:].square().sum((1, 2))
 
 
-def measure(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, dict[str, list[float]]]:
-    """Return what each kind of table explains of each layer's scores on B."""
+def measure(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, dict]:
+    """Return which share of the variance within rows each kind of table explains, of each layer's
+    scores on B, and differences of layers."""
     layers, d_vocab = GIVEN["deeper"]["layers"], model.cfg.d_vocab
     parts = {layer: Layer.of(model, layer) for layer in layers}
     tokens: list[Tensor] = []
@@ -124,11 +130,31 @@ def measure(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, dict[
             by_token = centered(by_position + tables[layer].token.T[x].mT)
             own = parts[layer].scores(stream, mean[layer][x])
             pairs[layer].append((truth, by_position, by_token, own))
-    found = {}
+    sums = {}
     for layer, several in pairs.items():
         truth, *guesses = (torch.cat(v) for v in zip(*several, strict=True))
-        found[str(layer)] = {k: explained(g, truth) for k, g in zip(kinds, guesses, strict=True)}
-    return found
+        left = {k: squares(truth - guess) for k, guess in zip(kinds, guesses, strict=True)}
+        sums[layer] = {k: torch.stack([v, squares(truth)]).numpy() for k, v in left.items()}
+
+    def share(kind: str, layer: int, drawn: np.ndarray) -> float:
+        left, whole = sums[layer][kind][:, drawn].sum(1)
+        return float(1 - left / whole)
+
+    def less(kind: str, one: int, other: int) -> cb.Estimate:
+        apart = lambda drawn: share(kind, one, drawn) - share(kind, other, drawn)  # noqa: E731
+        return cb.with_interval(apart, B, units=cb.WIDER)
+
+    second, (place, both, _) = layers[1], kinds
+    return {
+        "layers": {
+            str(layer): {
+                k: cb.with_interval(partial(share, k, layer), B, units=cb.WIDER) for k in kinds
+            }
+            for layer in layers
+        },
+        "second less": {str(k): less(place, second, k) for k in layers if k != second},
+        "less the one before": {str(k): less(both, k, before) for before, k in pairwise(layers)},
+    }
 
 
 def centered(rows: Scores) -> Scores:
@@ -220,8 +246,8 @@ def main(argv: list[str] | None = None) -> None:
         write(args.out.with_name("depth.json"), json.dumps(facts) + "\n")
         found = measure(model, A, B)
     kept = {"model": name, "query": QUERY, "texts": [len(A), len(B)]} | provenance(name)
-    write(args.out, json.dumps(kept | {"layers": found}) + "\n")
-    print(json.dumps(found, indent=1))
+    write(args.out, json.dumps(kept | rounded(found)) + "\n")
+    print(json.dumps(rounded(found), indent=1))
 
 
 if __name__ == "__main__":
