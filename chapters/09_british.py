@@ -2,7 +2,7 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen responds to what is British, spelling included, but in a weak test we found no use that the model makes of it.** Its input rises in {{rises}} of the documents that we respell, and none of the other consistent changes that we tried moves it as far. {{?none_reaches}} But other neurons are as consistent, more of them than we had allowed; {{?not_alone}} what this one writes hardly changes, {{?writes_little}} and Qwen's preference for British forms does not need it. {{?works_against}} It met {{met}} of {{asked}} conditions fixed in advance.
+**A neuron in the first layer of the language model Qwen responds to what is British, spelling included, but in a weak test we found no use that the model makes of it.** Its input rises in {{rises}} of the documents that we respell, and none of the other consistent changes that we tried moves it as far. {{?none_reaches}} But other neurons are as consistent, more of them than we had allowed; {{?not_alone}} what this one writes hardly changes, {{?writes_little}} and Qwen's preference for British forms does not run through it. {{?works_against}} It met {{met}} of {{asked}} conditions fixed in advance.
 
 Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. At the words that are the same in both versions, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. In how many would you expect a single neuron to notice?
 """
@@ -130,13 +130,13 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The British version pushes the gate of neuron {{neuron}} higher in nearly all of {{documents}} documents. {{?rises}} (The *gate* is the input that the neuron's activation function reads.) The neuron is that of [page 0](00_welcome), and we had seen it in a first look at Qwen. Everything was then fixed in advance and run on documents and words that the first look had not used.
+The British version pushes the gate of neuron {{neuron}} higher in nearly all of {{documents}} documents. {{?rises}} (The *gate* is the input that the neuron's activation function reads.) The neuron is that of the [welcome page](00_welcome), and we had seen it in a first look at Qwen. Everything was then fixed in advance and run on documents and words that the first look had not used.
 
 Is that much? Any change of a text moves every gate a little, and many gates move one way. Of the other neurons, {{as_often}} ({{as_often_share}}) move one way in as many documents; we had allowed {{= 1% =}}. So the share of documents does not set the neuron apart. {{?not_alone}}
 
 Would any consistent change do it? We made {{others}} that are not British, in the same documents, where they have such words, and near the same places: ten put one common word for another, such as *a* for *the*, and ten misspell by a rule. It was fixed before that none must move the gate as far on average, and none does. The farthest writes *nacion* for *nation* and moves it {{farthest_share}} as far, downwards. {{?none_reaches}}
 
-Three more controls say that spelling is enough. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}} (Luck would pass each of these two tests about once in twenty times.) The effect is small: with one token in {{one_in}} respelled, the gate moves by {{gate_sd}} of its standard deviation over documents.
+Three more controls say that spelling is enough. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}} (Luck would pass the test with {{others}} other changes, and that with random words, about once in twenty times each.) The effect is small: with one token in {{one_in}} respelled, the gate moves by {{gate_sd}} of its standard deviation over documents.
 
 ## Words: is it only letters?
 
@@ -184,9 +184,9 @@ cb.figures.picture(
 r"""
 British spelling pushes neuron {{neuron}} up by {{z}} standard deviations on the families that discover, and by {{z_again}} on those that judge. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} Random mixtures of neurons carry some spelling, too, but less. {{?mixtures}} One more neuron is far from the rest, {{second}}; keep it in mind. In SmolLM2 the same search finds no such neuron, for among words of several pieces only {{agree_smol}} of the families agree.
 
-Is it spelling, then, or Britain? It is both. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it misses with {{vocabulary}}, a weak effect, which none of {{= 1,000 =}} random splits of them reaches. Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
+Is it spelling, then, or Britain? It is both. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it just misses, with {{vocabulary}}, a weak effect, though none of {{= 1,000 =}} random splits of these words reaches as much. Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron responds to British subjects as well.
 
-Nor is Britain special. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. A list of words about war finds neuron {{war}}, whose highest tokens are {{war_tokens}}. But none of these neurons stands out as far as {{neuron}}.
+Other registers have such neurons, too. From each of five lists of words typical of Australian and Canadian English, law, scripture and newspapers, one half finds a neuron of Qwen that the other half confirms; in SmolLM2 only {{registers_smol}} list does. A list of words about war finds neuron {{war}}, whose highest tokens are {{war_tokens}} (but lists for climate and Pokémon pass our test with neurons that have nothing to do with them). None of these neurons stands out as far as {{neuron}}.
 
 ## What does it write?
 
@@ -229,7 +229,7 @@ pd.Series(of_shift).to_frame("of the shift is lost").rename_axis("as in the Amer
 r"""
 Neuron {{neuron}} does not carry it. If it did, its American values should shrink the shift by at least {{= 5% =}}. The shift *grows* by {{grows}}, and so it does in each sentence alone. (Intervals redraw contexts and sentences, of which {{ours}} ask for a word in *-our*.) The interval excludes zero: the neuron works slightly against the preference. The shift grows with {{second}} as well, and with the {{= 40 =}} neurons whose output respelling moves most, but not with {{= 40 =}} others of like size. {{?works_against}}
 
-How much could this test have seen? A loss of {{= 1% =}} of the shift would have been told from none. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
+How much could this test have seen? It could have detected a loss of {{= 1% =}} of the shift. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
 
 The words themselves carry it. With their residual stream after layer {{= 25 =}} of {{= 28 =}} as in the American context, {{words_25}} of the shift is lost; so late heads must read the spelling off the words. The first MLP matters only there: replaced everywhere except at the words, it costs nothing. The stable heads have a part in it. {{?words_carry}}
 

@@ -2,9 +2,9 @@
 r"""
 # A whole neuron, from tables
 
-**Fix the query token and its position. Then a table of at most three numbers per token and head ({{size}} MB for Qwen) can take the place of all queries and keys, and still predict what a first-layer neuron puts out.** In Qwen the median neuron's correlation within domains is at least {{qwen_low}} with each of five queries; but with *and* as the query, {{and_below}} of the neurons are predicted worse than the mark of {{= 0.99 =}}. SmolLM2 misses its mark with most queries. {{?smollm2_misses}} A weighted singular value decomposition of the same size does better in most cases, {{?weighted_better}} but each of our tables is a curve over positions and a list of tokens, which one can look at. (We have read two.)
+**Fix the query token and its position. Then a table of at most three numbers per token and head ({{size}} MB for Qwen) can take the place of all queries and keys, and with each text's own denominators still predict what a first-layer neuron puts out.** In Qwen the median neuron's correlation within domains is at least {{qwen_low}} with each of five queries; but with *and* as the query, {{and_below}} of the neurons are predicted worse than the mark of {{= 0.99 =}}. SmolLM2 misses its mark with most queries. {{?smollm2_misses}} A weighted singular value decomposition of the same size does better in most cases, {{?weighted_better}} but each of our tables is a curve over positions and a list of tokens, which one can look at. (We have tried this for two heads.)
 
-[Chapter 9](09_british) left us with neuron {{neuron}} of Qwen. British spelling drives its gate, the first of the two numbers whose product it puts out, through stable heads. But of what changes in that gate from text to text, the stable heads account for {{stable_share}} only, and the second number, *up*, we have not predicted at all.
+[Chapter 9](09_british) left us with neuron {{neuron}} of Qwen. British spelling drives its gate, the first of the two numbers whose product it puts out, mostly through stable heads ([welcome page](00_welcome)). But of what changes in that gate from text to text, the stable heads account for {{stable_share}} only, and the second number, *up*, we have not predicted at all.
 
 Suppose each head gets its kernel and its content, we divide by the text's own denominator, and we add up the tokens' values. How much of the neuron's output would you expect to come out right?
 """
@@ -125,7 +125,7 @@ $$
 \end{aligned}
 $$ (eq-who-planes)
 
-up to a constant, which the softmax removes. Errors matter where the kernel is large, and for common tokens. So, with $f_t$ the share of token $t$ in texts, we choose the lists that make
+up to a constant, which the softmax removes. Errors matter where the kernel is large, and for common tokens. So we fit by least squares with these weights: with $f_t$ the share of token $t$ in texts, we choose the lists that make
 
 $$
 \sum_{i,t} \text{pos}_i\, f_t \Bigl( \delta(i, t) - \sum_k a_k(i)\, b_k(t) \Bigr)^2
@@ -183,7 +183,7 @@ cb.figures.picture(
 r"""
 In head {{head}} of `{{model}}` a single plane accounts for {{one_plane}} of the interaction. Its curve separates far from near, and its list sorts tokens by the lengths of their embeddings (rank correlation {{by_length}}). [Chapter 2](02_keys) gave all tokens one typical length, and the plane puts the real lengths back.
 
-In Qwen, too, planes can be looked at. Take head {{british}}, one of the two heads that drive the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say. What the far end has in common is less plain, and so are the lists of Qwen's other broad heads (under *Evidence*).
+In Qwen, too, planes can be looked at. Take head {{british}}, one of the two heads that drive the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say. What the far end has in common is less plain, and the lists of Qwen's other broad heads are no plainer (under *Evidence*).
 
 With the rows repaired, the rest is as in the model: add up the tokens' values with the weights of the row, multiply by $W_O$, apply LayerNorm and the MLP. What the tables replace are queries and keys.
 """
@@ -293,7 +293,7 @@ pd.DataFrame(scores_kept).rename_axis("kept of the scores")
 
 # %% [markdown]
 r"""
-The weighted SVD beats two planes in {{weighted_ahead}} of the {{ahead}} pairs of a model and a query. {{?weighted_better}} We had asked in advance that planes leave less than a plain SVD and two-bit keys, and they do in every pair. But Qwen's {{size}} MB are for one query token at one position. Keys of four bits, with {{keys_size}} MB, serve every query and leave less in {{keys_ahead}} of the pairs, though in Qwen in {{keys_qwen}} only.
+The weighted SVD beats two planes in {{weighted_ahead}} of the {{ahead}} pairs of a model and a query. {{?weighted_better}} We had asked in advance that planes leave less than a plain SVD and two-bit keys, and they do in every pair. But Qwen's {{size}} MB are for one query token at one position. Keys of four bits ({{keys_size}} MB) serve every query. They leave less than two planes in {{keys_ahead}} of the pairs, though in Qwen in {{keys_qwen}} only.
 
 Why planes, then? The only advantage left is that they can be read. Each list of the weighted SVD mixes position, token and their interaction. In our tables they are apart: the kernel says where a head looks, the content at what, and a plane what these two had missed. What supports this is one head of `{{model}}` and one of Qwen, picked because we had followed it.
 
