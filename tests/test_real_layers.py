@@ -177,6 +177,13 @@ def test_back_before_another_model_has_come_keeps_what_was_chosen_since(visit):
     page.unroute(model)
 
 
+def test_a_model_without_cards_stands_last_and_says_what_to_do_next(visit):
+    page = visit("#model=smollm2", "explorer", fresh=True)
+    expect(page.get_by_text("For named neurons, choose another model.")).to_be_visible()
+    expect(page.get_by_role("group", name="Named neurons").get_by_role("button")).to_have_count(0)
+    expect(page.get_by_label("Model", exact=True).locator("option").last).to_have_text(SMOLLM2)
+
+
 def test_a_large_number_is_whole_and_has_room_in_its_column(visit):
     page = visit("#model=qwen&heads=1,7", "explorer", fresh=True)
     top = page.locator(".ctx-neurons-list tbody tr").first.locator("td").nth(2)
