@@ -104,7 +104,7 @@ def test_the_explorer_takes_another_model_and_what_its_heads_write_when_needed(v
     page.wait_for_timeout(1100)  # turns of one gesture are one step of the history
     with page.expect_request("**/data/qwen-*/head-3.bin"):
         group(page, "Heads").get_by_label("head 3").check()
-    page.wait_for_url("**#model=qwen&neuron=2985&heads=3,4,7")
+    page.wait_for_url("**#model=qwen&neuron=2985&heads=3,4,7&theta=*")
     # and nobody waits for what comes of it
     for address in ("#model=qwen", "#neuron=174&theta=20"):
         page.go_back()

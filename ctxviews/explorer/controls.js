@@ -50,7 +50,7 @@ function whatTurned({ from, ranking, heads, found, labels }, { model, usual, nHe
     const named = Map.groupBy(known, (j) => labels.get(j)?.label);
     const often = [...named].sort(([, a], [, b]) => b.length - a.length).slice(0, 2);
     const most = often.map(([label, { length }]) => `${label} (${length})`);
-    return `${how}, ${many}${before}.${most.length ? ` Most often ${way}: ${most.join(", ")}.` : ""}`;
+    return `${how}, ${many}${before}.${most.length ? ` Most often ${way}: ${most.join(" and ")}.` : ""}`;
   }
   if (String(heads) !== String(usual)) return "";
   const first = "Try this: turn head 0 off, and watch the dots.";
