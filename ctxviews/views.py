@@ -293,7 +293,7 @@ class NeuronExplorer(LayerView):
 
     No `heads` mean the stable ones, `threshold` 0 the rule's, `neuron` -1 the one with the largest
     top, `passage` -1 the one with the largest summary. `search` is a token as a reader types it:
-    the view shows the neurons that it drives.
+    the view shows the neurons that it drives. A head that is pressed leaves the threshold alone.
     """
 
     module = "neurons"

@@ -95,3 +95,15 @@ def explained(details: Locator, circuit: Any, tokens: Any, neuron: int, source: 
         assert a * b / c * d == pytest.approx(e, rel=0.03, abs=0.003)
     check([whole], sum(number(row[-1]) for row in rows), len(rows) * rounding(whole))
     return number(whole)
+
+
+#: Keeps what is written on any canvas from now on: the texts, and each with its place.
+WRITTEN = """() => {
+    [window.written, window.places] = [[], []];
+    const write = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+        written.push(text);
+        places.push([text, ...at]);
+        write.call(this, text, ...at);
+    };
+}"""

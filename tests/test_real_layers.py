@@ -104,7 +104,7 @@ def test_the_explorer_takes_another_model_and_what_its_heads_write_when_needed(v
     page.wait_for_timeout(1100)  # turns of one gesture are one step of the history
     with page.expect_request("**/data/qwen-*/head-3.bin"):
         group(page, "Heads").get_by_label("head 3").check()
-    page.wait_for_url("**#model=qwen&neuron=2985&heads=3,4,7")
+    page.wait_for_url("**#model=qwen&neuron=2985&heads=3,4,7&theta=*")
     # and nobody waits for what comes of it
     for address in ("#model=qwen", "#neuron=174&theta=20"):
         page.go_back()
@@ -175,6 +175,13 @@ def test_back_before_another_model_has_come_keeps_what_was_chosen_since(visit):
     expect(choice).to_have_value("mini")
     settled(page)
     page.unroute(model)
+
+
+def test_a_model_without_cards_stands_last_and_says_what_to_do_next(visit):
+    page = visit("#model=smollm2", "explorer", fresh=True)
+    expect(page.get_by_text("For named neurons, choose another model.")).to_be_visible()
+    expect(page.get_by_role("group", name="Named neurons").get_by_role("button")).to_have_count(0)
+    expect(page.get_by_label("Model", exact=True).locator("option").last).to_have_text(SMOLLM2)
 
 
 def test_a_large_number_is_whole_and_has_room_in_its_column(visit):

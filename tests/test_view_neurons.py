@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from playwright.sync_api import expect
-from shown import cells, check, each, explained, fragment, named, number
+from shown import WRITTEN, cells, check, each, explained, fragment, named, number
 from test_pages import contrast
 from viewing import PHONE, added, header, opened, settled
 
@@ -223,14 +223,29 @@ def test_a_search_without_an_answer_says_so_and_chooses_nothing(visit, mini_weig
     expect(said).to_contain_text("Of 1,024 neurons, ")
 
 
-def test_a_head_that_is_turned_off_takes_the_line_along_and_says_so(visit):
-    page = visit(fragment(heads=[*range(1, 8)]), "neurons")
-    where = re.escape(f"{theta(page)[0]}")
-    expect(
-        page.get_by_text(re.compile(f"The rule puts the line at {where} without head 0"))
-    ).to_be_visible()
-    page = visit(fragment(heads=[*range(1, 8)], threshold=5), "neurons")
-    expect(page.get_by_text("The rule puts")).to_have_count(0)
+def test_the_line_stays_when_a_head_is_turned_and_a_tick_has_the_rules_place(
+    visit, circuit_of, packed_mini
+):
+    page = visit("", "neurons", fresh=True)
+    rule, count = theta(page)
+    page.locator(".ctx-chips input").first.uncheck()
+    settled(page)
+    line, fewer = theta(page)
+    assert line == rule and fewer < count, "fewer dots lie right of the same line"
+    page.wait_for_url("**&theta=*")
+    heads = [head for head in header(packed_mini)["stable"] if head]
+    found = cx.find_neurons(circuit_of(heads))
+    said = page.get_by_text("The rule would put the line at the tick, ")
+    place = number(said.inner_text().removesuffix(".").rpartition(" ")[2])
+    assert place == pytest.approx(found.attrs["threshold"], abs=0.15)
+    x = spot(page, 0, place)[0]
+    assert sum(page.evaluate(PIXEL, [x, 18 + 110 + 4])) < 300, "the tick is there"
+    page.get_by_role("button", name="by the rule").click()
+    settled(page)
+    assert theta(page)[0] == pytest.approx(place, abs=0.05)
+    expect(said).to_have_count(0)
+    page = visit(fragment(heads=heads), "neurons")  # as addresses had it before
+    assert theta(page)[0] == pytest.approx(place, abs=0.05)
 
 
 def test_where_no_token_pushes_down_none_is_said_to(visit):
@@ -247,8 +262,7 @@ def test_where_no_neuron_passes_one_sentence_explains_it(visit, circuit_of, pack
     assert page.get_by_text("No neuron passes").count() == 1
     stable = header(packed_mini)["stable"]
     ranked = cx.find_neurons(circuit_of(heads or stable), threshold=0)
-    off = [head for head in stable if heads and head not in heads]
-    how = f"without head {off[0]}" if off else f"with heads {', '.join(map(str, stable))}"
+    how = f"with heads {', '.join(map(str, heads or stable))}"
     words = f"the line is at 1,000,000, and {how} the farthest, neuron {ranked.index[0]}, reaches "
     reason = page.locator(".ctx-neurons-dots [role=status]").filter(has_text=words)
     far = reason.inner_text().partition("reaches ")[2].partition(". ")[0]
@@ -346,26 +360,17 @@ def test_the_chosen_dot_is_a_disk_and_the_one_that_is_pointed_at_a_ring(visit):
 
 def test_the_axis_of_the_dots_has_numbers_and_a_name(visit):
     page = visit("", "neurons", fresh=True)
-    page.evaluate(
-        """() => {
-            window.written = [];
-            const write = CanvasRenderingContext2D.prototype.fillText;
-            CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-                written.push([text, x, y]);
-                write.call(this, text, x, y);
-            };
-        }"""
-    )
+    page.evaluate(WRITTEN)
     page.locator(CANVAS).hover(position={"x": 8, "y": 70})
     page.locator(CANVAS).hover(position=dict(zip("xy", spot(page, *farthest(page)), strict=True)))
     numbers = [
-        (float(text), x) for text, x, y in page.evaluate("written") if text.isdecimal() and y > 135
+        (float(text), x) for text, x, y in page.evaluate("places") if text.isdecimal() and y > 135
     ]
     ticks = dict(numbers)
     assert len(ticks) > 3 and 0 in ticks
     for value, x in ticks.items():
         assert x == pytest.approx(spot(page, 0, value)[0], abs=0.6)
-    expect(page.get_by_text("the mean push of a neuron’s 20 strongest tokens")).to_be_visible()
+    expect(page.get_by_text("how far a neuron’s 20 strongest tokens push it")).to_be_visible()
 
 
 def farthest(page):
@@ -394,7 +399,7 @@ MEANT = "(e) => getComputedStyle(e, '::after').content"
     [
         ("Heads", "They mix what the tokens of a text carry"),
         ("query", "The token from which heads look at the others"),
-        ("top", "How far single tokens can push a neuron up: the mean of its 20 largest"),
+        ("top", "How strongly single tokens can raise a neuron: what the 20 that raise it most"),
         ("pre-activation", "The number that goes into a neuron"),
         ("by the rule", "two robust standard deviations above the median"),
     ],
@@ -646,6 +651,11 @@ CARDS = """async (rows) => {
     const { namedNeurons } = await import("./views/explorer/cards.js");
     return namedNeurons(new Map(rows), "no model");
 }"""
+BY_NAME = """async ([rows, order]) => {
+    const { neuronsByName } = await import("./views/explorer/cards.js");
+    const scene = { labels: new Map(rows), ranking: { order } };
+    return Object.fromEntries(neuronsByName(scene, "no model"));
+}"""
 
 
 def test_cards_are_the_best_found_neuron_of_each_label(visit):
@@ -663,7 +673,8 @@ def test_cards_are_the_best_found_neuron_of_each_label(visit):
     rows = [
         (int(j), row.dropna().to_dict() | {"chance": row["chance"]}) for j, row in table.iterrows()
     ]
-    made = visit(name="neurons").evaluate(CARDS, rows)
+    page = visit(name="neurons")
+    made = page.evaluate(CARDS, rows)
     median = table["top"].median()
     rule = median + 2 * 1.4826 * (table["top"] - median).abs().median()
     good = table[(table["top"] > rule) & (table["auc"] > table["chance"].fillna(0))]
@@ -672,6 +683,13 @@ def test_cards_are_the_best_found_neuron_of_each_label(visit):
     assert [card["title"] for card in made] == [*best["label"]]
     assert [card["neuron"] for card in made] == [*best.index]
     assert {card["words"] for card in made} == {"word, Zwölf, other"}
+    # whatever leads from a name to a neuron leads to its card's
+    order = [*map(int, draw.permutation(400))]
+    names = page.evaluate(BY_NAME, [rows, order])
+    cards = dict(zip(best["label"], map(int, best.index), strict=True))
+    for name, found in names.items():
+        first = [cards[name]] if name in cards else []
+        assert found == first + [j for j in order if table["label"][j] == name and j not in first]
 
 
 @pytest.mark.parametrize("width", [1280, 1000, 760, 390])
@@ -714,18 +732,51 @@ def test_what_explains_a_control_covers_it_not_and_lets_a_press_through(browser,
 
 def test_what_a_head_did_is_told_beside_the_heads(visit):
     page = visit("", "neurons", fresh=True)
-    said, (first, top) = page.locator(".ctx-neurons-did"), farthest(page)
-    before, _ = theta(page)
-    box = page.locator(".ctx-chips input:checked").first
-    head = box.get_attribute("value")
+    said, first, (_, before) = page.locator(".ctx-neurons-did"), farthest(page)[0], theta(page)
+    box = page.locator(".ctx-chips input").nth(7)
     box.uncheck()
     settled(page)
-    expect(page.locator(f".ctx-chips input[value='{head}']")).to_have_accessible_name(
-        f"head {head}, off"
-    )
-    after, _ = theta(page)
-    expect(said).to_have_text(
-        re.compile(rf"^{first}: {top} → [\d.]+\. The line: {before} → {after}, by the rule\.$")
-    )
+    expect(box).to_have_accessible_name("head 7, off")
+    _, after = theta(page)
+    assert after < before
+    expect(said).to_have_text(f"Without head 7, {after} neurons pass instead of {before}.")
+    box.check()
+    expect(said).to_have_text(f"With head 7 on, {before} neurons pass instead of {after}.")
+    expect(page.locator(".ctx-neurons-one .ctx-heading")).to_have_text(f"Neuron {first}")
     page.locator(ROWS).nth(2).locator("input").check()
-    expect(said).to_have_text("")
+    expect(said).to_have_text(re.compile("^Try this: turn head 0 off"))
+    page.locator(".ctx-chips label").nth(3).dblclick()
+    expect(said).to_have_text(re.compile("^With head 3 alone, [0-9]+ neurons? pass"))
+
+
+def test_on_a_phone_heads_and_what_they_did_stay_beside_the_dots(visit):
+    page = visit("", "neurons", fresh=True)
+    page.set_viewport_size(PHONE)
+    settled(page)
+    dots = page.locator(CANVAS)
+    dots.evaluate(
+        "(e) => scrollBy({ top: e.getBoundingClientRect().y - 130, behavior: 'instant' })"
+    )
+    before, head = dots.bounding_box(), page.locator(".ctx-chips label").first
+    expect(head).to_be_in_viewport(ratio=1)
+    head.click()
+    settled(page)
+    expect(page.locator(".ctx-neurons-did")).to_be_in_viewport(ratio=1)
+    assert page.locator(".ctx-neurons-did").inner_text().startswith("Without head 0, ")
+    assert dots.bounding_box() == before
+
+
+def test_no_dot_has_its_name_while_the_line_is_dragged(visit):
+    page = visit("", "neurons", fresh=True)
+    box, (x, _) = page.locator(CANVAS).bounding_box(), spot(page, 0, theta(page)[0])
+    name = str(farthest(page)[0])
+    page.evaluate(WRITTEN)
+    page.mouse.move(box["x"] + x, box["y"] + 60)
+    page.mouse.down()
+    page.evaluate("written.length = 0")
+    page.mouse.move(box["x"] + x + 40, box["y"] + 60, steps=5)
+    settled(page)
+    written = page.evaluate("written")
+    assert written and name not in written
+    page.mouse.up()
+    assert name in settled(page).evaluate("written"), "and then it has it again"

@@ -6,8 +6,8 @@ import re
 
 import pytest
 from playwright.sync_api import expect
-from shown import check
-from viewing import PHONE, Gate, header, settled, view_page
+from shown import WRITTEN
+from viewing import PHONE, Gate, settled, view_page
 
 import ctxlib as cx
 
@@ -129,7 +129,7 @@ def test_a_box_finds_a_neuron_by_number_label_or_word(visit):
         found(typed)
         page.wait_for_url(f"**neuron={neuron}*")
         expect(label).to_contain_text(f"{named} is its label: texts of this domain raise it most")
-        expect(label).to_contain_text("It was chosen on half of our texts")
+        expect(label).to_contain_text("We chose it on half of our texts")
     expect(page.get_by_text("1 neuron named scripture")).to_be_visible()
     found("war")  # a word goes before a part of a label, which is offered
     page.get_by_text("neurons, ␣war pushes ").wait_for()
@@ -166,18 +166,36 @@ def test_a_card_opens_its_neuron_and_is_marked(visit):
     )
 
 
-def test_the_tokens_of_a_label_stand_beside_it_with_what_they_add(
-    visit, packed_mini, circuit_of, mini_weights
-):
+def test_the_tokens_of_a_label_stand_beside_it(visit):
     page = visit("#neuron=9", "explorer", fresh=True)
-    text = page.locator(".ctx-neurons-one").inner_text()
-    circuit = circuit_of(header(packed_mini)["stable"])
-    encode = mini_weights.tokenizer.encode
-    for word in ("war", "army"):
-        (token,) = encode(f" {word}", add_special_tokens=False)
-        shown = re.search(rf"␣{word} ([+\u2212][\d.]*\d)", text)[1]
-        check([shown], circuit.contribution[token, 9], 0.3)
-    assert "unheard-of." in text  # a name without a token, as in an older table, has no number
+    about = page.locator(".ctx-neurons-one")
+    expect(about).to_contain_text("The label rests most on ␣war ␣army unheard-of")
+
+
+def test_the_name_of_a_row_of_dots_is_pressed(visit):
+    page = visit("#neuron=9", "explorer", fresh=True)
+    page.evaluate(WRITTEN)
+    page.set_viewport_size(PHONE)  # all is drawn again
+    page.wait_for_function("written.includes('scripture')")
+    lanes = page.evaluate("written.slice(written.lastIndexOf('responds most to') + 1)")
+    dots, lane = page.locator(".ctx-neurons-dots canvas"), lanes.index("scripture")
+    place = {"x": 60, "y": 18 + 12 * lane + 6}
+    dots.hover(position=place)
+    expect(dots).to_have_css("cursor", "pointer")
+    dots.click(position=place)
+    page.wait_for_url("**neuron=12*")
+
+
+def test_what_a_head_did_names_the_labels_that_went(visit):
+    page = visit("#neuron=496", "explorer", fresh=True)
+    top = float(page.locator(".ctx-neurons-list tr.ctx-chosen td").nth(2).inner_text())
+    page = visit(f"#neuron=496&theta={top - 0.5}", "explorer")
+    page.locator(".ctx-chips input").first.uncheck()
+    expect(page.locator(".ctx-neurons-did")).to_have_text(
+        re.compile(
+            r"^Without head 0, \d+ neurons? pass(es)? instead of \d+\. Most often gone: astr"
+        )
+    )
 
 
 def test_labels_that_come_late_leave_the_keyboard_its_place(visit):
@@ -189,16 +207,6 @@ def test_labels_that_come_late_leave_the_keyboard_its_place(visit):
     expect(page.locator(".ctx-neurons-one")).to_contain_text("history, war is its label")
     expect(token).to_be_focused()
     page.unroute("**/labels.csv")
-
-
-WRITTEN = """() => {
-    window.written = [];
-    const write = CanvasRenderingContext2D.prototype.fillText;
-    CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
-        written.push(text);
-        write.call(this, text, ...at);
-    };
-}"""
 
 
 def test_a_neuron_that_chapters_follow_has_one_name(visit):

@@ -12,9 +12,8 @@ import { inStep } from "../ui/state.js";
 
 const MOST = 12; // cards
 const WORDS = 3; // of a neuron
-const RULE =
-  "Neurons to begin with: those of the chapters, then each label’s best, if better than 95% of random mixtures.";
-const NONE = "No neuron of this model tells its label apart better than 95% of random mixtures do.";
+const NONE =
+  "This model has no cards: none of the neurons that pass fits a label that rests on words better than random mixtures do. Heads and line work as ever. For named neurons, choose another model.";
 /** What chapters follow, by model. @type {Record<string, Card[]>} */
 export const FOLLOWED = {
   mini: [{ neuron: 496, title: "planets", words: "chapters 1 to 6" }],
@@ -45,13 +44,22 @@ export function namedNeurons(labels, model) {
   return [...(FOLLOWED[model] ?? []), ...cards].slice(0, MOST);
 }
 
+/** The neurons of every name: first the one with its card, then as they lie, the farthest right first.
+ *  @param {Pick<Scene, "labels" | "ranking">} scene @param {string} model */
+export function neuronsByName({ labels, ranking }, model) {
+  const cards = namedNeurons(labels, model).map(({ neuron }) => neuron);
+  const names = Map.groupBy(new Set([...cards, ...ranking.order]), (j) => nameOf(model, j, labels));
+  names.delete("");
+  return names;
+}
+
 /** A row of cards, where labels are known. @param {Tools} tools @param {boolean} comes whether labels are on
  *  their way: the row keeps its place for them */
 export function cardsSection(tools, comes) {
   const { layer, go } = tools;
   const ways = { role: "group", "aria-label": "Named neurons" };
   const row = element("div", { class: "ctx-neurons-cards", ...ways });
-  const rule = quiet(RULE);
+  const rule = quiet("Neurons to begin with:");
   const root = element("div", { class: "ctx-neurons-named", hidden: !comes }, rule, row);
   const paint = inStep((/** @type {Scene} */ { labels, neuron, left }, changed) => {
     if (changed("labels") && labels.size) {
@@ -61,7 +69,7 @@ export function cardsSection(tools, comes) {
         const onclick = () => go({ neuron });
         return element("button", { type: "button", ...ways, onclick }, parts);
       });
-      rule.textContent = made.length ? RULE : NONE;
+      if (!made.length) rule.textContent = NONE;
       row.replaceChildren(...made);
       roving(row);
     }

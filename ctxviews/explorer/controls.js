@@ -3,7 +3,7 @@
 import { headChooser, term } from "../ui/controls.js";
 import { drawn, element } from "../ui/dom.js";
 import { headStyle } from "../ui/marks.js";
-import { figure, headsName } from "../ui/words.js";
+import { grouped, headsName, several } from "../ui/words.js";
 
 /** @import { Scene, Tools, Turned } from "./scene.js" */
 
@@ -16,10 +16,11 @@ export function controlsSection(tools, find) {
   const curves = layer.kernels().map((kernel, head) => curve(kernel, headStyle(head)));
   const heads = headChooser(
     layer,
-    // the neuron that is looked at stays
+    // the neuron that is looked at stays, and the line
     (chosen) => {
       tools.hand = String(chosen);
-      go({ heads: chosen, neuron: tools.scene()?.neuron ?? -1 });
+      const { neuron, theta } = tools.scene() ?? { neuron: -1, theta: 0 };
+      go({ heads: chosen, neuron, threshold: Number(theta.toPrecision(6)) });
     },
     curves,
     [", and how heavily each weighs a token by its distance, from the ", term("query"), side],
@@ -34,17 +35,33 @@ export function controlsSection(tools, find) {
 }
 
 /** What the last turn of a head did; before any, what to try. @param {Scene} scene @param {Layer} layer */
-function whatTurned({ from, ranking, neuron, heads, theta, threshold }, { model, usual, nHeads }) {
+function whatTurned({ from, ranking, heads, found, labels }, { model, usual, nHeads }) {
   if (from) {
-    const tops = [from.ranking.top[neuron], ranking.top[neuron], from.theta, theta];
-    const [was, is, before, line] = tops.map((top) => figure(top, 1));
-    const moved = threshold ? line : `${before} → ${line}, by the rule`;
-    return `${neuron}: ${was} → ${is}. The line: ${moved}.`;
+    const was = from.ranking;
+    const [off, on] = [without(was.heads, heads), without(heads, was.heads)];
+    const alone = off.length > 1 ? `With ${headsName(heads)} alone` : `Without ${headsName(off)}`;
+    const how = on.length ? `With ${headsName(on)} on` : alone;
+    const many = `${several(found, "neuron")} pass${found === 1 ? "es" : ""}`;
+    const before = found === from.found ? ", as before" : ` instead of ${grouped(from.found)}`;
+    const [passed, pass] = [was.order.subarray(0, from.found), ranking.order.subarray(0, found)];
+    const [gone, come] = [without(passed, pass), without(pass, passed)];
+    const [way, those] = come.length > gone.length ? ["new", come] : ["gone", gone];
+    const known = those.filter((j) => labels.has(j));
+    const named = Map.groupBy(known, (j) => labels.get(j)?.label);
+    const often = [...named].sort(([, a], [, b]) => b.length - a.length).slice(0, 2);
+    const most = often.map(([label, { length }]) => `${label} (${length})`);
+    return `${how}, ${many}${before}.${most.length ? ` Most often ${way}: ${most.join(" and ")}.` : ""}`;
   }
   if (String(heads) !== String(usual)) return "";
-  const first = `Try this: turn head 0 off, and watch neuron ${neuron}.`;
+  const first = "Try this: turn head 0 off, and watch the dots.";
   const some = `At first ${headsName(usual)} ${usual.length > 1 ? "are" : "is"} on: the stable ones.`;
   return usual.length < nHeads ? some : model === "mini" ? first : "";
+}
+
+/** What is in the first, and not in the second. @param {Iterable<number>} some @param {Iterable<number>} others */
+function without(some, others) {
+  const there = new Set(others);
+  return Array.from(some).filter((one) => !there.has(one));
 }
 
 /** A kernel in small: how much attention each part of the text gets by its position alone.

@@ -5,7 +5,7 @@ import { button, pick, RULE, slider, term } from "../ui/controls.js";
 import { element } from "../ui/dom.js";
 import { digitsOfStep, linearTicks, tickFormat } from "../ui/plot.js";
 import { figure, grouped, headsName } from "../ui/words.js";
-import { nameOf } from "./cards.js";
+import { nameOf, neuronsByName } from "./cards.js";
 
 /** @import { Scene, Tools } from "./scene.js" */
 
@@ -51,7 +51,7 @@ export function dotsSection(tools, reset) {
     RULE,
     button(RULE, () => go({ threshold: 0 })),
   );
-  const along = `: the mean push of a neuron’s ${layer.largest} strongest tokens above an average token’s, in units of the pre-activation →`;
+  const along = `: how far a neuron’s ${layer.largest} strongest tokens push it, beyond an average token, in units of the pre-activation →`;
   const axis = element("p", { class: "ctx-label" }, term("top"), along);
   const brief = element("span");
   const more = [brief, pick("more below", () => tools.show("neuron"))];
@@ -81,6 +81,8 @@ export function dotsSection(tools, reset) {
     }
     return nearest;
   };
+  const laneAt = (/** @type {PointerEvent} */ { offsetX, offsetY }) =>
+    offsetX < left() ? lanes[Math.floor((offsetY - ABOVE) / LANE)] : undefined;
   const onLine = (/** @type {PointerEvent} */ { offsetX, offsetY, pointerType }) => {
     const wide = pointerType === "touch" ? NEAR : NEAR / 2;
     return Math.abs(offsetX - placed(last?.theta ?? 0)) < (offsetY < ABOVE ? 3 * NEAR : wide);
@@ -105,12 +107,15 @@ export function dotsSection(tools, reset) {
     pointermove(event) {
       if (dragged) return drag(event);
       point(at(event));
-      canvas.style.cursor = onLine(event) ? "ew-resize" : under === null ? "default" : "pointer";
+      const idle = under === null && !laneAt(event);
+      canvas.style.cursor = onLine(event) ? "ew-resize" : idle ? "default" : "pointer";
     },
     pointerup(event) {
-      const neuron = at(event);
-      if (!dragged && neuron !== null && Math.abs(event.offsetX - from) < NEAR) go({ neuron });
+      const lane = laneAt(event);
+      const neuron = lane && last ? neuronsByName(last, layer.model).get(lane)?.[0] : at(event);
+      if (!dragged && neuron != null && Math.abs(event.offsetX - from) < NEAR) go({ neuron });
       dragged = false;
+      draw(); // the name that was hidden comes back
     },
     pointercancel: () => (dragged = false),
     pointerleave: () => point(null),
@@ -181,6 +186,7 @@ export function dotsSection(tools, reset) {
     const x = placed(theta);
     pen.fillRect(x - 0.75, 4, 1.5, foot - 4);
     pen.fillRect(x - 5, 2, 10, 9);
+    pen.fillRect(placed(ranking.rule) - 0.75, foot - 8, 1.5, 12); // where the rule has the line
     /** @param {string} text @param {number} x @param {number} y */
     const beside = (text, x, y) => {
       const [side, apart] = /** @type {[CanvasTextAlign, number]} */ (
@@ -198,7 +204,7 @@ export function dotsSection(tools, reset) {
       [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [down, ink, 1.5];
       dot(px, py, small + (chosen ? 3 : 4), chosen ? "fill" : "stroke");
       pen.fillStyle = ink;
-      beside(`${j} ${nameOf(layer.model, j, labels)}`.trim(), px, py);
+      if (!dragged) beside(`${j} ${nameOf(layer.model, j, labels)}`.trim(), px, py);
     }
   };
 
@@ -236,13 +242,11 @@ function thetaLabel({ ranking }, theta) {
   return `${figure(theta, digits)}: ${grouped(pass)} of ${grouped(ranking.top.length)} pass`;
 }
 
-/** Why the line is there, or why no neuron passes it. @param {Scene} scene */
-function whyThere({ ranking: { circuit, most, order, step }, heads, theta, threshold, found }) {
-  const [line, far] = [theta, most].map((at) => figure(at, Math.max(1, digitsOfStep(step))));
-  const off = circuit.layer.usual.filter((head) => !heads.includes(head));
-  const how = off.length ? `without ${headsName(off)}` : `with ${headsName(heads)}`;
-  if (found && (threshold || !off.length)) return "";
-  if (found) return `The rule puts the line at ${line} ${how}.`;
-  const reached = `${how} the farthest, neuron ${order[0]}, reaches ${far}`;
+/** Where the rule has the line, if it lies elsewhere, or why no neuron passes it. @param {Scene} scene */
+function whyThere({ ranking: { most, order, step, rule }, heads, theta, found }) {
+  const digits = Math.max(1, digitsOfStep(step));
+  const [line, far, tick] = [theta, most, rule].map((at) => figure(at, digits));
+  if (found) return line === tick ? "" : `The rule would put the line at the tick, ${tick}.`;
+  const reached = `with ${headsName(heads)} the farthest, neuron ${order[0]}, reaches ${far}`;
   return `No neuron passes: the line is at ${line}, and ${reached}. Drag the line to the left.`;
 }

@@ -1,11 +1,9 @@
 /** One box that finds a neuron by its number, its name, or a word, while one types. */
 
-import { field, pick, roving } from "../ui/controls.js";
+import { field, pick, roving, PLAIN } from "../ui/controls.js";
 import { element, guarded } from "../ui/dom.js";
-import { inStep } from "../ui/state.js";
-import { PLAIN } from "../ui/textbox.js";
 import { digitsFor, grouped, several, signed } from "../ui/words.js";
-import { nameOf } from "./cards.js";
+import { neuronsByName } from "./cards.js";
 import { LONGEST_SEARCH } from "./scene.js";
 import { tokenOf, tokensLike } from "./search.js";
 
@@ -16,7 +14,7 @@ const OFFERED = 6; // names and tokens
 
 /** What is chosen by what is typed, null where that is not clear, and what is said of it.
  *  @param {string} typed @param {Scene} scene @param {Tools} tools
- *  @param {Map<string, number[]>} names the neurons of each, those farthest right first
+ *  @param {Map<string, number[]>} names the neurons of each, that to begin with first
  *  @returns {[{neuron: number, search: string} | null, string]} */
 function meant(typed, { ranking, neuron }, tools, names) {
   const { layer, name } = tools;
@@ -36,7 +34,7 @@ function meant(typed, { ranking, neuron }, tools, names) {
     small.find(({ name }) => part && name.includes(` ${word}`));
   if (found) {
     const many = `${several(found.of.length, "neuron")} named${found.name}`;
-    return [{ neuron: found.of[0], search: "" }, `${many}; this one lies farthest right.`];
+    return [{ neuron: found.of[0], search: "" }, `${many}; this is one to begin with.`];
   }
   const pieces = tools.read(` ${typed.trim()}`).map(name);
   if (id < 0 && pieces.length > 1)
@@ -58,30 +56,24 @@ export function findBox(tools) {
   let [at, last] = [-1, ""]; // neuron and search that what is said belongs to
   let done = ""; // what was looked up last, or came with the state: all else is still being typed
   let later = 0;
-  /** @type {Map<string, number[]>} */ let names = new Map();
-  const readNames = inStep((/** @type {Scene} */ { ranking, labels }, changed) => {
-    if (!changed("ranking", "labels")) return;
-    names = Map.groupBy(ranking.order, (j) => nameOf(tools.layer.model, j, labels));
-    names.delete("");
-  });
   const look = guarded(offers, (shown = false) => {
     const scene = tools.scene();
     soon(!scene?.ranking);
     if (!scene?.ranking) return;
     done = input.value;
-    readNames(scene);
+    const names = neuronsByName(scene, tools.layer.model);
     const [chosen, words] = meant(done, scene, tools, names);
     ({ neuron: at, search: last } = chosen ?? scene);
     if (chosen) go(chosen);
     said.textContent = words;
-    offers.replaceChildren(...like(done.trim().toLowerCase()));
+    offers.replaceChildren(...like(done.trim().toLowerCase(), [...names.keys()]));
     roving(offers);
     if (shown && chosen) tools.show("neuron");
   });
-  /** Names and tokens that have a word in them, to press. @param {string} word */
-  const like = (word) => {
+  /** Names and tokens that have a word in them, to press. @param {string} word @param {string[]} names */
+  const like = (word, names) => {
     if (!/[^\s\d]/.test(word)) return [];
-    const alike = [...names.keys()].filter((other) => other.toLowerCase().includes(word));
+    const alike = names.filter((other) => other.toLowerCase().includes(word));
     const tokens = new Set(tokensLike(word, tools).slice(0, OFFERED));
     const pairs = alike.slice(0, 2).map((other) => [other, other]);
     const offered = [...pairs, ...Array.from(tokens, (id) => [name(id), text(id)])];

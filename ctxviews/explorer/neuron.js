@@ -5,7 +5,7 @@ import { pick, roving, term } from "../ui/controls.js";
 import { element, numberCell, quiet, table } from "../ui/dom.js";
 import { DOWN, UP } from "../ui/marks.js";
 import { inStep } from "../ui/state.js";
-import { digitsFor, figure, grouped, headsName, signed, tokenMark } from "../ui/words.js";
+import { digitsFor, figure, headsName, signed, tokenMark, tokenMarks } from "../ui/words.js";
 import { FOLLOWED, nameOf } from "./cards.js";
 import { columnOf } from "./scene.js";
 import { sameAgain } from "./search.js";
@@ -14,7 +14,7 @@ import { sameAgain } from "./search.js";
 
 const OUTERMOST = 10; // tokens shown of each end of a neuron
 const LABELS =
-  "A label names texts, and need not be what the neuron means. It was chosen on half of our texts, and its AUC is that on the other half. A random mixture adds up the input weights of all neurons, each times a random factor. The label rests on tokens that such texts use more often, or more seldom where they lower the neuron. The two lists have the extremes, however rare.";
+  "A label names the texts that raise a neuron most, and the neuron may respond to something else that they share. We chose it on half of our texts, and tested it on the other half (the AUC). A random mixture, our check, adds up the input weights of all neurons, each times a random factor. The label rests on tokens that such texts use often, or seldom where they lower the neuron; the two lists show the strongest tokens, however rare. A card has the best neuron of a label, if it is better than 95% of random mixtures.";
 
 /** Name, label, outermost tokens, place. @param {Tools} tools @param {HTMLElement} driven the line about a token */
 export function neuronSection(tools, driven) {
@@ -30,8 +30,7 @@ export function neuronSection(tools, driven) {
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { ranking, neuron } = scene;
     if (!changed("ranking", "neuron", "labels")) return;
-    const others = changed("ranking", "neuron"); // labels that come leave the tokens where they are
-    const { top, heads, circuit, places, most } = ranking;
+    const { heads, circuit } = ranking;
     const column = columnOf(ranking, neuron);
     const ends = outermost(column, layer.counted, OUTERMOST);
     const far = largest([...ends.up, ...ends.down].map((id) => column[id])) || 1;
@@ -40,11 +39,6 @@ export function neuronSection(tools, driven) {
     if (found) {
       const chapter = FOLLOWED[layer.model]?.find((card) => card.neuron === neuron);
       const called = element("b", {}, nameOf(layer.model, neuron, scene.labels));
-      const rests = found.words.split(" ").flatMap((word, i) => {
-        const id = tools.called(word);
-        const adds = id === undefined ? "" : ` ${signed(column[id], digitsFor(far))}`;
-        return [i ? ", " : "", tokenMark(word), adds];
-      });
       named.classList.toggle("ctx-weak", found.weak);
       const equal = `, no better than a good random mixture of neurons (${figure(found.chance, 3)})`;
       const better = found.chance ? ", better than 95% of random mixtures of neurons" : ""; // or none has it
@@ -54,16 +48,12 @@ export function neuronSection(tools, driven) {
         ": texts of this domain raise it most (",
         term("AUC"),
         ` ${figure(found.auc, 3)}, with all stable heads)${found.weak ? equal : better}. The label rests most on `,
-        ...rests,
-        ".",
+        ...tokenMarks(found.words.split(" ")),
       );
     }
     title.textContent = `Neuron ${neuron}`;
-    place.replaceChildren(
-      `Top ${figure(top[neuron], digitsFor(most))}, rank ${grouped(places[neuron] + 1)} of ` +
-        `${grouped(top.length)} in layer ${layer.mlpLayer}; ${headsName(heads)}, n = ${circuit.n}, query token `,
-      tokenMark(name(circuit.token)),
-    );
+    const where = `Layer ${layer.mlpLayer}, ${headsName(heads)}, n = ${circuit.n}, query token `;
+    place.replaceChildren(where, tokenMark(name(circuit.token)));
     const tables = Object.entries(ends).map(([way, ids]) => {
       const least = way === "down" && ids.every((id) => column[id] > 0); // none pushes down
       const rows = Array.from(ids, (id) => endRow(name(id), column[id], far, press(id)));
@@ -71,7 +61,7 @@ export function neuronSection(tools, driven) {
       const columns = ["token", ["contribution"]];
       return roving(table({ kind: "ctx-neurons-barred", caption, columns, rows, unseen: true }));
     });
-    if (others) held.replaceChildren(...tables);
+    if (changed("ranking", "neuron")) held.replaceChildren(...tables); // labels that come leave them
   });
   const parts = [title, named, scale, driven, held, label, place];
   return { root: element("section", { class: "ctx-neurons-one" }, parts), paint };

@@ -12,7 +12,7 @@ import { belowOrLeft, circuitHeads, sound, turn } from "../ui/state.js";
  *    the others may still leave the choice to the view
  *  @typedef {ReturnType<typeof rankingOf>} Ranking
  *  @typedef {ReturnType<typeof toolsOf>} Tools
- *  @typedef {{ranking: Ranking, theta: number}} Before the last turn of a head
+ *  @typedef {{ranking: Ranking, found: number}} Before the last turn of a head
  *  @typedef {ReturnType<typeof withPassages>} Scene `from` is what was there before a head was turned, until
  *    something else is chosen, `left` whether the neuron is left to the view, and `read` the passage shown
  *  @typedef {{root: HTMLElement, paint: (scene: Scene) => void}} Section */
@@ -37,11 +37,6 @@ export function toolsOf(model, layer, el) {
     /** The tokens that rankings count, in small letters. */
     letters: () => (spelt ??= Array.from(layer.counted, (id) => [id, text(id).toLowerCase()])),
     name,
-    /** The token of a name, if that is read as one. @param {string} named */
-    called: (named) => {
-      const typed = named.replaceAll("␣", " ").replaceAll("↵", "\n").replaceAll("⇥", "\t");
-      return read(typed).find((id) => name(id) === named && layer.hasToken(id));
-    },
     inText,
     heading: headingsIn(el),
     read,
@@ -66,16 +61,16 @@ export function turned(model, layer) {
 
 /** Everything the sections show, with all that was left to the view chosen, but for passages.
  *  @param {Turned & {width: number}} now @param {Ranking} ranking @param {Map<number, Label>} labels of neurons
- *  @param {(Before & {neuron: number, from: Before | null}) | null} before the scene that was shown last */
+ *  @param {(Before & {theta: number, neuron: number, from: Before | null}) | null} before the scene that was shown last */
 export function sceneOf(now, ranking, labels, before) {
   const theta = now.threshold || ranking.rule;
   const { order, top } = ranking;
   let found = order.findIndex((j) => !(top[j] > theta));
   if (found < 0) found = order.length;
-  const neuron = now.neuron === -1 ? order[0] : now.neuron;
+  const neuron = now.neuron === -1 ? ranking.order[0] : now.neuron;
   const kept = before?.neuron === neuron && before.theta === theta ? before.from : null;
   const turned = before && before.ranking !== ranking;
-  const from = turned ? { ranking: before.ranking, theta: before.theta } : kept;
+  const from = turned ? { ranking: before.ranking, found: before.found } : kept;
   return { ...now, neuron, left: now.neuron === -1, theta, ranking, from, labels, found };
 }
 
@@ -127,10 +122,9 @@ export function columnOf(ranking, neuron) {
 }
 
 /** Computes the column that `columnOf` needs first, while the page stays alive.
- *  @param {Turned} now @param {Ranking} ranking @param {AbortSignal} signal */
-export async function firstColumn(now, ranking, signal) {
-  const { circuit, heads, columns, order } = ranking;
-  const neuron = now.neuron === -1 ? order[0] : now.neuron;
+ *  @param {ReturnType<typeof sceneOf>} scene @param {AbortSignal} signal */
+export async function firstColumn({ neuron, ranking }, signal) {
+  const { circuit, heads, columns } = ranking;
   const column = await doneInSlices(circuit.contributing(neuron, heads), signal);
   columns.get(neuron, () => column);
 }

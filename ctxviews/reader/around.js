@@ -3,10 +3,10 @@
 
 import { CHARACTERS, leading } from "../engine/reading.js";
 import { passageRead } from "../explorer/passages.js";
+import { textBox } from "../ui/controls.js";
 import { element, quiet, renewed } from "../ui/dom.js";
 import { spelling } from "../ui/source.js";
 import { belowOrLeft, circuitHeads, kept, sound, turn } from "../ui/state.js";
-import { textBox } from "../ui/textbox.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { whyHere } from "../ui/why.js";
 

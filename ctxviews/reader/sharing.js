@@ -1,9 +1,8 @@
 /** The opening texts, and which texts are passed on to Python or put into an address. */
 
-import { checkbox } from "../ui/controls.js";
+import { checkbox, resetButton } from "../ui/controls.js";
 import { element, quiet } from "../ui/dom.js";
 import { sound, turn } from "../ui/state.js";
-import { resetButton } from "../ui/links.js";
 import { OF_TEXTS } from "./scene.js";
 
 /** @import { Found } from "./scene.js"

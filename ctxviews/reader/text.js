@@ -1,10 +1,9 @@
 /** One text: its box, its tokens, its lines, its neurons. */
 
-import { pick, term } from "../ui/controls.js";
+import { pick, term, textBox } from "../ui/controls.js";
 import { element, numberCell, quiet, scrolling, table } from "../ui/dom.js";
 import { keyed } from "../ui/keyed.js";
 import { inStep } from "../ui/state.js";
-import { textBox } from "../ui/textbox.js";
 import { shadedTokens } from "../ui/tokens.js";
 import { whyHere } from "../ui/why.js";
 import { digitsFor, grouped, nameInText, several, tokenMarks, tokenName } from "../ui/words.js";

@@ -120,13 +120,13 @@ const MEANINGS = {
   Heads:
     "They mix what the tokens of a text carry, and neurons read it. Press one to leave it out. All that are on share one curve: their median.",
   query: "The token from which heads look at the others.",
-  top: "How far single tokens can push a neuron up: the mean of its 20 largest contributions, minus the mean over the vocabulary, in units of the pre-activation.",
+  top: "How strongly single tokens can raise a neuron: what the 20 that raise it most contribute on average, less the average of all tokens.",
   z: "How many robust standard deviations the neuron lies above the typical one.",
   AUC: "How often a text with this label raises the neuron more than one without, among all pairs: 0.5 is chance.",
   "pre-activation": "The number that goes into a neuron, before its nonlinearity.",
   summary: "The average of what a text’s tokens add to a neuron, weighted by the kernel.",
   [RULE]:
-    "Chapter 6’s rule for these heads: two robust standard deviations above the median neuron’s top.",
+    "Chapter 6’s rule for these heads: two robust standard deviations above the median neuron’s top. The line stays when heads change; a tick shows where the rule would put it.",
 };
 
 /** Such a word: its meaning appears beside it where a pointer or the focus is, until the next press.
@@ -220,4 +220,21 @@ export function roving(place) {
     all[steps[event.key]].focus();
   };
   return place;
+}
+
+/** Sets a view back to its first state, where a page can. @param {Model} model @returns {HTMLElement | null} */
+export function resetButton(model) {
+  return model.reset ? button("Reset", () => model.reset?.()) : null;
+}
+
+/** Nothing is corrected or offered while one types. */
+export const PLAIN = { spellcheck: "false", autocomplete: "off", autocapitalize: "off" };
+
+/** @param {string} label @param {number} limit characters that the box keeps: the browser cuts a long
+ *  paste before it lays it out @param {() => void} onInput */
+export function textBox(label, limit, onInput) {
+  const id = fresh("text");
+  const kept = { id, rows: 7, maxlength: limit, dir: "auto" };
+  const box = element("textarea", { ...kept, oninput: onInput, ...PLAIN });
+  return { box, title: element("label", { for: id, class: "ctx-label" }, label) };
 }

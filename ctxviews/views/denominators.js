@@ -3,13 +3,19 @@
  *  No layer is needed: Python has measured, and all that is worked out here are bounds and shares.
  *  Everything in a record (record.py) is in units of the head's expected denominator, so that 1 is the mean. */
 
-import { controlRow, either, headChoice, passageChoice, slider } from "../ui/controls.js";
+import {
+  controlRow,
+  either,
+  headChoice,
+  passageChoice,
+  slider,
+  resetButton,
+} from "../ui/controls.js";
 import { drawn, element, quiet, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { byDomain, domainChart, NAMES } from "../ui/domains.js";
 import { chart, digitsOfStep, linearTicks, readable, rule } from "../ui/plot.js";
 import { below, belowOrLeft, kept, sound, turn } from "../ui/state.js";
-import { resetButton } from "../ui/links.js";
 import { figure, several, tokenMark, tokenName } from "../ui/words.js";
 
 /** @typedef {{variance: number, width: number, largest: number, squares: number, heaviest: number}} Facts of a

@@ -1,12 +1,11 @@
 /** How far back every head looks: positional kernels over the distance (chapter 3). */
 
-import { choice, controlRow, destinationSlider, headChooser } from "../ui/controls.js";
+import { choice, controlRow, destinationSlider, headChooser, resetButton } from "../ui/controls.js";
 import { element, quiet, renewed } from "../ui/dom.js";
 import { headStyle } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, readable, rule } from "../ui/plot.js";
 import { downloaded, layerOf, spelling } from "../ui/source.js";
 import { below, kept, listBelow, sound, turn } from "../ui/state.js";
-import { resetButton } from "../ui/links.js";
 import { figure, several, threeDigits } from "../ui/words.js";
 
 /** @typedef {{heads: number[], n: number, token: number}} Shown */

@@ -4,10 +4,9 @@
  *  is to add other terms, and the chapter's record has them all. */
 
 import { largest } from "../engine/linalg.js";
-import { checkbox, chip, chipRow, choice, pick } from "../ui/controls.js";
+import { checkbox, chip, chipRow, choice, pick, resetButton } from "../ui/controls.js";
 import { element, quiet, renewed, row, table } from "../ui/dom.js";
 import { below, kept, sound, turn } from "../ui/state.js";
-import { resetButton } from "../ui/links.js";
 import { shade, shadeKey, tokenReader } from "../ui/tokens.js";
 import { figure, shown, signed, tokenMark, tokenName } from "../ui/words.js";
 

@@ -12,13 +12,14 @@ import { domainsSection, passageSection } from "../explorer/passages.js";
 import { firstColumn, rankingOf, sceneOf, toolsOf } from "../explorer/scene.js";
 import { turned, waysFrom, withPassages } from "../explorer/scene.js";
 import { drivenLine } from "../explorer/search.js";
+import { resetButton } from "../ui/controls.js";
 import { eachFrame, element, failed, quiet } from "../ui/dom.js";
 import { labelsOf } from "../ui/labels.js";
 import { ofModels } from "../ui/models.js";
 import { downloaded, layerOf } from "../ui/source.js";
 import { kept, observe } from "../ui/state.js";
 import { brought, stoppable, waitingLine } from "../ui/waiting.js";
-import { resetButton, waysOn } from "../ui/links.js";
+import { waysOn } from "../ui/links.js";
 import { headsName, several } from "../ui/words.js";
 
 /** @import { Ranking, Scene, Section, Turned } from "../explorer/scene.js"
@@ -65,10 +66,9 @@ async function render({ model, el }) {
     const parts = row.map(({ root }) => element("div", {}, root));
     return element("div", { class: "ctx-neurons-columns" }, parts);
   });
-  const below = [file, ways.root];
-  const caption = quiet("Each dot is a neuron. Drag the line, press a dot, or turn a head off.");
+  const caption = quiet("Each dot is a neuron. Drag the line, or press a dot.");
   const above = [controls.root, sections.cards.root, waiting.root, caption];
-  const body = element("div", { class: "ctx-neurons" }, above, columns, below);
+  const body = element("div", { class: "ctx-neurons" }, above, columns, file, ways.root);
   el.replaceChildren(body);
 
   /** @type {Ranking | null} */ let ranking = null;
@@ -153,7 +153,8 @@ async function render({ model, el }) {
     signal.throwIfAborted();
     if (!layer.packedRanking(circuit, heads)) await circuit.rank(heads, signal);
     const found = rankingOf(circuit, heads);
-    if (!ranking || !roomy()) await firstColumn(now, found, signal); // or a phone stands still
+    const first = sceneOf({ ...now, width: 0 }, found, labels, null);
+    if (!ranking || !roomy()) await firstColumn(first, signal); // or a phone stands still
     ranking = found;
     body.removeAttribute("data-stale");
     waiting.end();
@@ -174,8 +175,7 @@ async function render({ model, el }) {
   tools.again = () => drawFrom(1);
   tools.scene = () => /** @type {Scene} */ (scene);
   // a ranking begins with the hand, not with the picture after it
-  const start = () => follow(state());
-  const unobserve = observe(model, ["heads"], start);
+  const unobserve = observe(model, ["heads"], () => follow(state()));
   return () => {
     end();
     unobserve();

@@ -4,12 +4,11 @@
  *  No layer is needed: Python has computed with each model's first layer. Scores are in nats, distances in
  *  tokens back from the destination. */
 
-import { either, headChoice } from "../ui/controls.js";
+import { either, headChoice, resetButton } from "../ui/controls.js";
 import { element, quiet, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, line, namedLines, readable, rule } from "../ui/plot.js";
 import { below, kept, sound, turn } from "../ui/state.js";
-import { resetButton } from "../ui/links.js";
 import { figure, signed, threeDigits, tokenName } from "../ui/words.js";
 
 /** @typedef {{effective: number, where: number, what: number, interaction: number, kernel: number[],

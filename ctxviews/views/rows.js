@@ -7,13 +7,13 @@ import {
   headChoice,
   passageChoice,
   slider,
+  resetButton,
 } from "../ui/controls.js";
 import { element, quiet, renewed } from "../ui/dom.js";
 import { COLOURS } from "../ui/marks.js";
 import { TOKENS_BACK, chart, namedLines, readable } from "../ui/plot.js";
 import { downloaded, layerOf, spelling } from "../ui/source.js";
 import { below, kept, sound, turn } from "../ui/state.js";
-import { resetButton } from "../ui/links.js";
 import { shadedTokens } from "../ui/tokens.js";
 import { needed, waitingLine } from "../ui/waiting.js";
 import { figure, threeDigits, tokenMark } from "../ui/words.js";

@@ -2,11 +2,10 @@
  *  by what their weights predict. Where a reader has changed a text, both are shaded by the prediction alone, for no
  *  model runs here (chapter 0). */
 
-import { button } from "../ui/controls.js";
+import { button, textBox } from "../ui/controls.js";
 import { element } from "../ui/dom.js";
 import { held } from "../ui/source.js";
 import { observe, turn } from "../ui/state.js";
-import { textBox } from "../ui/textbox.js";
 import { shade, STRONGEST } from "../ui/tokens.js";
 import { signed } from "../ui/words.js";
 
