@@ -109,6 +109,13 @@ def test_other_constants_are_those_of_circuits_calibrated_on_them(model):
     for k in range(3):
         calibrated = cx.ContextualCircuit.calibrate(circuit.fixed, texts[40 + k], circuit.heads)
         assert torch.allclose(own[k], calibrated.summary(x_B[[k]])[0, J], atol=1e-3)
+    truth = circuit.fixed.exact_summary(x_B, circuit.heads)[:, J]
+    of = constants.circuits(circuit, x_A, x_B, truth, texts[40:], J)
+    assert len(of["left"]) == 5 and of["left"]["own"].value < 0.1 < of["left"]["one page"].value
+    more = {k: of["left"][k].value - v.value for k, v in of["more than the least"].items()}
+    assert [*more.values()] == pytest.approx(
+        [min(of["left"][k].value for k in [*of["left"]][:3])] * 2
+    )
 
 
 def test_a_vector_is_as_long_as_its_control_and_corrections_are_what_they_say(model):
