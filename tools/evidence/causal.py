@@ -44,8 +44,8 @@ were, of English, the repaired circuit and the vector of the domain paired:
 
 Fixed when both windows had been judged, and before the vector was put in at n:
 
-- *At n*: with the vector that is the mean from position 97 on, at every position, neither it nor the
-  repaired circuit is ahead at n, by the damage: the interval of the difference holds zero.
+- *At n*: with the vector that is the mean from position 97 on, at every position, neither it nor
+  the repaired circuit is ahead at n, by the damage: the interval of the difference holds zero.
 """
 
 from __future__ import annotations
