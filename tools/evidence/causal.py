@@ -246,9 +246,12 @@ def later_on(model, study, A, table, silent) -> dict[str, Any]:
         "silence": run.effect(lambda rows: [quiet]),
         "its domain's": run.effect(lambda rows: [quiet, cx.lookups.add_direction(0, g[rows])]),
     }
-    for name, stand_in in stand_ins(study).items():
+
+    def with_it(stand_in):
         z = torch.stack([stand_in(text) for text in run.tokens])
-        effects[name] = run.effect(lambda rows, z=z: [cx.lookups.replace_z(0, heads, z[rows])])
+        return run.effect(lambda rows: [cx.lookups.replace_z(0, heads, z[rows])])
+
+    effects |= {name: with_it(stand_in) for name, stand_in in stand_ins(study).items()}
     return {
         name: {
             "kl": of.kl[:, :-1].mean(1).tolist(),
