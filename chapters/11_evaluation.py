@@ -99,7 +99,7 @@ shown.rename(columns=NAMES).rename_axis("medians")
 
 # %% [markdown]
 r"""
-A layer of random weights, each matrix with its own mean and spread, has the highest correlation and the largest FVU; and with lines the circuit beats the uniform average there as well. {{?blank_passes}} We had agreed in advance that a score detects training if the random layer scores worse than `{{model}}`. Of the circuit's own scores, only the plain FVU does. And by the plain FVU, the mean of the text's domain is a better guess in `{{model}}` and SmolLM2. {{?loses_to_domain}}
+A layer of random weights, each matrix with its own mean and spread, has the highest correlation and the largest FVU; and with lines the circuit beats the uniform average there as well. {{?blank_passes}} We had agreed in advance that a score detects training if the random layer scores worse than `{{model}}`. Of the circuit's own scores, only the plain FVU does. By that score the mean of the text's domain is a better guess in `{{model}}` and SmolLM2. {{?loses_to_domain}}
 
 The order is good, but a uniform average has a good one, too. Most of what heads add depends on the subject of a text, and any average of its tokens gives the subject away. So we also take $r$ *within* domains, where each domain's mean is subtracted on both sides, and what is left is the difference between one recipe and the next. There the circuit has {{within}} in `{{model}}`, and the uniform average {{within_even}}. {{?ahead_within}}
 
@@ -130,7 +130,7 @@ parts(np.array([2.5, 3, 3.5]), np.array([1, 2, 3])).round(2)
 r"""
 The offset is six times as costly as the slope, and together they make an FVU of $1.75$: worse than saying $2$ each time. Yet one straight line per neuron mends both. Only the order is beyond repair. Forecasters split their errors in this way {cite}`murphy1988skill`.
 
-A line fitted on half A leaves about $1 - r^2$ on half B. {{?line_is_order}} It helps the rival, too, and how good a circuit looks depends on what it is compared with {cite}`miller2024faithfulness`. Our condition, fixed in advance: with a line each, the circuit must leave less than {{= 0.8 =}} of what the uniform average leaves. It does in `{{model}}` ({{page_line}} against {{even_line}}) and in Qwen. MiniLM, with its good correlation and FVU, fails it, and in SmolLM2 the average does better. {{?worth_more}}
+A line fitted on half A leaves about $1 - r^2$ on half B. {{?line_is_order}} It helps the rival, too, and how good a circuit looks depends on what it is compared with {cite}`miller2024faithfulness`. Our condition, fixed in advance: with a line each, the circuit must leave less than {{= 0.8 =}} of what the uniform average leaves. It does in `{{model}}` ({{page_line}} against {{even_line}}) and Qwen. MiniLM, with its good correlation and FVU, fails it, and in SmolLM2 the average does better. {{?worth_more}}
 
 ## A circuit that borrows nothing
 
@@ -189,7 +189,7 @@ To *find* neurons, you need a table. By a rule fixed in advance we advise the on
 
 For the *amounts* in a text that you have, take the self-normalised circuit. It leaves {{own_most}} of the variance in SmolLM2, and {{own_qwen}} or less in the other three. So most of what the circuit gets wrong comes from what we fixed in order to have one number for each token and neuron. {{?equation_1}} The text's own denominators are not enough: where the heads still share a kernel and positions add nothing to the values, `mini` is left with {{own_alone}}. {{?own_not_enough}}
 
-<span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes, for neuron {{neuron}}, which responds to planets ([chapter 1](01_first_layer)). Type over the texts, and watch where the paper's curve departs from the model's.
+<span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes, for neuron {{neuron}}, which responds to planets ([chapter 1](01_first_layer)). Type over the texts, and watch the paper's curve depart from the model's.
 """
 
 # %% tags=["hide-input"]
@@ -266,7 +266,7 @@ paged = pd.DataFrame(fits_of)
 
 # %% [markdown]
 r"""
-The page decides how wrong the amounts are, and hardly touches the order. Nineteen pages in twenty leave between {{least_fvu}} and {{most_fvu}} of the variance and the worst leaves {{worst_fvu}}, but no page brings the correlation below {{least_r}}. (This book's own page is the most typical of sixteen passages of prose; no result chose it.)
+The page decides how wrong the amounts are, and hardly touches the order. Nineteen pages in twenty leave between {{least_fvu}} and {{most_fvu}} of the variance and the worst leaves {{worst_fvu}}, but none brings $r$ below {{least_r}}. (Our own page is the most typical of sixteen passages of prose; no result chose it. [Chapter 5](05_circuit) has a third of these texts.)
 
 **The heads are not the neuron.** All of this is about what the stable heads add. With a neuron's output, the circuit correlates by {{post_r}} in `{{model}}` and by {{qwen_post}} in Qwen. The paper's median is {{= 0.9485 =}}; if its *neuron activations* are outputs, and not what heads add to them, none of our four models reaches it.
 

@@ -2,7 +2,7 @@
 r"""
 # Can the circuit take the heads' place?
 
-**The published circuit cannot take the place of the heads of `{{model}}`; a repaired one can in part, in running text about as far as one fixed vector for the text's domain.** {{?no_better}} We silence the first layer's heads, and ask how much of the damage a stand-in undoes: at positions {{half}} to {{last}} of English texts the repaired circuit undoes {{mended_later}}, and the vector, which must be told the domain, {{vector}}. {{?repair_helps}} Only at position {{n}}, for which the circuits are made, is it clearly ahead of the vector, and does the published one help ({{paper_home}}), which elsewhere does more damage than silence. {{?home_wins}} {{?paper_fails}} {{?paper_at_home}} Of {{asked}} conditions fixed in advance {{failed}} failed.
+**The published circuit cannot take the place of the heads of `{{model}}`; a repaired one can in part, in running text about as far as one fixed vector for the text's domain.** {{?no_better}} We silence the first layer's heads, and ask how much of the damage a stand-in undoes: at positions {{half}} to {{last}} of English texts the repaired circuit undoes {{mended_later}}, and the vector, which must be told the domain, {{vector}}. {{?repair_helps}} Only at position {{n}}, for which the circuits are made, is the repaired one clearly ahead of the vector, and does the published one help ({{paper_home}}); elsewhere that one does more damage than silence. {{?home_wins}} {{?paper_fails}} {{?paper_at_home}} Of {{asked}} conditions fixed in advance {{failed}} failed.
 
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average in every text. The model now predicts the blue tokens worse. What does the model lose if its first layer cannot look back?
 """
@@ -153,7 +153,7 @@ for name, stand_in in STAND_INS.items():
 r"""
 ## How far does each get?
 
-We judge all five by the damage in three settings, with the stand-in at every position of the text: at every fourth position from {{half}} to {{last}}; farther on; and at position {{n}}, with *the* in it, for which the circuits are made. (The vector is the mean of what heads write in other documents at the positions judged; at {{n}} it is that of the positions farther on.)
+We judge all five by the damage in three settings, with the stand-in at every position of the text: at every fourth position from {{half}} to {{last}}; farther on, from {{read}}; and at position {{n}}, with *the* in it, for which the circuits are made. (The vector is the mean of what heads write in other documents at the positions judged; at {{n}} it is that of the positions farther on.)
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -185,13 +185,13 @@ r"""
 
 **The repaired circuit** stands in for the heads in part. We had required that it undo some of the damage in both windows, by the rise of the loss as well, and half of it at {{n}}. All of this is met. {{?in_part}} {{?repair_helps}} What is left needs the text's own queries and denominators: the self-normalised circuit undoes {{own_later}} in the first window, and the near-copy {{bos_later}}. {{?bos_mends}}
 
-**Is it ahead of the vector?** We had required that neither be ahead in either window, by either measure: that the interval of the difference hold zero. Farther on the circuit is ahead by {{ahead_far}} of the damage, so the requirement failed, if not by much; by the loss, and in the first window, neither is ahead. {{?depends}} We had required the same at {{n}}, and there the circuit is ahead by {{ahead_home}}, so this failed, too. {{?home_wins}} (There the vector is not the mean at the position judged, nor with *the* as the query. But everywhere it is told the true domain.)
+**Is it ahead of the vector?** We had required that neither be ahead in either window, by either measure: that the interval of the difference hold zero. Farther on the circuit is ahead by {{ahead_far}} of the damage, so the requirement failed; by the loss, and in the first window, neither is ahead. {{?depends}} We had required the same at {{n}}, and there the circuit is ahead by {{ahead_home}}, so this failed, too. {{?home_wins}} (There the vector is not the mean at the position judged, nor with *the* as the query. But everywhere it is told the true domain.)
 
 **At position {{n}} alone,** with the heads at work everywhere before, both circuits do more harm than silence. But so does the near-copy, and we had fixed in advance that this test says nothing about the circuits unless the near-copy undoes half of the damage. {{?alone_fails}} It measures the constant part of the error: later layers cancel it if every position carries it, and at one position it stands out. With its mean error subtracted, the paper's circuit undoes {{right_alone}} of the damage at its one position. {{?cancels}}
 
 ## Is it the domain?
 
-The vector gives a text one message, and the same to all texts of its domain. At positions {{half}} to {{last}} silence costs {{whole_loss}} nats of loss. The domain's own vector gives back {{own_vector}} of them, and another domain's costs {{other_vector}} more, as a random one as long does harm. If instead we correct the predictions, once for each domain, this gives back {{corrections}} at most. And the text's own vector, which looks ahead, gives back {{own_text}}. {{?constant_will_do}} {{?vector_works}}
+The vector gives a text one message, and the same to all texts of its domain. At positions {{half}} to {{last}} silence costs {{whole_loss}} nats of loss. The domain's own vector gives back {{own_vector}} of them, and another domain's costs {{other_vector}} more, and a random one as long does harm, too. If instead we correct the predictions, once for each domain, this gives back {{corrections}} at most. And the text's own vector, which looks ahead, gives back {{own_text}}. {{?constant_will_do}} {{?vector_works}}
 
 How much is *not* the domain? Instead of silence, which does {{silence_kl}} nats of damage over the first {{read}} positions, give the heads what they gathered in another document. If that is of another domain, the damage is {{other_kl}} nats, and if it is of the same, {{same_kl}}. {{?other_is_worse}} So {{by_donor}} of the damage disappears if the donor shares the domain, and against silence the domain's vector undoes {{vector}}. Either way about three tenths of what this model uses is not the domain. {{?three_tenths}}
 
@@ -412,7 +412,7 @@ cb.facts(
     mended_later=cb.fact(mended_later.value, ".0%"),
     paper_early=cb.fact(paper[EVERY].value, ".0%"),
     paper_home=cb.fact(paper_home.value, ".0%"),
-    ahead_home=cb.fact(ahead[HOME, kl].value, ".0%"),
+    ahead_home=f"{ahead[HOME, kl]:.0%}",
     home_wins=ahead[HOME, kl].low > 0,
     whole_loss=cb.fact(whole.value),
     own_text=cb.fact(back["its own text's"].value),
@@ -437,7 +437,7 @@ cb.facts(
     asked=cb.fact(len(met), "words"),
     subject_lost={pieces[k] for k in most} == {" solar", " formation", " are", " a"},
     paper_fails=to_other.value < cb.ABOUT and max(paper[EVERY].high, settings[PAPER][FAR].high) < 0 and -1 < same_places[PAPER].value < -0.9,
-    ahead_far=cb.fact(ahead[FAR, kl].value, ".0%"),
+    ahead_far=f"{ahead[FAR, kl]:.1%}",
     depends=[v.low > 0 for v in windows.values()] == [False, False, True, False] and min(v.high for v in windows.values()) > 0,
     in_part=least.low > 0,
     no_better=max(map(abs, (*ahead[NEAR, kl].ends, *ahead[FAR, kl].ends))) < cb.ABOUT,

@@ -2,7 +2,7 @@
 r"""
 # A bound on denominators that real texts keep
 
-**A list of how often each token occurs gives the denominators as well as the best constants would, and a bound on how far nineteen texts in twenty are from them.** The constants are off by {{computed_error}} on average, in our small model `{{model}}`. {{?as_good_as_any}} The bound would be a theorem if blocks of four tokens were independent; they are not quite, but new texts of the counted domains keep it in every head. {{?kept}} It is wide: of the two heads that matter most, it says nothing about one, and in the other it allows {{allowed}} where we measure {{measured_there}}. {{?loose}} {{?two_heads}}
+**A list of how often each token occurs gives the denominators as well as the best constants would, and a bound on how far nineteen texts in twenty are from them.** Its constants are off by {{computed_error}} on average, in our small model `{{model}}`. {{?as_good_as_any}} The bound would be a theorem if blocks of four tokens were independent; they are not quite, but new texts of the counted domains keep it in every head. {{?kept}} It is wide: of the two heads that matter most, it says nothing about one, and in the other it allows {{allowed}} where we measure {{measured_there}}. {{?loose}} {{?two_heads}}
 
 [Chapter 4](04_denominators) derived two bounds for independent tokens, and found that texts break one of them in head {{broken}}, because the tokens of a text are not independent. The summary of the publication that this book follows expects such trouble with code, poetry and dialogue. Which of the three would you suspect most?
 """
