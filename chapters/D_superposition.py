@@ -226,7 +226,7 @@ r"""
 
 ## Evidence
 
-**One neuron, and a set.** In the median neuron, {{neuron_share}} of the highest texts are of the domain that the neuron is named after, and in the median random mixture {{mixture_share}}. Along a domain's own direction it is {{own_share}}. {{?label_is_no_mark}} But {{few}} neurons read together, by linear discriminants fitted on half A, sort as many texts of half B as all dimensions of the stream do ({{= 95% =}} interval over documents: {{sorted_low}} to {{sorted_high}}). In early layers of larger models, too, features were found in combinations of neurons {cite}`gurnee2023finding`.
+**One neuron, and a set.** {{few}} neurons, drawn at random and read together, by linear discriminants fitted on half A, sort as many texts of half B as all dimensions of the stream do ({{= 95% =}} interval over documents: {{sorted_low}} to {{sorted_high}}). In early layers of larger models, too, features were found in combinations of neurons {cite}`gurnee2023finding`.
 
 **A toy with a known answer.** Different words in one direction look like superposition, and so does a neuron with two subjects. Do they need a shortage? Twelve contexts have ten words each, and forty words are common to all. Three pairs of contexts share five of their words. A text is {{= 60 =}} tokens; its bag passes through $k$ numbers into {{= 200 =}} neurons, which learn to predict the next token. With $k = 16$ there is room for all contexts, with $k = 4$ there is not. (Kept, from `tools/evidence/toy.py`.) With room as without it, nearly all neurons have two subjects ahead, and nearly all of what the planted pairs share comes from different words. {{?toy_needs_no_shortage}} So neither is a sign of a shortage. What does tell is whether a pair comes again in another training. With room, the planted pairs are nearer to each other than all others, in both trainings. Without room, other pairs come as near, and which ones is chance. {{?toy_chance}} The map of `{{model}}`'s domains does come again under three seeds, as [appendix E](E_training) shows.
 
@@ -262,20 +262,10 @@ def hits(values):
     return sort.fit(values[A].numpy(), kinds[A]).predict(values[B].numpy()) == kinds[B]
 
 
-def of_label(values):
-    """Of as many highest texts of half B as the label has, the share of the label, by the median."""
-    top, of = means(values[A], kinds[A]).argmax(0).tolist(), []
-    for column, domain in zip(values[B].T.numpy(), top, strict=True):
-        own = kinds[B] == names[domain]
-        of.append(own[np.argsort(-column, kind="stable")[: own.sum()]].mean())
-    return np.median(of)
-
-
 outputs = torch.cat([circuit.fixed.head_outputs(part) for part in x[B].split(64)])
 real = outputs[:, study.heads].sum(1) / circuit.fixed.scale(x[B], outputs)  # by the model's heads
 real = means(real.double(), kinds[B])
 real_r = np.corrcoef(cosines(real @ real.T)[upper], cosines(products["B"])[upper])[0, 1]
-shares = [of_label(v) for v in (at_neurons, mixed[0], added @ (gap["A"] @ ext).T)]
 closest = cosine[upper].argsort(descending=True)[:10]
 different_words = float(1 - same_token[upper][closest].quantile(0.5))
 tally = torch.zeros(len(names), len(names))
@@ -293,8 +283,7 @@ tokens = [list(dict.fromkeys(f"`{t.strip()}`" for t in of if t.strip()))[:4] for
 between = float(cosines(products["B"])[ends[0], ends[1]])
 out = length / length.quantile(0.5)
 room_all = min(weights.d_model, len(study.heads) * weights.W_V.shape[-1])
-percents = dict(zip(("neuron_share", "mixture_share", "own_share"), shares, strict=True))
-percents |= {"sorted_few": np.mean(sets), "sorted_low": sorts[0], "sorted_high": sorts[1]}
+percents = {"sorted_few": np.mean(sets), "sorted_low": sorts[0], "sorted_high": sorts[1]}
 cb.facts(
     "superposition",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
@@ -324,7 +313,6 @@ cb.facts(
     domains=len(names),
     possible=min(room_all, len(names) - 1),
     room=dims < 0.75 * dims_random and room_all > len(names),
-    label_is_no_mark=shares[0] < shares[1] + 0.05 < shares[2],
     few=few,
     nothing_lost=sorts[0] < by_all < sorts[1],
     circuit_is_no_cause=real_r > cb.ALMOST_EXACTLY,
