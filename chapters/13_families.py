@@ -2,7 +2,7 @@
 r"""
 # Does the split survive other kinds of positions?
 
-**With ALiBi or without any positions the split is exact, which is algebra; with rotary positions, which most models use today, it survives only roughly.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place; position alone or content alone would put at least {{smollm2_rival}} there. {{?both_parts}} Two conditions that we had fixed in advance failed: with rotary positions the effects of position and token are more entangled than we had expected, and not only where they turn fast. {{?quarter}} {{?not_the_fast}}
+**With ALiBi or without any positions the split is exact, which is algebra; with rotary positions, which most models use today, it survives only roughly.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place; position alone or content alone would put at least {{smollm2_rival}} there. {{?both_parts}} Of {{asked}} conditions fixed in advance two failed: with rotary positions, position and token act together more than we had expected, and not only in those parts of a key that turn fast. {{?quarter}} {{?not_the_fast}}
 
 Up to here a position was a vector that is added to a token. To see what becomes of our split elsewhere, we trained four small models, the *twins*, that differ in their positions and in little else. In each picture a head scores three tokens by their distance to the query, *the*. If a score is a sum of one part for the distance and one for the token, the three curves run side by side. In which picture do they not?
 """
@@ -283,9 +283,9 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Training has mainly used the slow planes of the twin, as the post expected: in its middle stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} That is why content survives. But {{in_between}} of the interaction lies in the four planes around the dotted line, slow enough to be used and fast enough to turn. So it does not go away with the fast planes: without them {{kept_by_slow}} of its standard deviation is left, where we had expected less than half. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads it is more than a quarter of what the token does, where we had expected less. {{?quarter}}
+Training has mainly used the slow planes of the twin, as the post expected: in the median stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} That is why content survives. But of the hatched variance in Figure 13.3, which is interaction, {{in_between}} lies in the four planes around the dotted line, slow enough to be used and fast enough to turn. {{?between}} So some of the interaction stays without the fast planes: {{kept_variance}} of its variance, or {{kept_by_slow}} of its standard deviation, where we had expected at most half. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads its standard deviation is more than a quarter of that of the token's own part, where we had expected less. {{?quarter}}
 
-So two tables are too few for a rotary head. [Chapter 10](10_whole_neuron) adds two more, one of positions and one of tokens, whose product is added to the score; with one or two such pairs a head, little is left. Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
+So two tables are too few for a rotary head. [Chapter 10](10_whole_neuron) adds pairs of two more, one of positions and one of tokens, whose product is added to the score. (It calls such a pair a plane of interaction, which is not a plane of rotation.) With one or two pairs a head, little is left in Qwen, and more in SmolLM2. Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
 
 ## What can go wrong
 
@@ -293,7 +293,7 @@ A head that looks for one kind of token at one distance is all interaction, and 
 
 ## Where this leaves us
 
-The method does not need positions that are added. It needs a score that depends on position and token alone, and heads in which it is nearly a sum. Behind it a key also holds something of the rest of the text, and no score is a function of one token any more. What is left of the split there is the question of [chapter 14](14_depth).
+The method does not need positions that are added. It needs a score that depends on position and token alone, and heads in which it is nearly a sum. After the first layer a key also holds something of the rest of the text, and no score is a function of one token any more. What is left of the split there is the question of [chapter 14](14_depth).
 
 ## Exercises
 
@@ -358,6 +358,7 @@ r"""
 g_slow, g_all = of_plane[slow].sum(0), of_plane.sum(0)
 left_over = [np.subtract(*map(np.asarray, variances(v)))[rotary.heads] for v in (g_slow, g_all)]
 kept_by_slow = float(np.median(np.sqrt(left_over[0] / left_over[1])))
+kept_variance = float(np.median(left_over[0] / left_over[1]))
 turns = np.exp(1j * theta[:, None] * np.arange(n, -1, -1))  # plane source
 phi = np.abs(turns @ rotary.split.kernels.double().numpy().T)[:, rotary.heads]  # plane head
 off_phi = np.abs((content / scores).sqrt()[:, rotary.heads].numpy() - phi).max()
@@ -406,7 +407,7 @@ cb.ledger(
 rival = table[["position", "content"]].min(axis=1)
 alone = {name: table.loc[f"rotary ({name})", "split"] for name in ("SmolLM2", "Qwen")}
 own_split = table.loc[f"learned ({MODEL})", "split"]
-apart = (scores - content)[:, rotary.heads] / (scores - content).sum(0)[rotary.heads]
+hatched = of_all - remains
 line = int((~slow).sum())
 permuted = np.concatenate([np.array(of["dealt"])[:, 1] for of in dealt])
 max_cv = rotary.study.max_cv
@@ -428,7 +429,8 @@ cb.facts(
     order=table.loc["learned (twin)", "split"] < table.loc["rotary (twin)", "split"] < min(alone.values()),
     slow_planes=by_slow > cb.MOST,
     slow_share=cb.fact(by_slow, ".0%"),
-    in_between=cb.fact(apart[line - 2 : line + 2].sum(0).mean(), ".0%"),
+    in_between=cb.fact(hatched[line - 2 : line + 2].sum() / hatched.sum(), ".0%"),
+    between=hatched[line - 2 : line + 2].sum() > cb.MOST * hatched.sum(),
     broad=len(trained),
     free=(below >= 0.5).all(),
     loose=cb.fact(int((~is_stable).sum()), "words"),
@@ -439,7 +441,9 @@ cb.facts(
     over_quarter=cb.fact(int((rotary.left > 0.25).sum()), "words"),
     rotary_stable=cb.fact(len(rotary.heads), "words"),
     quarter=learned.left.max() < 0.25 < rotary.left.max(),
+    asked=cb.fact(len(conditions), "words"),
     kept_by_slow=cb.fact(kept_by_slow, ".0%"),
+    kept_variance=cb.fact(kept_variance, ".0%"),
     not_the_fast=[k for k, (_, met) in conditions.items() if not met] == list(conditions)[1:3],
     own_is_small=max(own_split, table.loc["learned (twin)", "split"]) < cb.ABOUT / 2,
 )  # fmt: skip

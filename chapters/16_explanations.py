@@ -2,7 +2,7 @@
 r"""
 # Can a simple rule predict a head?
 
-**A simple rule, put into words, predicts a head only a little better than a coin does, and perhaps no better than the length of the text.** For {{cases}} pairs of a neuron and a head in our small model `{{model}}`, a program wrote such rules. On new documents they score {{score}}, where a coin scores {{= 0.50 =}}; {{?better}} our test, fixed in advance, does not tell them from a rule about the length alone. {{?not_apart}} Whether a language model would write better sentences this page cannot say: the one that we asked fails even where a subject was planted. {{?lm_fails}} {{?lm_odds_fail}}
+**A sentence about a head can score well without saying anything about the head, so three controls belong beside its score: shuffled labels, a planted rule, and prompts of one length.** In our small model `{{model}}`, rules that a program wrote seem to predict the heads of the first layer, with a score of {{easy}}, but reach only {{hard}} once all prompts have one length. {{?trap}} For heads that drive chosen neurons they score {{score}}, a little more than a coin; our test, fixed in advance, does not tell them from a rule about the length alone. {{?better}} {{?not_apart}} We cannot say whether a language model would write better sentences. {{?lm_fails}} {{?lm_odds_fail}}
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """
@@ -74,7 +74,7 @@ cb.figures.picture(
 r"""
 ## One head, active or not
 
-[Chapter 15](15_lookups) looked for the heads that drive neurons. Here we take a neuron if it raises some token more than any other neuron does, and if that token has a mean probability of a tenth or more where the neuron is most active. Beside these we take as many random neurons of the same layers. A neuron's **prompt** is a text cut off where the neuron is most active. On prompt $p$ the head adds a term $t_p$ to the neuron ({eq}`eq-look-terms`). What counts is how far it is above its mean on *ordinary* prompts, texts cut off anywhere:
+[Chapter 15](15_lookups) looked for the heads that drive neurons. Here we take a neuron if it raises some token more than any other neuron does, and if that token has a mean probability of a tenth or more where the neuron is most active. Beside these we take as many random neurons of the same layers. A neuron's **prompt** is a text cut off where the neuron is most active. On prompt $p$ a head adds its term $t_p$ to the neuron's input ({eq}`eq-look-terms`). What counts is how far it is above its mean on *ordinary* prompts, texts cut off anywhere:
 
 $$
 \begin{aligned}
@@ -93,7 +93,7 @@ cases = cb.cases.cases_of(read, said | dict.fromkeys(at_random, ""))  # five hea
 
 # %% [markdown]
 r"""
-Of {{own_token}} neurons with a token of their own, {{said}} predict it. With the random ones, they give {{cases}} cases.
+Of {{own_token}} neurons with a token of their own, {{said}} predict it. Of these and as many random ones, {{neurons}} give cases, {{cases}} in all, because several heads can be active on one neuron.
 
 ## A sentence, and its test
 
@@ -147,7 +147,62 @@ pd.DataFrame(prompts, columns=["the head is", "prompt, as it ends", "called acti
 
 # %% [markdown]
 r"""
-It was picked as the best of {{cases}}, to show how the test works and not how it usually ends.
+It was picked as the best of {{cases}}, to show how the test works and not how it usually ends. (In such names, layers and heads count from zero.)
+
+## A trap: the length of the prompt
+
+Few of our cases are from the first layer, so here we test every head. For each head we take the two neurons in whose input its term varies most, compared with the whole input (by standard deviations over prompts), and call the head active on the fifth of ordinary prompts where the term is largest. In a first version texts are cut off anywhere, in a second all at one length.
+"""
+
+# %%
+anywhere = list(cb.cases.every_head(read, read.ordinary, read.anywhere))
+one_length = list(cb.cases.every_head(read, read.same_length, read.alike))
+
+
+def by_head(tests):
+    """The rule and its score for every test."""
+    found = [(t.layer, t.head, *tested(t.prompts)) for t in tests]
+    return pd.DataFrame(found, columns=["layer", "head", "sentence", "shown", "score"])
+
+
+trap = {"rules, any length": by_head(anywhere), "rules, one length": by_head(one_length)}
+
+# %% tags=["hide-input", "nbval-check-output"]
+by_layer = pd.DataFrame({k: some.groupby("layer")["score"].mean() for k, some in trap.items()})
+by_layer.rename_axis("score on half B, layer").round(2)
+
+# %% [markdown]
+r"""
+Heads of the first layer (layer {{= 0 =}}) look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, most of the sentences about the first layer name the length. {{?trap}} Held-out texts do not reveal this trap, because their lengths vary in the same way.
+
+Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. We made two tests, with conditions fixed before each. In the first, every prompt is cut to its last {{= 16 =}} tokens, and prompts that have fewer are left out; the cases pass if sentences still beat shuffled labels. In the second, the rules see nothing but the length, with every token of a prompt replaced by *the*; sentences say more than the length if they score more than it on the same cases. (In both, p is to be below {{= 0.05 =}} by sign flips, each neuron counted once.)
+"""
+
+
+# %%
+def remade(p, change):
+    """The prompts with their tokens changed, without those of which nothing is left."""
+    tokenizer = read.model.tokenizer
+    ids = ((tokenizer.encode(s, add_special_tokens=False) for s in part) for part in astuple(p))
+    kept = ([change(x) for x in part] for part in ids)
+    return cx.lookups.explain.Prompts(*(tuple(tokenizer.decode(x) for x in part if x) for part in kept))  # fmt: skip
+
+
+the = model.tokenizer.encode(" the", add_special_tokens=False)
+CHANGES = {"of 16 tokens": lambda x: x[-16:] if len(x) >= 16 else [], "length alone": lambda x: the * len(x)}  # fmt: skip
+alike = {}
+for name, change in CHANGES.items():
+    parts = {k: remade(case.prompts, change) for k, case in enumerate(cases)}
+    parts = {k: p for k, p in parts.items() if all(astuple(p))}
+    alike[name] = pd.DataFrame(
+        {k: (tested(p)[2], tested(shuffled(p, k))[2], true["held out"][k]) for k, p in parts.items()},
+        ["true", "shuffled", "whole prompts"],
+    ).T  # fmt: skip
+pd.DataFrame({name: {"cases": len(of), **of.mean()} for name, of in alike.items()}).T.round(2)
+
+# %% [markdown]
+r"""
+Cut to one length, the sentences still beat shuffled labels. {{?ends_pass}} On whole prompts they do not demonstrably beat the length: it alone scores {{length}}, and on the same cases the sentences are ahead of it by {{whole_over}}, which chance can make (p = {{p_whole_over}}). {{?not_apart}}
 
 ## Anything can be explained
 
@@ -183,68 +238,13 @@ pd.concat([both, curve[SCORES].set_axis(words)]).rename_axis("mean score").round
 r"""
 On the prompts shown, sentences for meaningless labels score nearly as much as real ones. {{?fits_anything}} So a good fit to the examples is hardly evidence: a theme will be found in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`.
 
-On new documents real labels do score more than shuffled ones, by {{over}} with each neuron counted once (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} But it is not much, as the planted rules show. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels. {{?planted_found}} (Both were asked in advance.) Our {{score}} lies between rules that are wrong about one prompt in five and rules that are wrong about three in ten. {{?between}} With that much noise even a planted rule can no longer be told from none, so a faint rule in one of our cases would escape us, too. {{?faint}}
+On new documents real labels do score more than shuffled ones, by {{over_cases}} over cases and by {{over}} with each neuron counted once (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} But it is not much, as the planted rules show. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels. {{?planted_found}} (We had required both in advance.) With three labels in ten turned round, a planted rule can no longer be told from none. {{?faint}} Our cases score little more than such rules, and less than rules with two in ten turned round. {{?between}} So a faint rule in one of our cases would escape us, too.
 
 ## Would a better reader do better?
 
 A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. As a positive control we *plant* a subject: texts on cooking, texts of law or French texts are called active, and the classifier finds these without an error. On our cases it scores {{meaning}}, and we cannot tell it from the rules. {{?meaning_alike}} But it learns each case from a few dozen prompts, so it is one more rival, and no limit to what a sentence about meaning could score.
 
-We also asked a language model to write and read such sentences, but Qwen2.5-Coder, with {{= 1.5 =}} billion parameters, does not pass the positive control: on the planted subjects it scores {{lm_planted}}, where rules score {{rules_planted}}, because it calls nearly all prompts inactive. {{?lm_fails}} Nor is this only a habit of saying *no*: by the odds that it gives to the answer *true* against *false*, its AUC for the planted subjects is {{lm_odds}}, where {{= 0.5 =}} is chance and we had asked for {{= 0.9 =}} in advance. {{?lm_odds_fail}} So its low scores on our cases say nothing about the heads, and what a larger model would find is open.
-
-## A trap: the length of the prompt
-
-Few of our cases are from the first layer, so now we test every head. For each head we take the two neurons in which its term makes the largest share of the spread, and call the head active on the fifth of ordinary prompts where the term is largest. In a first version texts are cut off anywhere, in a second all at one length.
-"""
-
-# %%
-anywhere = list(cb.cases.every_head(read, read.ordinary, read.anywhere))
-one_length = list(cb.cases.every_head(read, read.same_length, read.alike))
-
-
-def by_head(tests):
-    """The rule and its score for every test."""
-    found = [(t.layer, t.head, *tested(t.prompts)) for t in tests]
-    return pd.DataFrame(found, columns=["layer", "head", "sentence", "shown", "score"])
-
-
-trap = {"rules, any length": by_head(anywhere), "rules, one length": by_head(one_length)}
-
-# %% tags=["hide-input", "nbval-check-output"]
-by_layer = pd.DataFrame({k: some.groupby("layer")["score"].mean() for k, some in trap.items()})
-by_layer.set_axis(range(1, n_layers + 1)).rename_axis("score on half B, layer").round(2)
-
-# %% [markdown]
-r"""
-Heads of the first layer look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, most of the sentences about the first layer name the length. {{?trap}} Held-out texts do not reveal this trap, because their lengths vary in the same way.
-
-Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. We made two tests, with conditions fixed before each. In the first, every prompt is cut to its last {{= 16 =}} tokens, and prompts that have fewer are left out; the cases pass if sentences still beat shuffled labels. In the second, the rules see nothing but the length, with every token of a prompt replaced by *the*; sentences say more than the length if they score more than it on the same cases. (In both, p is to be below {{= 0.05 =}} by sign flips, each neuron counted once.)
-"""
-
-
-# %%
-def remade(p, change):
-    """The prompts with their tokens changed, without those of which nothing is left."""
-    tokenizer = read.model.tokenizer
-    ids = ((tokenizer.encode(s, add_special_tokens=False) for s in part) for part in astuple(p))
-    kept = ([change(x) for x in part] for part in ids)
-    return cx.lookups.explain.Prompts(*(tuple(tokenizer.decode(x) for x in part if x) for part in kept))  # fmt: skip
-
-
-the = model.tokenizer.encode(" the", add_special_tokens=False)
-CHANGES = {"of 16 tokens": lambda x: x[-16:] if len(x) >= 16 else [], "length alone": lambda x: the * len(x)}  # fmt: skip
-alike = {}
-for name, change in CHANGES.items():
-    parts = {k: remade(case.prompts, change) for k, case in enumerate(cases)}
-    parts = {k: p for k, p in parts.items() if all(astuple(p))}
-    alike[name] = pd.DataFrame(
-        {k: (tested(p)[2], tested(shuffled(p, k))[2], true["held out"][k]) for k, p in parts.items()},
-        ["true", "shuffled", "whole prompts"],
-    ).T  # fmt: skip
-pd.DataFrame({name: {"cases": len(of), **of.mean()} for name, of in alike.items()}).T.round(2)
-
-# %% [markdown]
-r"""
-The cases pass the first test. {{?ends_pass}} They do not pass the second: the length alone scores {{length}} on whole prompts, and on the same cases the sentences are ahead of it by {{whole_over}}, which chance can make (p = {{p_whole_over}}). {{?not_apart}} So our sentences know something besides the length, but a rule about the length alone would have served about as well.
+We also had a language model write and read such sentences, but Qwen2.5-Coder, with {{= 1.5 =}} billion parameters, does not pass the positive control: on the planted subjects it scores {{lm_planted}}, where rules score {{rules_planted}}, and the odds that it gives to *true* and *false* do hardly better. {{?lm_fails}} {{?lm_odds_fail}} So its scores on our cases say nothing about the heads, and what a larger model would find is open.
 
 ## What can go wrong
 
@@ -252,7 +252,7 @@ The rules see tokens, and this is one small model. A head may do several things 
 
 ## Where this leaves us
 
-This is the last page of the main text, which began with a grey harbour. The first layer came apart into tables, and those predicted neurons. For single heads of later layers, simple rules know a little, and embeddings of the whole text are not demonstrably better. Whoever explains heads or neurons by sentences should report three numbers with each score: that of shuffled labels, that of a planted rule, and that of prompts of one length.
+This is the last page of the main text, which began with a grey harbour. The first layer came apart into tables, and those predicted neurons. For single heads of later layers, simple rules know a little, and embeddings of the whole text are not demonstrably better. Whoever explains heads or neurons by sentences should report the three controls with each score. Of the eleven conditions that we had fixed in advance, five are met: both about planted rules, the two positive ones about embeddings, and the first about the length. Five fail: the second about the length, and four about the language model. And it is undecided whether embeddings or rules score more. {{?five_met}}
 
 ## Exercises
 
@@ -319,7 +319,7 @@ tests.round(3)
 
 # %% [markdown]
 r"""
-**How the language model was asked.** `cx.lookups.chat.ChatExplainer` has the same two methods as the rules, behind any endpoint that speaks OpenAI's chat completions, a server of your own included. Here it was a server of `llama.cpp` with {{= 4 =}}-bit weights, on {{lm_cases}} cases drawn and the planted subjects: eight prompts of either kind shown and at most eight held out, the last {{= 100 =}} characters of each, temperature zero. *Zero-shot*, as in the publication, the classifier sees the sentence alone; *few-shot*, it also sees four prompts of either kind. It was fixed in advance that the model explains if its sentences score more for true labels than for shuffled ones, and that few-shot adds if it scores more than zero-shot, with intervals above zero. Neither was met. {{?lm_fails}} Shown French texts and others, it lists some phrases of the French ones and never says that they are French. {{?lm_lists}} By its odds it does no better with true labels than chance can do with shuffled ones (p = {{lm_odds_p}}). {{?lm_odds_p}} The answers are kept with the book. `tools/evidence/semantic.py --chat` asks again, and `--odds` judges again.
+**How the language model was tested.** `cx.lookups.chat.ChatExplainer` has the same two methods as the rules, behind any endpoint that speaks OpenAI's chat completions, a server of your own included. Here it was a server of `llama.cpp` with {{= 4 =}}-bit weights, on {{lm_cases}} cases drawn and the planted subjects: eight prompts of either kind shown and at most eight held out, the last {{= 100 =}} characters of each, temperature zero. *Zero-shot*, as in the publication, the classifier sees the sentence alone; *few-shot*, it also sees four prompts of either kind. It was fixed in advance that the model explains if its sentences score more for true labels than for shuffled ones, and that few-shot adds if it scores more than zero-shot, with intervals above zero. Neither was met. {{?lm_fails}} Shown French texts and others, it lists some phrases of the French ones and never says that they are French. {{?lm_lists}} By its odds its AUC for the planted subjects is {{lm_odds}}, where {{= 0.5 =}} is chance and we had required {{= 0.9 =}}, and it does no better with true labels than chance can do with shuffled ones (p = {{lm_odds_p}}). {{?lm_odds_p}} The answers are stored with the book. `tools/evidence/semantic.py --chat` gets new ones, and `--odds` judges them again.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The language model's scores"}
@@ -391,6 +391,8 @@ cb.facts(
     shown_shuffled=cb.fact(mixed["shown"].mean()),
     planted=cb.fact(curve["held out"][0.0]),
     over=cb.fact(here["over, by neuron"]),
+    over_cases=cb.fact(here["true"] - here["shuffled"]),
+    five_met=min(planted) >= 0.9 and result["true over shuffled"]["p"] < 0.05 < differs["p"],
     lm_planted=cb.fact(subjects["zero-shot"]),
     lm_odds=cb.fact(odds["planted, mean AUC"]),
     rules_planted=cb.fact(subjects["rules"]),

@@ -2,9 +2,9 @@
 r"""
 # Where does Equation 1 err?
 
-**Equation 1 puts {{published}} of the attention in the wrong place, and more than a quarter of that is due to one number: it assumes that tokens are as long as those of the vocabulary, and those of texts are shorter.** {{?a_quarter}} With the typical length of a text's tokens, and the first token, BOS, read by its own key, the error falls to {{repaired}}. For comparison, one length for all keys alike would put {{one_length}} in the wrong place. (All three are for our small model `{{model}}`, with heads weighted by their share of the variance.)
+**Equation 1 puts {{published}} of the attention in the wrong place, and more than a quarter of that is due to one number: it assumes that tokens are as long as those of the vocabulary, and those of texts are shorter.** {{?a_quarter}} With the typical length of a text's tokens, and the first token, BOS, read by its own key, the error falls to {{repaired}}. (Both are for our small model `{{model}}`, with heads weighted by their share of the variance.) But the better constant is not a fact about the model: if the origin of its embeddings is moved, which changes nothing that it computes, the other constant can be the better one. {{?constant_moves}}
 
-The figure shows the number in question. LayerNorm divides token plus position by the length of their sum. [Chapter 2](02_keys) had to replace this length by one that depends on the position alone, so that the key comes apart. How far would you expect a typical length to be off?
+LayerNorm divides token plus position by the length of their sum, which the figure shows. [Chapter 2](02_keys) had to replace this length by one that depends on the position alone, so that the key comes apart, and took for the token a constant, $C$. How far would you expect a typical length to be off?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -30,7 +30,6 @@ import ctxbook as cb
 import ctxlib as cx
 from ctxlib.weights import layer_norm_scale
 
-pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 model = cx.load(MODEL)
 weights = cx.LayerWeights.of(model)
 study = cx.study(weights, TEXTS, TOKEN, range(model.cfg.n_heads))
@@ -121,7 +120,7 @@ steps = {
 
 # %% [markdown]
 r"""
-Each step gives the second length something more that it should know: BOS, the typical token of texts, every single token, and at last the angle between token and position.
+Now we mend Equation 1 in four steps. The first does not touch the length: it gives BOS, the first token, its true score. The others make the second length more exact. They put in the typical token of texts, then each token's own length, and at last the angle between token and position.
 """
 
 # %% tags=["hide-input"]
@@ -149,7 +148,9 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-For heads {{calm}}, BOS is most of the story. It has a much longer vector than other tokens, Equation 1 reads it as if it stood at $n$, and this makes {{bos_least}} to {{bos_most}} of their error. {{?bos_in_some}} But these heads have {{calm_share}} of the variance. Where it counts, in heads {{two}}, BOS makes {{bos_influential}} of the error at most, and the largest step is a better $C$. Together the first two steps save {{gain}} points of a hundred ({{= 95% =}} interval over documents: {{gain_low}} to {{gain_high}}). {{?gains}}
+For heads {{calm}}, BOS is most of the story. It has a much longer vector than other tokens, Equation 1 reads it as if it stood at $n$, and this makes {{bos_least}} to {{bos_most}} of their error. {{?bos_in_some}} But these heads have {{calm_share}} of the variance. Where it counts, in heads {{two}}, BOS makes {{bos_influential}} of the error at most, and the largest step is a better $C$. Together the first two steps save {{gain}} points of a hundred ({{= 95% =}} interval over documents: {{gain_low}} to {{gain_high}}), about a third of the error; the second alone saves more than a quarter. {{?gains}} {{?a_third}} {{?a_quarter}}
+
+Is the published $C$ too large or too small, then? [Chapter 2](02_keys) finds that the median head prefers a larger one. That is due to heads {{large}}, which hardly matter: as published, a large $C$ shrinks the score of BOS, which is wrong in them. With BOS by its own key, every head prefers a smaller one. {{?large_in_some}} {{?best_is_texts}}
 
 The two steps after that are no longer a split, because the position's part now depends on the token. They say what a split must miss: {{lengths_part}} points because tokens differ in length, and {{angle_part}} because they are not at right angles to positions. {{?both_count}} The rest, {{rest}}, comes from the token's part, which is read at $n$. (Taken in another order, the parts would be somewhat different.)
 
@@ -187,39 +188,27 @@ at_origin = pd.DataFrame(at_origin).T
 
 # %% [markdown]
 r"""
-With the mean position moved into the tokens, the two are nearly orthogonal: the mean absolute cosine falls from {{cosine_before}} to {{cosine_after}} times $1 / \sqrt{d_\text{model}}$, where random directions have {{= 0.8 =}}. {{?angles_move}} So whether tokens and positions are orthogonal says nothing about how this model attends. Nor is the $C$ of texts always the better one. If we move the mean token into the positions instead, it puts {{texts_worse}} of the attention in the wrong place, and the $C$ of the vocabulary only {{vocabulary_better}}. {{?constant_moves}} A constant is good where it gives the true length, and that depends on the angle, too.
+With the mean position moved into the tokens, the two are nearly orthogonal: the mean absolute cosine falls from {{cosine_before}} to {{cosine_after}} times $1 / \sqrt{d_\text{model}}$, which is {{times_before}} and {{times_after}} times what random directions have. {{?angles_move}} So whether tokens and positions are orthogonal says nothing about how this model attends, and whatever the line of [chapter 2](02_keys)'s ledger finds about it decides nothing. Nor is the $C$ of texts always the better one. If we move the mean token into the positions instead, it puts {{texts_worse}} of the attention in the wrong place, and the $C$ of the vocabulary only {{vocabulary_better}}. {{?constant_moves}} A constant is good where it gives the true length, and that depends on the angle, too.
 
 ## Where this leaves us
 
-Equation 1 is as good as the length that it assumes. In the middle of a text, its error can be named part by part, and about a third of it mended. {{?a_third}} The book goes on with the equation as published, so that its numbers can be held against those of the publication. Early in a text, BOS is most of the error ([chapter 2](02_keys) and [chapter 12](12_causal)); and [appendix E](E_training) changes the lengths themselves, by training.
+Equation 1 is as good as the length that it assumes. In the middle of a text, its error can be named part by part, and the first two steps mend about a third of it. {{?a_third}} The book goes on with the equation as published, so that its numbers can be held against those of the publication. Early in a text, BOS is most of the error ([chapter 2](02_keys) and [chapter 12](12_causal)); and [appendix E](E_training) changes the lengths themselves, by training.
 
 ## Exercises
 
 1. *Predict, then run.* Which of the two figures can change if you set `TOKEN = "."`, and which cannot?
-2. *Fill in.* In the example by hand, what does Equation 1 divide by if $C$ is {{= 0.8 =}} but token and position point in the same direction? And what should it divide by?
-"""
-
-# %%
-assumed, due = ..., ...
-
-# %% tags=["hide-input", "nbval-check-output"]
-print("right" if (assumed, due) == (1, 1.4) else "not yet")
-
-# %% [markdown]
-r"""
-3. *Break this.* Move the origin {eq}`eq-scale-origin` so that Equation 1 gives every head a uniform kernel.
+2. *Break this.* Move the origin {eq}`eq-scale-origin` so that Equation 1 gives every head a uniform kernel.
 
 ```{admonition} Solutions
 :class: dropdown
 
 1. The first is about embeddings, which do not depend on the query. The second is about rows of attention, and a row has a query.
-2. `assumed, due = 1, 1.4`. It still divides by $\sqrt{0.6^2 + 0.8^2} = 1$, and should divide by $0.6 + 0.8$. No constant would help if the angle differed from token to token.
-3. Any long $v$ will do. $W_\text{pos}[i] - W_\text{pos}[n]$ stays, but $\lvert W_\text{pos}[i] \rvert^2 + C^2$ grows with $2 \lvert v \rvert^2$. So the position's part goes to zero, and every kernel becomes uniform, while the model's own rows stay as they are.
+2. Any long $v$ will do. $W_\text{pos}[i] - W_\text{pos}[n]$ stays, but $\lvert W_\text{pos}[i] \rvert^2 + C^2$ grows with $2 \lvert v \rvert^2$. So the position's part goes to zero, and every kernel becomes uniform, while the model's own rows stay as they are.
 ```
 
 ## Evidence
 
-**Which constant is best.** The publication's summary proposes, as a next check, to vary $C$. We try nine values, from half the vocabulary's typical length to twice that. With BOS read by its own key, {{best_own}} times that length is best in every head, close to what is typical of texts ({{ratio}}). {{?best_is_texts}} As published, heads {{large}} prefer {{large_least}} times or more, because a large $C$ shrinks the positional score of BOS and of all others with it. {{?large_in_some}} This is why chapter 2's ledger finds a constant that is too large: it takes the median head.
+**Which constant is best.** The publication's summary proposes, as a next check, to vary $C$. We try nine values, from half the vocabulary's typical length to twice that. With BOS read by its own key, {{best_own}} times that length is best in every head, close to what is typical of texts ({{ratio}}). {{?best_is_texts}} As published, heads {{large}} prefer {{large_least}} times or more, because a large $C$ shrinks the positional score of BOS and of all others with it. {{?large_in_some}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The best constant of each head"}
@@ -232,7 +221,7 @@ pd.DataFrame(rows, pd.Index(heads, name="head")).round(2).T
 
 # %% [markdown]
 r"""
-**One constant.** The post that first made the split puts one constant in place of all lengths {cite}`gibson2025contextual`. This is the last number of the lead. It then corrects the constant by a series, which is no split, because its terms multiply a token's part by a position's.
+**One constant.** The post that first made the split puts one constant in place of all lengths {cite}`gibson2025contextual`, which would put {{one_length}} of the attention in the wrong place. It then corrects the constant by a series, which is no split, because its terms multiply a token's part by a position's.
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "One length for all"}
@@ -268,6 +257,7 @@ helps = [h for h in heads if zeroed.median(0).values[h] < 0.8 * bare.median(0).v
 large = [h for h in heads if best[h] > 1.5]
 assumed_too = float((length / by_C[C])[:, 1:].median())
 as_it_comes, position_moved, token_moved = at_origin.to_numpy()
+random_cosine = (2 / np.pi) ** 0.5  # mean absolute, times the root of d_model
 points = lambda value, form=".1f": cb.fact(100 * value, form)
 cb.facts(
     "scale",
@@ -298,6 +288,8 @@ cb.facts(
     rest=points(weighted[4]),
     cosine_before=cb.fact(as_it_comes[0], ".1f"),
     cosine_after=cb.fact(position_moved[0], ".1f"),
+    times_before=cb.fact(as_it_comes[0] / random_cosine, ".1f"),
+    times_after=cb.fact(position_moved[0] / random_cosine, ".1f"),
     angles_move=position_moved[0] < as_it_comes[0] / 2
     and all(torch.allclose(rows, same_rows[0], atol=1e-4) for rows in same_rows),
     texts_worse=cb.fact(token_moved[2], ".1%"),

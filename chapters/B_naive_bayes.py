@@ -2,7 +2,7 @@
 r"""
 # Do neurons weigh words like Naive Bayes?
 
-**A little, and most of the likeness is in the heads that they read, not in the neurons.** {{?mostly_heads}} In our small model `{{model}}`, the numbers that a neuron gives to tokens correlate by {{r_all}} with the weights that Naive Bayes would give them, in the median neuron. Random mixtures of neurons, which read the same heads along directions that training did not choose, reach {{r_all_mixed}}. {{?neurons_alike}} Only the {{judged}} neurons that single tokens can move farthest have something of their own, and they keep it among English texts alone. {{?neurons_nearer}} {{?english_too}}
+**They do a little, but random mixtures of neurons do nearly as much: most of the likeness is in the heads that both read.** {{?mostly_heads}} In our small model `{{model}}`, the numbers that a neuron gives to tokens correlate by {{r_all}} with the weights that Naive Bayes would give them, in the median neuron. Random mixtures of neurons, which read the same heads along directions that training did not choose, reach {{r_all_mixed}}. {{?neurons_alike}} Only the {{judged}} neurons that single tokens can move farthest have something of their own, and they keep it among English texts alone. {{?neurons_nearer}} {{?english_too}}
 
 Suppose you had to sort texts by subject, and could give each word one number to add up. Which number would you give to *galaxy*? Statistics has an old answer, **Naive Bayes**. A neuron also adds up one number a token ([chapter 5](05_circuit)), and the post that this book follows says that one can think of contextual neurons as Naive Bayes classifiers {cite}`gibson2025contextual`. Here are the numbers of two neurons beside those of Naive Bayes. On the left is the best match among the {{judged}} neurons, on the right the median one.
 """
@@ -139,7 +139,9 @@ So the analogy is a prediction about weights. If a neuron responds to domain $d$
 
 ## Neurons, mixtures, and an untrained layer
 
-All neurons read the same heads. So we ask the same of directions that are no neurons: random mixtures of them, from which we take as many that single tokens can move farthest, and the neurons of a layer with random weights. Even the farthest mixtures may be moved less than the {{judged}} neurons, and then the comparison would favour the neurons. So we also take from ten times as many mixtures, for each of these neurons, the one that is moved most nearly as far. It was fixed before this was computed that the neurons have something of their own only if they exceed these as well.
+All neurons read the same heads. So we ask the same of directions that are no neurons: random mixtures of them, from which we take as many that single tokens can move farthest, and the neurons of a layer with random weights. But single tokens move the farthest neurons farther than any mixture, which favours the neurons. So we also take from ten times as many mixtures, for each of these neurons, the one that is moved most nearly as far. It was fixed before this was computed that the neurons have something of their own only if they exceed these as well.
+
+For each of these groups, the table has the median correlation with the Naive Bayes weights of the direction's own domain, the share of directions that these weights *fit best* of all {{domains}} domains, and how well the summaries tell whether a text is of that domain (mean AUC).
 """
 
 # %%
@@ -156,7 +158,8 @@ drawn = [cb.nulls.mixtures(W_in, seed) for seed in range(10)]
 reach = [tops(of) for of in drawn]
 farthest = [of[:, top.topk(NEURONS).indices] for of, top in zip(drawn, reach, strict=True)]
 apart = tops(W_in[:, neurons])[:, None] - torch.cat(reach)
-as_far = torch.cat(drawn, 1)[:, linear_sum_assignment(apart.abs())[1]]
+order = linear_sum_assignment(apart.abs())[1]
+as_far = torch.cat(drawn, 1)[:, order]
 blank = cb.nulls.untrained(weights)
 blank_study = cx.study(blank, study.texts, heads=study.heads)
 few, mixed, matched = f"{NEURONS} neurons", f"{NEURONS} mixtures", f"{NEURONS} moved as far"
@@ -188,15 +191,15 @@ table.iloc[:6].round(2)
 
 # %% [markdown]
 r"""
-Each row has the median correlation with the weights of the own domain, how often these fit best of all {{domains}} domains, and how well the summaries tell whether a text is of that domain (mean AUC). The {{judged}} neurons reach {{r}}, as many mixtures {{r_mixed}}, and an untrained layer {{r_blank}}. {{?mostly_heads}} Training has brought the likeness, then, but mostly to what the heads write, where every direction finds it. (Weights counted on half A correlate with those of half B by {{ceiling}}, so there was room for more.)
+The {{judged}} neurons reach {{r}}, as many mixtures {{r_mixed}}, and an untrained layer {{r_blank}}. {{?mostly_heads}} Training has brought the likeness, then, but mostly to what the heads write, where every direction finds it. (Weights counted on half A correlate with those of half B by {{ceiling}}, so there was room for more.)
 
-Have these neurons something of their own? Of {{draws}} sets of as many mixtures none reaches their median. {{?neurons_nearer}} Single tokens move such mixtures less far than the neurons, though. So we also took the mixtures that are moved most nearly as far, and they reach no more than {{r_matched}}. (The match is not complete, because no mixture is moved as far as the farthest neurons.) So these neurons have something of their own, and neurons at large do not. {{?neurons_alike}} Nor is it a matter of languages and code, which are easy to tell by their words. If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}}, and ten draws of mixtures {{r_english_high}} at most. {{?english_too}}
+Have these neurons something of their own? Of {{draws}} sets of as many mixtures none reaches their median. {{?neurons_nearer}} The mixtures that are moved most nearly as far reach no more than {{r_matched}}. This match is complete for {{close}} of the {{judged}} neurons only (within {{= 5% =}}), because no mixture is moved as far as the others. Those {{close}} alone reach {{r_close}}, and their mixtures {{r_close_mixed}}. {{?close_ahead}} So these neurons have something of their own, and neurons at large do not. {{?neurons_alike}} Nor is it a matter of languages and code, which are easy to tell by their words. If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}}, and ten draws of mixtures {{r_english_high}} at most. {{?english_too}}
 
 The post's sentence passes the test that we fixed for it in advance, but that decides little. For {{first}} of the {{judged}} neurons their own domain's weights fit best, and so they do for {{first_mixed}} of the mixtures. {{?mixtures_pass}}
 
 ## Could a neuron be Naive Bayes?
 
-Perhaps it cannot. A neuron averages with the weights of the kernel where Naive Bayes adds, and all that the heads can pass on about token $t$ are $\lvert H \rvert\, d_\text{head}$ numbers $u(t)$, contents times values over denominators. So the best that a neuron could do for domain $d$ is the nearest list of the form
+Perhaps its form forbids it. A neuron averages with the weights of the kernel where Naive Bayes adds, and all that the heads can pass on about token $t$ are $\lvert H \rvert\, d_\text{head}$ numbers $u(t)$, contents times values over denominators. So the best that a neuron could do for domain $d$ is the nearest list of the form
 
 $$
 \hat w_d(t) = u(t) \cdot \theta_d + \beta_d .
@@ -238,7 +241,7 @@ pd.Series(found, name="texts in the right domain").map("{:.0%}".format).to_frame
 
 # %% [markdown]
 r"""
-It could. Naive Bayes puts {{once}} of the texts into the right one of {{domains}} domains, and {{heads}} when it is squeezed through the heads. Through as many random numbers a token it is {{noise}}. {{?form_is_no_excuse}} So the heads keep what Naive Bayes needs, and the neurons use it for something else. They were trained to help with the next token, and nobody asked them about domains.
+The form does not forbid it. Naive Bayes puts {{once}} of the texts into the right one of {{domains}} domains, and {{heads}} when it is squeezed through the heads. Through as many random numbers a token it is {{noise}}. {{?form_is_no_excuse}} So the heads keep what Naive Bayes needs, and a neuron could read it. Most do not weigh tokens in this way, which need not surprise us: they were trained to help with the next token, and not to tell domains apart.
 
 ## What can go wrong
 
@@ -248,7 +251,7 @@ The {{domains}} domains are ours, and a neuron may follow subjects that are fine
 
 ## Where this leaves us
 
-What a layer's heads write leans towards counting words by subject, and any direction inherits that. To say of one neuron that it counts in this way, compare it with mixtures first.
+What a layer's heads write leans towards counting words by subject, and any direction inherits that. To say of one neuron that it counts in this way, compare it with mixtures first. All three tests that were fixed in advance are met (the own domain fits best in most neurons, and these exceed two kinds of mixtures), but mixtures pass the first as well. {{?mixtures_pass}} {{?neurons_nearer}}
 
 ## Exercises
 
@@ -264,7 +267,7 @@ What a layer's heads write leans towards counting words by subject, and any dire
 
 ## Evidence
 
-**The draws of mixtures.** The {{draws}} sets of {{judged}} mixtures each are kept, with the test that was fixed for them in advance (`tools/evidence/bayes_rows.py`): neurons are nearer than the heads' space if fewer than {{= 5% =}} of the draws reach them ($p = {{p}}$). The sample computed on this page agrees with them. {{?sample_agrees}} What was not fixed in advance is the look at English texts alone, {{english}} of {{domains}} domains.
+**The draws of mixtures.** The {{draws}} sets of {{judged}} mixtures each are stored, with the test that was fixed for them in advance (`tools/evidence/bayes_rows.py`): neurons are nearer than the heads' space if fewer than {{= 5% =}} of the draws reach them ($p = {{p}}$). The sample computed on this page agrees with them. {{?sample_agrees}} What was not fixed in advance is the look at English texts alone, {{english}} of {{domains}} domains.
 
 **Smoothing** decides what a rare token weighs. With a tenth and with ten times as much of it the median correlation of the {{judged}} neurons is {{weaker}} and {{stronger}}. {{?smoothing}}
 
@@ -293,6 +296,9 @@ X, Y = (v - (v @ share)[:, None] for v in (w_B, added))
 several = torch.linalg.lstsq((X * share.sqrt()).T, (Y * share.sqrt()).T).solution  # domain neuron
 together = 1 - float((((Y - several.T @ X) ** 2) @ share / ((Y**2) @ share)).quantile(0.5))
 bayes_auc = cx.neurons.auc(scores["each token once"], belongs[:, B])[own, own].mean()
+close = (apart[range(NEURONS), order].abs() < 0.05 * tops(W_in[:, neurons])).numpy()
+_, own_far, fits_far, _ = rows[matched]
+fit_far = fits_far[np.arange(NEURONS), own_far]
 low, middle_draw, high = kept["null"]["r"]
 r_of, first, auc = (table[column] for column in table)
 smoothed = [correlation(added, bayes_weights(B, k * PRIOR), often) for k in (0.1, 10)]
@@ -310,6 +316,10 @@ cb.facts(
     r_english=cb.fact(r_of[f"{few}, English"]),
     r_english_high=cb.fact(max(r_in_English)),
     r_matched=cb.fact(r_of[matched]),
+    close=int(close.sum()),
+    r_close=cb.fact(np.median(fit_own[close])),
+    r_close_mixed=cb.fact(np.median(fit_far[close])),
+    close_ahead=np.median(fit_own[close]) > np.median(fit_far[close]),
     english=len(np.unique(kinds[english])),
     english_too=r_of[f"{few}, English"] > max(r_in_English),
     ceiling=cb.fact(ceiling),

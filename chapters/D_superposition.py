@@ -2,7 +2,7 @@
 r"""
 # Why do German and Python share a neuron?
 
-**Not because they are alike: both lie far from all other texts, so an axis that points a little towards each has both at its end.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair. But so they are in {{in_mixtures}} of as many random mixtures, which says more about the texts than about the neurons. {{?mixtures_too}} Nor is it a sign that these domains lack room. {{?room}} (All this is about {{= 22 =}} domains and one model; *Evidence* tells which five of our guesses were wrong.)
+**Not because they are alike: both lie far from all other texts, so an axis that points a little towards each ranks both above all others.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair. The same pair leads in {{in_mixtures}} of as many random mixtures of neurons, so this says more about the texts than about the neurons. {{?mixtures_too}} Nor do these domains lack room; but they are few and chosen by hand, and cannot tell whether finer features do. {{?room}}
 
 Here is the neuron in which the two stand out most. On the left is what the heads add to it, text by text. German is driven by words such as {{german_tokens}}, Python by signs such as {{python_tokens}}; nobody would put these together. A usual explanation is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Before you look at the right panel, make a guess: do German and Python share one?
 """
@@ -16,10 +16,8 @@ if __import__("importlib.util").util.find_spec("ctxlib") is None:  # as in Colab
 # To run the chapter on GPT-2 itself, set MODEL = "gpt2" and run all cells again.
 MODEL = "mini"  # "mini", a local folder, or a name on the Hugging Face hub such as "gpt2"
 HEADS = None  # a list of heads, or None for those that chapter 4 calls stable
-MAX_CV = 0.3  # stable: denominators spread by less than this times their mean (and broad kernels)
 TEXTS = 1000  # how many texts of the collection are read: held-out documents of 22 domains
 TOKEN = " the"  # the query token
-PROSE = ("american", "british", "travel")  # the domains that count as plain prose
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, the model, and what the heads add to each text"}
 import json
@@ -33,9 +31,8 @@ from torch.nn.functional import normalize
 import ctxbook as cb
 import ctxlib as cx
 
-pd.set_option("display.max_colwidth", None)  # tables show their sentences whole
 weights = cx.LayerWeights.of(cx.load(MODEL))
-study = cx.study(weights, TEXTS, TOKEN, HEADS, MAX_CV, PROSE)
+study = cx.study(weights, TEXTS, TOKEN, HEADS)
 circuit, x = study.circuit, study.fixed.prepare(study.texts)  # text source
 kinds = np.array([text.domain for text in study.texts])
 A, B = cb.half_masks(study.texts)
@@ -102,7 +99,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-They do not. Texts of German lie far out in one direction, texts of Python in another at right angles to it (with a cosine of {{cosine}}), and everything else stays near the middle. The neuron reads a direction between the two, so both are at its end.
+They do not. Texts of German lie far out in one direction, texts of Python in another at right angles to it (with a cosine of {{cosine}}), and everything else stays near the middle. The neuron reads a direction between the two, so both are at its *end*: of all domains, they are the two for which it reads most.
 
 ## Two domains by hand
 
@@ -152,12 +149,14 @@ bars = {
     "neurons": len(of_both),
     "random mixtures of neurons (mean of 20 draws)": np.mean(in_mixtures),
 }
-bars |= {"expected of random axes": of_axes["both"], "from lengths alone": of_axes["lengths"], "from cosines alone": of_axes["cosines"]}  # fmt: skip
+predicted = ("predicted from lengths and cosines", "from lengths alone", "from cosines alone")
+bars |= dict(zip(predicted, of_axes.values(), strict=True))
+bars["if all pairs were alike"] = weights.n_neurons / len(upper[0])
 pd.Series({k: f"{v:.0f}" for k, v in bars.items()}).to_frame(f"how many of {weights.n_neurons:,}")
 
 # %% [markdown]
 r"""
-The table counts how often German and Python are the two highest domains. None of this needs a trained neuron: draws of random mixtures give between {{mix_low}} and {{mix_high}}, and the neurons' own number lies in between. {{?mixtures_too}} Axes drawn at random among the means of the domains give somewhat fewer, {{by_axes}}. We picked the pair as the most frequent of {{pair_count}}. What makes it so frequent is length: German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain, and that alone accounts for {{by_lengths}} of the {{in_neurons}} neurons, where the cosines alone account for {{by_cosines}}. {{?mostly_length}} Over all pairs likeness matters, too: lengths and cosines together say better than either alone how frequent a pair is. {{?both_matter}}
+The table counts how often German and Python are the two highest domains. None of this needs a trained neuron: draws of random mixtures give between {{mix_low}} and {{mix_high}}, and the neurons' own number lies in between. {{?mixtures_too}} We picked the pair as the most frequent of {{pair_count}}; if all pairs were alike, each would lead in about four neurons. {{?four}} What makes this one so frequent is length: German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain. Axes drawn at random, of which we know nothing but the lengths and cosines of the domains' directions, would give {{by_axes}}. Lengths alone predict {{by_lengths}}, and cosines alone {{by_cosines}}. {{?mostly_length}} Over all pairs likeness matters, too: lengths and cosines together predict better than either alone how frequent a pair is. {{?both_matter}}
 
 ## Is there too little room?
 
@@ -189,15 +188,15 @@ dims_random = effective(cosines(random @ random.T))
 
 # %% [markdown]
 r"""
-The {{domains}} domains could use up to {{possible}} dimensions. Their directions use {{dims}}. If each token added a vector of the same length in a random direction, they would use {{dims_random}}. {{?room}} So these directions do not fill the room that they have, whatever finer features may need. The heads treat different words alike, and so bring domains together. In the ten pairs of domains that are closest, nearly all of the scalar product $D_d \cdot D_e$ comes from pairs of different tokens, one from each domain. {{?different_alike}}
+The {{domains}} domains could use up to {{possible}} dimensions. Their directions use {{dims}}. If each token added a vector of the same length in a random direction, they would use {{dims_random}}. {{?room}} So these directions do not fill the room that they have. (That says nothing about superposition of finer features, which may be many more than {{domains}}.) The heads treat different words alike, and so bring domains together. In the ten pairs of domains that are closest, nearly all of the scalar product $D_d \cdot D_e$ comes from pairs of different tokens, one from each domain. {{?different_alike}}
 
 ## What can go wrong
 
-The domains are ours. With another set, others lie far out (Exercise 1). And {{domains}} domains are few. A model may have far more and finer features, and be short of room for them. We looked for finer ones in a transcoder (under *Evidence*), and by our measure it has none. {{?not_finer}} The circuit is not to blame, though: by what the heads of the model themselves add, the cosines are almost exactly the same (they correlate by {{real_r}}). {{?circuit_is_no_cause}}
+The domains are ours. With another set, others lie far out (Exercise 1). We looked for finer features in a transcoder (under *Evidence*), and by our measure it has none. {{?not_finer}} The circuit is not to blame, though: by what the heads of the model themselves add, the cosines are almost exactly the same (they correlate by {{real_r}}). {{?circuit_is_no_cause}}
 
 ## Where this leaves us
 
-A neuron's label names the domains that happen to lie far out near its axis. Two labels on one neuron need not have anything in common, and are no sign of a shortage. To say what a model knows about a subject, read a set of neurons: {{few}} drawn at random sort {{sorted_few}} of the texts into the right one of {{domains}} domains, as many as all dimensions together do. {{?nothing_lost}}
+A neuron's label names the domains that happen to lie far out near its axis. Two labels on one neuron need not have anything in common, and are no sign of a shortage. To say what a model knows about a subject, read a set of neurons: {{few}} drawn at random sort {{sorted_few}} of the texts into the right one of {{domains}} domains, as many as all dimensions together do. {{?nothing_lost}} Five of our guesses, written down in advance, were wrong; *Evidence* names them.
 
 ## Exercises
 
@@ -227,7 +226,7 @@ r"""
 
 ## Evidence
 
-**One neuron, and a set.** In the median neuron, {{neuron_share}} of the highest texts are of the domain that the neuron is named after, and in the median random mixture {{mixture_share}}. Along a domain's own direction it is {{own_share}}. {{?label_is_no_mark}} But {{few}} neurons read together, by linear discriminants fitted on half A, sort as many texts of half B as all dimensions of the stream do ({{= 95% =}} interval over documents: {{sorted_low}} to {{sorted_high}}). In early layers of larger models, too, features were found in combinations of neurons {cite}`gurnee2023finding`.
+**One neuron, and a set.** {{few}} neurons, drawn at random and read together, by linear discriminants fitted on half A, sort as many texts of half B as all dimensions of the stream do ({{= 95% =}} interval over documents: {{sorted_low}} to {{sorted_high}}). In early layers of larger models, too, features were found in combinations of neurons {cite}`gurnee2023finding`.
 
 **A toy with a known answer.** Different words in one direction look like superposition, and so does a neuron with two subjects. Do they need a shortage? Twelve contexts have ten words each, and forty words are common to all. Three pairs of contexts share five of their words. A text is {{= 60 =}} tokens; its bag passes through $k$ numbers into {{= 200 =}} neurons, which learn to predict the next token. With $k = 16$ there is room for all contexts, with $k = 4$ there is not. (Kept, from `tools/evidence/toy.py`.) With room as without it, nearly all neurons have two subjects ahead, and nearly all of what the planted pairs share comes from different words. {{?toy_needs_no_shortage}} So neither is a sign of a shortage. What does tell is whether a pair comes again in another training. With room, the planted pairs are nearer to each other than all others, in both trainings. Without room, other pairs come as near, and which ones is chance. {{?toy_chance}} The map of `{{model}}`'s domains does come again under three seeds, as [appendix E](E_training) shows.
 
@@ -245,14 +244,15 @@ toy[["two subjects ahead", "from different words"]].astype(float).round(2)
 
 # %% [markdown]
 r"""
-**Are the features of a transcoder finer?** A *transcoder* learns to do the work of the MLP with features of its own, its *latents*, of which few are at work at any token {cite}`dunefsky2024transcoders,gao2024scaling`. We trained one on three million tokens, with {{= 2,048 =}} latents of which {{= 16 =}} are at work at a token. It leaves {{latent_fvu}} of the variance of the MLP's output, and in the MLP's place it gives back {{latent_loss}} of the loss that the MLP saves. We had asked for at most {{= 30% =}} and at least {{= 80% =}}. {{?transcoder_trained}} Then, with conditions that were fixed before, we treated those latents that are at work at one token in {{= 100,000 =}} or more like neurons. Their columns are harder to read: the {{= 20 =}} tokens at the upper end of a column tell the label's texts from others less well than those of neurons or of random mixtures do. {{?harder_to_read}} And they are no finer: of how often a latent's input is high, within a domain, two passages of one document have less in common than for neurons, and not demonstrably more than for mixtures. {{?not_finer}} This is one transcoder of one small model, with one level of sparsity. (Kept, from `tools/evidence/transcoder.py`.)
+**Are the features of a transcoder finer?** A *transcoder* learns to do the work of the MLP with features of its own, its *latents*, of which few are at work at any token {cite}`dunefsky2024transcoders,gao2024scaling`. We trained one on three million tokens, with {{= 2,048 =}} latents of which {{= 16 =}} are at work at a token. It leaves {{latent_fvu}} of the variance of the MLP's output, and in the MLP's place it gives back {{latent_loss}} of the loss that the MLP saves. We had required at most {{= 30% =}} and at least {{= 80% =}}. {{?transcoder_trained}} Then, with conditions that were fixed before, we treated those latents that are at work at one token in {{= 100,000 =}} or more like neurons. Their columns are harder to read: the {{= 20 =}} tokens at the upper end of a column tell the label's texts from others less well than those of neurons or of random mixtures do. {{?harder_to_read}} And they are no finer: of how often a latent's input is high, within a domain, two passages of one document have less in common than for neurons, and not demonstrably more than for mixtures. {{?not_finer}} This is one transcoder of one small model, with one level of sparsity. (Kept, from `tools/evidence/transcoder.py`.)
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Latents beside neurons and mixtures"}
 transcoder = json.loads(cb.evidence("transcoder.json").read_text())["result"]
 readable, common = transcoder["AUC, 20 tokens"], transcoder["in common"]
 measures = ("AUC, 20 tokens", "AUC, summary", "AUC, on", "in common")
-pd.DataFrame({m: {k: str(v) for k, v in transcoder[m].items()} for m in measures})
+show = lambda v: f"{cb.Estimate(*v[:3]):.2f}" if isinstance(v, list) else f"{v:.2f}"
+pd.DataFrame({m: {k: show(v) for k, v in transcoder[m].items()} for m in measures})
 
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
@@ -262,20 +262,10 @@ def hits(values):
     return sort.fit(values[A].numpy(), kinds[A]).predict(values[B].numpy()) == kinds[B]
 
 
-def of_label(values):
-    """Of as many highest texts of half B as the label has, the share of the label, by the median."""
-    top, of = means(values[A], kinds[A]).argmax(0).tolist(), []
-    for column, domain in zip(values[B].T.numpy(), top, strict=True):
-        own = kinds[B] == names[domain]
-        of.append(own[np.argsort(-column, kind="stable")[: own.sum()]].mean())
-    return np.median(of)
-
-
 outputs = torch.cat([circuit.fixed.head_outputs(part) for part in x[B].split(64)])
 real = outputs[:, study.heads].sum(1) / circuit.fixed.scale(x[B], outputs)  # by the model's heads
 real = means(real.double(), kinds[B])
 real_r = np.corrcoef(cosines(real @ real.T)[upper], cosines(products["B"])[upper])[0, 1]
-shares = [of_label(v) for v in (at_neurons, mixed[0], added @ (gap["A"] @ ext).T)]
 closest = cosine[upper].argsort(descending=True)[:10]
 different_words = float(1 - same_token[upper][closest].quantile(0.5))
 tally = torch.zeros(len(names), len(names))
@@ -293,8 +283,7 @@ tokens = [list(dict.fromkeys(f"`{t.strip()}`" for t in of if t.strip()))[:4] for
 between = float(cosines(products["B"])[ends[0], ends[1]])
 out = length / length.quantile(0.5)
 room_all = min(weights.d_model, len(study.heads) * weights.W_V.shape[-1])
-percents = dict(zip(("neuron_share", "mixture_share", "own_share"), shares, strict=True))
-percents |= {"sorted_few": np.mean(sets), "sorted_low": sorts[0], "sorted_high": sorts[1]}
+percents = {"sorted_few": np.mean(sets), "sorted_low": sorts[0], "sorted_high": sorts[1]}
 cb.facts(
     "superposition",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
@@ -319,11 +308,11 @@ cb.facts(
     by_cosines=cb.fact(of_axes["cosines"], ".0f"),
     mostly_length=of_axes["lengths"] > max(cb.MOST * len(of_both), 2 * of_axes["cosines"]),
     pair_count=len(upper[0]),
+    four=round(bars["if all pairs were alike"]) == 4,
     both_matter=r_of["both"] > max(r_of["lengths"], r_of["cosines"]) + cb.ABOUT,
     domains=len(names),
     possible=min(room_all, len(names) - 1),
     room=dims < 0.75 * dims_random and room_all > len(names),
-    label_is_no_mark=shares[0] < shares[1] + 0.05 < shares[2],
     few=few,
     nothing_lost=sorts[0] < by_all < sorts[1],
     circuit_is_no_cause=real_r > cb.ALMOST_EXACTLY,

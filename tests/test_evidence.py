@@ -109,6 +109,13 @@ def test_other_constants_are_those_of_circuits_calibrated_on_them(model):
     for k in range(3):
         calibrated = cx.ContextualCircuit.calibrate(circuit.fixed, texts[40 + k], circuit.heads)
         assert torch.allclose(own[k], calibrated.summary(x_B[[k]])[0, J], atol=1e-3)
+    truth = circuit.fixed.exact_summary(x_B, circuit.heads)[:, J]
+    of = constants.circuits(circuit, x_A, x_B, truth, texts[40:], J)
+    assert len(of["left"]) == 5 and of["left"]["own"].value < 0.1 < of["left"]["one page"].value
+    more = {k: of["left"][k].value - v.value for k, v in of["more than the least"].items()}
+    assert [*more.values()] == pytest.approx(
+        [min(of["left"][k].value for k in [*of["left"]][:3])] * 2
+    )
 
 
 def test_a_vector_is_as_long_as_its_control_and_corrections_are_what_they_say(model):
@@ -126,7 +133,7 @@ def test_a_vector_is_as_long_as_its_control_and_corrections_are_what_they_say(mo
 
 
 def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
-    """Beyond the early tokens and at n, with no mean error subtracted."""
+    """Beyond the early tokens and at n."""
     kept = json.loads((ROOT / "data" / "evidence" / "causal.json").read_text())["mini"]
     study = cx.study(model, 1000)
     A, B = cb.halves(cx.texts.collection(model, 1000))
@@ -139,10 +146,10 @@ def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
     few = [0, len(read) - 1]
     off = causal.mean_errors(study, meant[:1], silent)  # of one text, for what takes it
     again = causal.farther_on(model, study, [read[k] for k in few], silent, off)
-    for name in ("silence", *causal.STAND_INS):
-        for where, values in again[name].items():
-            there = [kept["beyond"][name][where][k] for k in few]
-            assert np.allclose(values, there, rtol=0.02, atol=2e-3), (name, where)
+    for name in (causal.STAND_INS[0], causal.STAND_INS[2], causal.STAND_INS[3]):
+        for what in ("silence", name):
+            there = [kept["beyond"][f"alone: {name}"][what][k] for k in few]
+            assert np.allclose(again[f"alone: {name}"][what], there, rtol=0.02, atol=2e-3), name
     for name, of in causal.later_on(model, study, A, table.iloc[few], silent).items():
         for where, values in of.items():
             there = [kept["later on"][name][where][k] for k in few]

@@ -41,6 +41,11 @@ were, of English, the repaired circuit and the vector of the domain paired:
   out; that the circuit stands in for the heads in part, where the lower end of its share is not
   above zero. If that depends on the window or on the measure, the page's lead says so. (No other
   whole model with learned positions is at hand; SmolLM2's are rotary.)
+
+Fixed when both windows had been judged, and before the vector was put in at n:
+
+- *At n*: with the vector that is the mean from position 97 on, at every position, neither it nor
+  the repaired circuit is ahead at n, by the damage: the interval of the difference holds zero.
 """
 
 from __future__ import annotations
@@ -203,63 +208,56 @@ def mean_errors(study, texts, silent) -> dict[str, Tensor]:
 
 
 def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
-    """Return KLs beyond the early tokens, at n, and at n alone, there with the mean errors `off`
-    subtracted, too; and what such an error alone costs, at one position and at every one.
+    """Return KLs at n alone, with the mean errors `off` subtracted, too; and what such an error
+    alone costs, at one position and at every one.
     """
-    n, heads, the = study.n, list(study.heads), study.fixed.token
+    n, heads, found = study.n, list(study.heads), {}
     in_place = stand_ins(study)
-    beyond = torch.tensor([*range(READ + 6, n, 16), n])
     near = cb.InterventionRun.of(model, texts, EARLY)
-    far = cb.InterventionRun.of(model, texts, beyond, the)
+    far = cb.InterventionRun.of(model, texts, torch.tensor([n]), study.fixed.token)
 
-    def put(name, x):
-        return torch.stack([in_place[name](t) for t in x])
-
-    def kl_with(run, z):
-        inside = cx.lookups.replace_z
-        return run.effect(lambda rows: [inside(0, heads, z[rows] if z.ndim == 4 else z)]).kl
-
-    def beyond_of(kl):
-        return {"kl": kl[:, :-1].mean(1).tolist(), "home": kl[:, -1].tolist()}
-
-    found = {"silence": beyond_of(kl_with(far, silent))}
-    found |= {name: beyond_of(kl_with(far, put(name, far.tokens))) for name in in_place}
     for name in (STAND_INS[0], STAND_INS[2], STAND_INS[3]):
-        here = put(name, far.tokens)[:, n]
+        here = torch.stack([in_place[name](t)[n] for t in far.tokens])
         puts = {"silence": silent[n].expand_as(here), name: here}
         puts["mean put right"] = here - off[name][n]
         found[f"alone: {name}"] = {k: at_one_position(far, v, heads) for k, v in puts.items()}
     moved = near.first_layer("attn.hook_z")[:, :, heads] + off[STAND_INS[2]][:READ]
+    every = near.effect(lambda rows: [cx.lookups.replace_z(0, heads, moved[rows])])
     found["mean error alone"] = {
-        "every place": kl_with(near, moved)[:, -1].tolist(),
+        "every place": every.kl[:, -1].tolist(),
         "one place": at_one_position(near, moved[:, -1], heads),
     }
     return found
 
 
 def later_on(model, study, A, table, silent) -> dict[str, Any]:
-    """Return what silence, the repaired circuit and the domain's vector cost from position 97 to n:
-    KL and rise of the loss, a number a text.
+    """Return what silence, each stand-in and the domain's vector cost from position 97 on: KL and
+    rise of the loss before n, and KL at n (`home`), a number a text.
     """
     n, heads, of_A = study.n, list(study.heads), cb.first_windows(A, len(A))
-    run, run_A = (
-        cb.InterventionRun.of(model, of["text"], torch.arange(READ + 2, n + 1, 4))
-        for of in (table, of_A)
-    )
+    places = torch.tensor([*range(READ + 2, n - 1, 4), n])
+    run = cb.InterventionRun.of(model, table["text"], places, study.fixed.token)
+    run_A = cb.InterventionRun.of(model, of_A["text"], torch.tensor([n - 1]))
     written = run_A.first_layer("attn.hook_z")[:, READ:, heads].mean(1).flatten(1)
     written = written @ study.fixed.readout.W_O[heads].flatten(0, 1)
     g = cb.domain_mean(written, of_A["domain"], table["domain"]) - written.mean(0)
-    repaired = stand_ins(study)["repaired circuit"]
-    z = torch.stack([repaired(text) for text in run.tokens])
-    quiet, put = cx.lookups.replace_z(0, heads, silent), cx.lookups.replace_z
-    changes = {
-        "silence": lambda rows: [quiet],
-        "repaired circuit": lambda rows: [put(0, heads, z[rows])],
-        "its domain's": lambda rows: [quiet, cx.lookups.add_direction(0, g[rows])],
+    quiet = cx.lookups.replace_z(0, heads, silent)
+    effects = {
+        "silence": run.effect(lambda rows: [quiet]),
+        "its domain's": run.effect(lambda rows: [quiet, cx.lookups.add_direction(0, g[rows])]),
     }
-    effects = {name: run.effect(change) for name, change in changes.items()}
+
+    def with_it(stand_in):
+        z = torch.stack([stand_in(text) for text in run.tokens])
+        return run.effect(lambda rows: [cx.lookups.replace_z(0, heads, z[rows])])
+
+    effects |= {name: with_it(stand_in) for name, stand_in in stand_ins(study).items()}
     return {
-        name: {"kl": of.kl[:, :-1].mean(1).tolist(), "rise": of.rise.mean(1).tolist()}
+        name: {
+            "kl": of.kl[:, :-1].mean(1).tolist(),
+            "rise": of.rise.mean(1).tolist(),
+            "home": of.kl[:, -1].tolist(),
+        }
         for name, of in effects.items()
     }
 

@@ -14,11 +14,16 @@ single tokens move farthest. Fixed before any of it was measured:
 - *Clusters help* a model if they leave less than 0.8 of what one set of constants leaves: the
   interval of the ratio, over documents or domains, ends below that.
 
-Both repairs together were tried after each had been seen. Last, a straight line per neuron, fitted
+Both repairs together were tried after each had been seen. Then, a straight line per neuron, fitted
 on half A, is given to the one-page circuit and to its rival, a uniform average of the tokens'
 values. Fixed before this was measured on a real model (of `mini` chapter 5 has it): kernel and
 content are worth more than a line in a model if with the line the circuit leaves less than 0.8 of
 what the uniform average leaves with its own.
+
+Last, what chapter 11 advises: five circuits on one set of texts, those of its scoreboard. Three
+need no text: one page's constants, half A's with patterns, and the centred circuit of one page.
+Fixed before they were measured on one set: of these, that with the least FVU is advised, and so is
+another if the interval of its FVU less the least holds zero.
 """
 
 from __future__ import annotations
@@ -31,12 +36,14 @@ import numpy as np
 import torch
 from einops import einsum
 from evidence import keeping
+from first_layers import first_layer
 from jaxtyping import Float, Int
 from sklearn.cluster import KMeans
 from torch import Tensor
 
 import ctxbook as cb
 import ctxlib as cx
+from ctxlib.texts.text import Text
 
 CLUSTERS, STRONGEST, TEXTS = 4, 100, {"mini": 1000}  # of real models 500
 Tokens = Int[Tensor, "text source"]
@@ -97,6 +104,34 @@ def by_constants(
     }
 
 
+def circuits(
+    circuit: cx.ContextualCircuit, x_A: Tokens, x_B: Tokens, truth: Tensor, of_B: list[Text],
+    J: list[int],
+) -> dict[str, Any]:  # fmt: skip
+    """Return the FVU that five circuits leave on half B, and how much more than the least of those
+    with a table each of these three leaves, with intervals.
+    """
+    made = by_constants(circuit, x_A, x_B, J)
+    half_A, factor = made["half A"]
+    if hasattr(circuit.fixed.decomposition, "weights"):  # positions are added
+        half_A = half_A + positional_pattern(circuit)[J] * factor
+    said = {"one page": made["one page"][0], "half A, patterns": half_A}
+    for name, one in (("centred", circuit.centered()), ("own", circuit.self_normalized())):
+        said[name] = torch.cat([one.summary(few)[:, J] for few in x_B.split(32)])
+    said["its own"] = made["its own"][0]
+    left = {k: cb.median_over_neurons("fvu", v, truth) for k, v in said.items()}
+    tables = [*said][:3]
+    least = min(tables, key=lambda k: left[k](np.arange(len(x_B))))
+    more = {k: lambda d, k=k: left[k](d) - left[least](d) for k in tables if k != least}
+    known = {k: cb.with_interval(of, of_B, 299, cb.WIDER) for k, of in left.items()}
+    return {
+        "left": known,
+        "more than the least": {
+            k: cb.with_interval(of, of_B, 299, cb.WIDER) for k, of in more.items()
+        },
+    }
+
+
 def with_a_line(
     circuit: cx.ContextualCircuit, halves: tuple[Tokens, Tokens], truth: tuple[Tensor, Tensor],
     J: list[int],
@@ -112,6 +147,16 @@ def with_a_line(
         guess = cb.with_a_line(said_A, said_B, truth[0])
         left[kind] = cb.median_over_neurons("fvu", guess, truth[1])(np.arange(len(guess)))
     return left
+
+
+def scored(name: str, own: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what `circuits` needs, on the texts of the scoreboard: of `mini` these, `own`."""
+    if name == "mini":
+        return own
+    layer = first_layer(name)
+    (A, B), J = layer.halves, layer.strongest
+    of_B = [layer.texts[i] for i in B]
+    return layer.study.circuit, layer.x[A], layer.x[B], layer.truth[B][:, J], of_B, J
 
 
 def measured_of(name: str) -> dict[str, Any]:
@@ -137,6 +182,7 @@ def measured_of(name: str) -> dict[str, Any]:
     facts = {"r": r, "FVU": {k: v(everything) for k, v in left.items()}}
     facts["ratio"] = cb.with_interval(ratio, B, 199, cb.WIDER)
     facts["with a line"] = with_a_line(circuit, (x_A, x_B), (truth_A, truth), J)
+    facts["circuits"] = circuits(*scored(name, (circuit, x_A, x_B, truth, B, J)))
     if not hasattr(fixed.decomposition, "weights"):  # positions are not added
         return facts
     pattern = positional_pattern(circuit)[J]
