@@ -331,34 +331,7 @@ We call {{j}} the neuron of planets because its list says so. But does it respon
 
 ## Exercises
 
-1. *Predict, then run.* Glue the first half of a statute to the second half of a recipe, and move the query along. Does the input of a neuron jump at the seam $k$, or does it follow $\kappa(m) = \sum_{i = k}^{m} \text{pos}_{m,i}$, the kernel's weight on the second half? Write down a guess, then open the cell.
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Does the input jump, or follow the kernel?"}
-a, b = (half_B[list(kind).index(domain)] for domain in ("law", "cooking"))
-turn = study.length // 2
-glued = torch.cat([a.tokens[:turn], b.tokens[1 : study.length - turn + 1]])  # BOS, a, b
-rows = []  # kappa, a sudden change, and what the heads add to each neuron
-for m in np.unique(np.linspace(32, study.length - 1, 28).astype(int)).tolist():
-    there = cx.fix_query(weights, n=m, token=TOKEN)
-    seen = torch.cat([glued[:m], torch.tensor([there.token])])
-    middle = cx.positional_kernels(weights, m, TOKEN)[heads].quantile(0.5, dim=0)
-    kappa = float(middle[turn:].sum() / middle.sum())
-    rows.append([kappa, m >= turn, *there.exact_summary(seen, heads)[J].tolist()])
-walk = pd.DataFrame(rows).astype(float)
-moved = (walk[walk[0] > 0.5].mean() - walk[walk[1] == 0].mean()).abs()[2:]
-most = moved.nlargest(max(1, len(J) // 4)).index  # the neurons that change most
-pace, at_once = walk.corr().abs().loc[[0, 1], most].median(axis=1)
-cb.facts(
-    "circuit",
-    movers=len(most),
-    pace=cb.fact(pace, holds=pace > max(cb.NEARLY_ALL, at_once)),
-    at_once=cb.fact(at_once),
-)
-
-# %% [markdown]
-r"""
-2. *Fill in* {eq}`eq-cir-summary` in one line, from `circuit.kernel`, `circuit.contribution` and `x`.
+1. *Fill in* {eq}`eq-cir-summary` in one line, from `circuit.kernel`, `circuit.contribution` and `x`.
 """
 
 # %%
@@ -372,14 +345,13 @@ else:
 
 # %% [markdown]
 r"""
-3. *Prove.* The tokens of a text are drawn independently from $p(t \mid d)$. What are the summary's expectation and variance, and how far apart must two domains be for one neuron to tell them apart?
+2. *Prove.* The tokens of a text are drawn independently from $p(t \mid d)$. What are the summary's expectation and variance, and how far apart must two domains be for one neuron to tell them apart?
 
 ```{admonition} Solutions
 :class: dropdown
 
-1. Nearly at the kernel's pace: in the {{movers}} neurons that change most along this text, $\kappa$ correlates {{pace}} with what the heads add (median), and a sudden change {{at_once}}. The kernel of `mini` is almost uniform, so half way through the second part it has a third of its weight there, and the first subject is never quite forgotten.
-2. `mine = circuit.kernel @ circuit.contribution[x]`
-3. The expectation is $\sum_t p(t \mid d)\, \text{contribution}[t, j]$ (BOS and the query apart), and the variance $\sigma_d^2 \sum_i \text{pos}_i^2$, where $\sigma_d^2$ is the variance of one token's contribution: chapter 4's argument with another number per token. Two domains can be told apart if their expectations differ by several times $\sigma_d$ over the root of the effective tokens.
+1. `mine = circuit.kernel @ circuit.contribution[x]`
+2. The expectation is $\sum_t p(t \mid d)\, \text{contribution}[t, j]$ (BOS and the query apart), and the variance $\sigma_d^2 \sum_i \text{pos}_i^2$, where $\sigma_d^2$ is the variance of one token's contribution: chapter 4's argument with another number per token. Two domains can be told apart if their expectations differ by several times $\sigma_d$ over the root of the effective tokens.
 ```
 
 ## Evidence

@@ -332,23 +332,7 @@ pd.DataFrame({"found again": {"lower ends": len(still(top_of(-contribution[count
 
 # %% [markdown]
 r"""
-2. *Fill in* equation {eq}`eq-neu-difference` for the example neuron and its label on half A, in one line from `summaries` and `labelled`.
-"""
-
-# %%
-summaries, labelled = summary[A][:, example], torch.tensor(kinds[A] == neurons["label"][example])
-mine = ...  # one number
-
-# %% tags=["hide-input", "nbval-check-output"]
-if mine is ...:
-    print("not yet")
-else:
-    right = difference((averages[A] @ W_in[:, [example]]).numpy(), belongs[:, A]).max()
-    print("right" if abs(float(mine) - right) < 1e-3 else "not this")
-
-# %% [markdown]
-r"""
-3. *Break this.* Permute the domains among the texts, so that labels mean nothing, and judge the neurons again, once on half A and once on half B. Which of the two AUCs still says that neurons have subjects, and why?
+2. *Break this.* Permute the domains among the texts, so that labels mean nothing, and judge the neurons again, once on half A and once on half B. Which of the two AUCs still says that neurons have subjects, and why?
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "What do labels without meaning give?"}
@@ -365,8 +349,7 @@ r"""
 :class: dropdown
 
 1. Most of them: a neuron that reaches far on one side mostly does on the other, too.
-2. `mine = summaries[labelled].mean() - summaries[~labelled].mean()`
-3. That of half A. The best of {{n_domains}} labels was picked there, so it lies above one half even if labels mean nothing. On half B it is one half. This is why labels have to be judged on texts that had no part in choosing them.
+2. That of half A. The best of {{n_domains}} labels was picked there, so it lies above one half even if labels mean nothing. On half B it is one half. This is why labels have to be judged on texts that had no part in choosing them.
 ```
 
 ## Evidence
@@ -425,11 +408,10 @@ r"""
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The four groups in four twins"}
 def grouped(name):
-    """For each group of a twin's neurons, how many beat its mixtures, of how many."""
+    """For each group of a twin's neurons, how many beat its mixtures. Twins read mini's tokens."""
     twin = cx.study(cx.load(name), texts, TOKEN)
     of, W = twin.circuit, twin.fixed.readout.W_in
     into = of.extended_embedding() / of.scale
-    x = twin.fixed.prepare(texts)
     bag = torch.zeros(len(x), len(into)).scatter_add_(1, x, of.kernel.expand(len(x), -1))
     told, rng = bag @ into, np.random.default_rng(0)
     mixed = pd.concat([judged(cb.nulls.mixtures(W, rng), told) for _ in range(DRAWS)])
@@ -444,7 +426,6 @@ def grouped(name):
     return dict(zip(names, counts, strict=True)) | {"holds": bool(holds)}
 
 
-# they read the tokens of mini, so that another model has none
 ASKED = ("mini-base", "mini-rotary", "mini-alibi", "mini-none") * (MODEL == "mini")
 in_twins = pd.DataFrame({name: grouped(name) for name in ASKED}, index=[*names, "holds"])
 in_twins.rename_axis("beat mixtures")

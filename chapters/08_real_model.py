@@ -180,7 +180,7 @@ pd.DataFrame(columns, index=smol.heads).astype(float).round(2).rename_axis("head
 
 # %% [markdown]
 r"""
-What counts as agreement was fixed in advance: {{= 80% =}} of the cases within a factor of {{= 1.5 =}}, and a median of predicted over measured between {{= 0.8 =}} and {{= 1.25 =}}, in seven of nine models. We tested the law on half B of the three models, of `mini`, and of five twins of `mini` with other positions or other training. A neuron sums several heads, whose errors go together; *Evidence* has the form of the law for it.
+What counts as agreement was fixed in advance: {{= 80% =}} of the cases within a factor of {{= 1.5 =}}, and a median of predicted over measured between {{= 0.8 =}} and {{= 1.25 =}}, in at least {{= seven =}} of the models. We tested the law on half B of the three models, of `mini`, and of five twins of `mini` with other positions or other training. A neuron sums several heads, whose errors go together; *Evidence* has the form of the law for it.
 """
 
 # %% tags=["hide-input"]

@@ -286,13 +286,10 @@ cx.evaluation.r_and_fvu(summary_B[mates], true_B, kind)[["r", "r within domains"
 
 # %% [markdown]
 r"""
-2. By which factor must the predictions of one neuron be stretched about their mean, so that the second part of {eq}`eq-eval-parts` is zero?
-
 ```{admonition} Solutions
 :class: dropdown
 
 1. $r$ falls below that of the domain's mean, since the permuted summaries bring in the variation of other texts. Within domains nothing is left.
-2. By $r$ over the spread: then the new spread is $r$ itself.
 ```
 
 ## Evidence
