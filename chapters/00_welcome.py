@@ -252,7 +252,7 @@ We chose five of these neurons on half of our texts: for each subject, the neuro
 
 **What you need:** linear algebra, a little probability, and to have met a transformer before. [Notation](notation) explains the symbols and the [glossary](glossary) the words. Nothing has to be installed to read; to run a chapter, open it in Colab with the rocket at its top, where `MODEL = "gpt2"` in the first cells runs it on GPT-2 itself.
 
-**The models:** `{{model}}` is a pocket-size GPT-2 that we trained for this book, and most chapters are taught on it; Qwen2.5-Coder-1.5B is an instruction-tuned model trained largely on code; SmolLM2-135M is a small chat model, for which one page of prose is not enough ([chapter 8](08_real_model)); MiniLM compares sentences, and keeps positions the way GPT-2 does. None of them was tuned to suit the method. Qwen and SmolLM2 are read from {{= 4 =}}-bit weights.
+**The models:** `{{model}}` is a pocket-size GPT-2 that we trained for this book, and most chapters are taught on it; Qwen2.5-Coder-1.5B is an instruction-tuned model trained largely on code; SmolLM2-135M is a small chat model, in which the published circuit fails ([chapter 8](08_real_model)); MiniLM compares sentences, and keeps positions the way GPT-2 does. None of them was tuned to suit the method. Qwen and SmolLM2 are read from {{= 4 =}}-bit weights.
 
 Each number in the text is computed by the chapter that states it, or read from a run that we keep, and checked when the book is built. Where a test was fixed before it was run, the chapter says so; everything else is an observation.
 

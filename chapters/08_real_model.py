@@ -2,7 +2,7 @@
 r"""
 # Does it work on real models?
 
-**One page of prose is enough to order texts by what the stable heads add to a neuron in the language model Qwen and the encoder MiniLM, but not in the chat model SmolLM2.** In Qwen the median correlation, over the neurons that tokens push farthest, is {{r_qwen}} (a uniform average has {{even_qwen}}), but the amounts depend on the page, and these heads are a small part of what varies. In SmolLM2 the error is {{error_smol}} times the variance, because its heads add nearly the same to every text. {{?carries_over}} A formula says how large this error is. For single neurons it holds only if it is applied to each kind of text apart. {{?law_verdict}}
+**One page of prose is enough to order texts by what the stable heads add to a neuron in the language model Qwen and the encoder MiniLM; in the chat model SmolLM2 the published circuit fails.** In Qwen the median correlation, over the neurons that tokens push farthest, is {{r_qwen}} (a uniform average has {{even_qwen}}), but the amounts depend on the page, and these heads are a small part of what varies. In SmolLM2 the error is {{error_smol}} times the variance, because its heads add nearly the same to every text. {{?carries_over}} A formula says how large this error is. For single neurons it holds only if it is applied to each kind of text apart. {{?law_verdict}}
 
 Here is one neuron of each model. Each dot is an unseen text, and a perfect prediction would put all dots on the diagonal. Which would you trust?
 """
@@ -86,7 +86,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Qwen's neuron {{neuron}} is the one that notices British spelling ([welcome page](00_welcome)). Its dots are in the right order, but they miss the line: the squared error is {{fvu_thread}} of the variance. We call this share the fraction of variance unexplained (FVU); {{= 0 =}} is perfect, and always predicting the mean gives {{= 1 =}}. SmolLM2's dots miss the line by more than the texts differ.
+Qwen's neuron {{neuron}} is the one that notices British spelling ([welcome page](00_welcome)). Its dots are in the right order, but they miss the line: the squared error is {{fvu_thread}} of the variance. We call this share the fraction of variance unexplained (FVU); {{= 0 =}} is perfect, and always predicting the mean gives {{= 1 =}}.
 
 ## Three models and one recipe
 
@@ -127,7 +127,7 @@ shown_r.set_index(shown_r.index.map(": ".join)).rename_axis("median r with what"
 r"""
 In MiniLM a uniform average orders texts almost as well as the circuit, but not within domains. {{?beats_rivals}} In SmolLM2 the rivals order texts as well, though not within domains, and the circuit's amounts are useless: the median FVU is {{fvu_smol}}.
 
-Three limits belong beside this. First, it is about what the stable heads add, and in Qwen they carry only {{share_qwen}} of what varies between texts (in SmolLM2 {{share_smol}}, in MiniLM {{share_minilm}}). {{?small_part}} With what a neuron puts out, the circuit does not correlate in Qwen and SmolLM2, and in all three models the domain's mean does so better. {{?not_outputs}} [Chapter 10](10_whole_neuron) predicts whole neurons. Nor is a high correlation a mark of training: in an untrained layer, shaped like `mini`'s, it is {{evaluation.r_blank}}. Second, the {{many}} strongest neurons move together, and are worth fewer than ten independent ones. {{?few_independent}} Third, the amounts depend on the page. With another one, code included, Qwen's FVU may be anywhere from {{fvu_low}} to {{fvu_high}}.
+Three limits belong beside this. First, it is about what the stable heads add, and in Qwen they carry only {{share_qwen}} of what varies between texts (in SmolLM2 {{share_smol}}, in MiniLM {{share_minilm}}). {{?small_part}} With what a neuron puts out, the circuit does not correlate in Qwen and SmolLM2, and in all three models the domain's mean does so better. {{?not_outputs}} [Chapter 10](10_whole_neuron) predicts whole neurons. Nor is a high correlation a mark of training: in an untrained layer, shaped like `mini`'s, it is {{evaluation.r_blank}}. Second, the {{many}} strongest neurons move together, and are worth fewer than ten independent ones. {{?few_independent}} They are also the easier ones: over all, the median FVU of MiniLM is {{all_minilm}} instead of {{fvu_minilm}}. Third, the amounts depend on the page. With another one, code included, Qwen's FVU may be anywhere from {{fvu_low}} to {{fvu_high}}.
 
 ## Why does one page fail SmolLM2?
 
@@ -135,7 +135,7 @@ The circuit makes five approximations, so we have five suspects. Made alone, wit
 
 But SmolLM2's denominators are no further off than Qwen's: those of the page are wrong by {{off_smol}} on average in SmolLM2, and by {{off_qwen}} in Qwen. SmolLM2 meets the bound of [chapter 4](04_denominators), a fifth, and fails all the same. What matters is the size of what the error is multiplied with.
 
-Suppose that a head adds {{= 11 =}} to a neuron in one text and {{= 9 =}} in another, and that a borrowed denominator makes the first {{= 10% =}} too large. The error of {{= 1.1 =}} is larger than the distance from the mean, {{= 1 =}}. Had the head added {{= +1 =}} and {{= −1 =}}, the error would be {{= 0.1 =}}. A head that adds nearly the same to every text makes small errors large.
+Suppose that a head adds {{= 11 =}} to a neuron in one text and {{= 9 =}} in another, and that a borrowed denominator makes the first {{= 10% =}} too large. The error of {{= 1.1 =}} is larger than the distance from the mean, {{= 1 =}}. A head that adds nearly the same to every text makes small errors large.
 
 SmolLM2's heads do just that. In its median neuron, what they add to all texts is {{c_smol}} times as large as the standard deviation of the rest; in Qwen it is {{c_qwen}} times.
 
@@ -319,7 +319,7 @@ What a real model itself computed is kept with the book; `tools/evidence/` has t
 
 **The law.** For a neuron, without domains, it reads $\text{FVU} = \sum_{h,k} \operatorname{E}[e_h e_k] \operatorname{E}[u_h u_k] / \operatorname{Var} \sum_h u_h$: {eq}`eq-real-domains` with all texts in one domain. Two other forms that were fixed in advance fail as well: one $\sigma$ for all heads holds in {{short_neurons}} models, and all errors of the circuit together in {{whole_neurons}}. With {{pages}} other calibration texts for each model, the law is within the factor in {{pages_close}} of {{pages_all}} medians. {{?pages_pass}} If misses came from going to another half, the law should miss by at most a third as much on half A (median over heads, in logarithms). It misses by {{own_miss}} times as much, so they do not. {{?misses_are_its_own}} The law explains the error, but a measurement forecasts it as well: half A's own FVU is as near to half B's. {{?as_near}}
 
-**All three models in one table.** [The page of all statements](reproduction) quotes it. Its intervals are for other documents or other calibration texts, whichever is wider. *Error of one page* is the mean distance of a text's denominators from those of the page. Means over heads are weighted by their share of the variance, as the tables rebuild it. The strongest neurons are the easier ones: over all, the median FVU of MiniLM is {{all_minilm}} instead of {{fvu_minilm}}. [Appendix A](A_scale) has the same for `mini`.
+**All three models in one table.** [The page of all statements](reproduction) quotes it. Its intervals are for other documents or other calibration texts, whichever is wider. *Error of one page* is the mean distance of a text's denominators from those of the page. Means over heads are weighted by their share of the variance, as the tables rebuild it. [Appendix A](A_scale) has the same for `mini`.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The table of real models"}

@@ -228,7 +228,7 @@ table.rename_axis("query")
 
 # %% [markdown]
 r"""
-Qwen passes with each of the five queries, and between {{qwen_left_low}} and {{qwen_left_high}} of the variance of a typical neuron's output is left. `mini` passes as well. {{?mini_meets}} SmolLM2 passes with {{smollm2_met}} queries; with *the*, four planes would have done. {{?four_do}}
+Qwen passes with each of the five queries, and between {{qwen_left_low}} and {{qwen_left_high}} of the variance of a typical neuron's output is left. `mini` passes as well. {{?mini_meets}} SmolLM2 passes with {{smollm2_met}} queries; four planes would have done for all five. {{?four_do}}
 
 What carries the prediction? We let the heads in group by group, while the others write their average. We call a head narrow if its kernel covers at most {{= 40 =}} effective tokens ([chapter 4](04_denominators)). The table has the lowest and the highest median of the five queries, and its last row the rival (in `{{model}}` with *the* alone).
 """
@@ -271,7 +271,7 @@ pd.DataFrame(by_table).rename_axis("r, over queries")
 
 # %% [markdown]
 r"""
-In Qwen the narrow heads do most of the work: they alone give at least {{qwen_narrow}}, and the stable heads add little to that if the query is a word. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. So exact attention to the last ten tokens is a strong rival there, but for words only: with a full stop or a comma, where stable heads add more, it falls to {{qwen_ten}} and {{qwen_ten_comma}}. {{?words_only}} In SmolLM2 it is weak with every query. {{?ten_weak}}
+In Qwen the narrow heads do most of the work: with the query token they give at least {{qwen_narrow}}, and the stable heads add little to that if the query is a word. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. So exact attention to the last ten tokens is a strong rival there, but for words only: with a full stop or a comma, where stable heads add more, it falls to {{qwen_ten}} and {{qwen_ten_comma}}. {{?words_only}} In SmolLM2 it is weak with every query. {{?ten_weak}}
 
 ## How well does it work?
 
@@ -397,7 +397,7 @@ cb.facts(
     live_ten=cb.fact(live["last ten"], holds=live["last ten"] < live["margins"] - 0.1),
     qwen_left_low=cb.fact(min(left_qwen), ".1%"),
     qwen_left_high=cb.fact(max(left_qwen), ".1%"),
-    four_do=medians(["smollm2"], "planes 4")[0] >= ASKED["smollm2"],
+    four_do=min(medians(["smollm2"], "planes 4")) >= ASKED["smollm2"],
     qwen_narrow=cb.fact(narrow.min(), ".2f", holds=narrow.min() > 0.8 and (stable - narrow)[word].max() < 0.05),
     near=cb.fact(cb.listed([f"*{word}*" for word in [*dict.fromkeys(word.strip().lower() for word in first["near"])][:6]])),
     far=cb.fact(cb.listed([f"*{word.strip()}*" for word in first["far"][:6]]), holds=first["curve"] == sorted(first["curve"], reverse=True) and first["curve"][0] > 1 > 0 > first["curve"][-1]),

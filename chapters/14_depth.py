@@ -170,9 +170,9 @@ Everything is asked with one query token in the middle of the context, and but f
 
 Chapters 11 to 14 come to this:
 
-- **Trust the order.** One page of prose and the weights rank unseen texts as the stable heads do, in `mini`, Qwen and MiniLM. In SmolLM2 that fails, and [chapter 8](08_real_model) shows how to notice it.
+- **Trust the order.** One page of prose and the weights rank unseen texts as the stable heads do, in `mini`, Qwen and MiniLM. In SmolLM2 the published circuit fails at that; [chapter 8](08_real_model) shows how to notice it, and what helps.
 - **Know how much it is about.** In Qwen the stable heads carry only {{real_model.share_qwen}} of what varies. Whole neurons need the tables of [chapter 10](10_whole_neuron).
-- **Check the amounts.** They need more than one page: mean denominators, what positions add to values, or the denominators of each text, depending on the model ([chapter 11](11_evaluation)).
+- **Check the amounts.** With the published constants they are wrong. A constant for each head, mean denominators with what positions add to values, or each text's own denominators mend them, depending on the model ([chapter 11](11_evaluation)).
 - **Do not put the published circuit into the model.** In `mini` it does more harm at the first positions than the average of what the heads add. Mended, it repairs {{causal.mended_silence}} of the damage that silencing the heads does ({{causal.mended_later}} from position {{causal.half}} on, where a fixed vector for the text's domain repairs {{causal.vector}}; see [chapter 12](12_causal)).
 - **With rotary positions the split is rough.** Expect errors of {{families.qwen}} to {{families.smollm2}} of the attention ([chapter 13](13_families)).
 - **Stay in the first layer,** or measure the layer that you mean.

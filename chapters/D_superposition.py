@@ -2,7 +2,7 @@
 r"""
 # Why do German and Python share a neuron?
 
-**Not because they are alike: both lie far from all other texts, so an axis that points a little towards each ranks both above all others.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair. The same pair leads in {{in_mixtures}} of as many random mixtures of neurons, so this says more about the texts than about the neurons. {{?mixtures_too}} Nor do these domains lack room; but they are few and chosen by hand, and cannot tell whether finer features do. {{?room}}
+**Not because they are alike: both lie far from all other texts, so an axis that points a little towards each ranks both above all others.** {{?far_not_alike}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair. The same pair leads in {{in_mixtures}} of as many random mixtures of neurons, so this says more about what all neurons read than about single neurons. {{?mixtures_too}} Nor do these domains lack room; but they are few and chosen by hand, and cannot tell whether finer features do. {{?room}}
 
 Here is the neuron in which the two stand out most. On the left is what the heads add to it, text by text. German is driven by words such as {{german_tokens}}, Python by signs such as {{python_tokens}}; nobody would put these together. A usual explanation is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Before you look at the right panel, make a guess: do German and Python share one?
 """

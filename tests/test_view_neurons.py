@@ -488,11 +488,31 @@ def test_scales_stay_when_a_head_is_turned_so_that_what_it_did_is_seen(visit):
         texts = axis.locator("text").all_text_contents()
         return {text for text in texts if re.fullmatch(r"[+−]?[0-9.]+", text)}
 
-    full, before = shades.inner_text(), numbers()
-    page.locator(".ctx-chips input:checked").first.uncheck()
+    bars = page.locator(".ctx-neurons-bar")
+    longest = (
+        "bars => Math.max(...bars.map((bar) => Number(bar.style.getPropertyValue('--share'))))"
+    )
+    full, before, reach = shades.inner_text(), numbers(), page.get_attribute(THETA, "max")
+    first, second, *_ = page.locator(".ctx-chips input:checked").all()
+    first.uncheck()
     settled(page)
     assert shades.inner_text().split("Shade:")[1] == full.split("Shade:")[1]
     assert before and before <= numbers()
+    assert bars.evaluate_all(longest) < 0.9, "its tokens push the neuron less"
+    first.check()
+    second.uncheck()
+    second.check()
+    settled(page)
+    assert page.get_attribute(THETA, "max") == reach, "the same heads have the same axis"
+
+
+def test_the_dots_follow_the_theme(visit):
+    page = visit("", "neurons", fresh=True)
+    inked = "() => document.querySelector('canvas').toDataURL()"
+    light = page.evaluate(inked)
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.wait_for_function(f"light => ({inked})() !== light", arg=light)
+    page.evaluate("document.documentElement.dataset.theme = 'light'")  # the page is shared
 
 
 def test_a_choice_shows_its_answer_and_does_not_move_the_page(visit):

@@ -215,6 +215,9 @@ def fixed(model: str, known: filling.Known) -> list[dict[str, Any]]:
         facts = known.get(filling.page_of(row["chapter"]), {})
         came = [facts[name]["holds"] for name in row.get("met", ()) if name in facts]
         came += [not facts[name]["holds"] for name in row.get("not met", ()) if name in facts]
+        told = row.get("told")
+        if told and facts.get(told["fact"], {}).get("holds"):
+            came += [k < told["met"] for k in range(told["fixed"])]
         notebook = build_book.home(model) / "book" / f"{row['chapter']}.ipynb"
         for cell in json.loads(notebook.read_text("utf-8"))["cells"] if notebook.exists() else ():
             lines = cell["source"] if cell["cell_type"] == "markdown" else []

@@ -6,7 +6,6 @@ import { element } from "../ui/dom.js";
 import { digitsOfStep, linearTicks, tickFormat } from "../ui/plot.js";
 import { figure, grouped, headsName } from "../ui/words.js";
 import { nameOf, neuronsByName } from "./cards.js";
-
 /** @import { Scene, Tools } from "./scene.js" */
 
 const LANE = 12; // pixels, of a label
@@ -27,10 +26,9 @@ export function dotsSection(tools, reset) {
   /** @type {string[]} */ let lanes = []; // the labels, that of the farthest neuron first
   let laneOf = new Int32Array(layer.nNeurons); // the last for those without a label
   let reach = 0; // of the axis; it grows, so that a head that is turned off moves dots and not the axis
-  let since = -Infinity; // dots are no longer where they were
   /** @type {number | null} */ let under = null; // the neuron that is pointed at
   let [dragged, from] = [false, 0];
-  let wide = 0; // the canvas: to ask it takes longer than to draw
+  let [wide, since] = [0, -Infinity]; // the canvas, which is slow to ask, and when dots moved
 
   const threshold = slider({
     label: "Threshold of top",
@@ -170,7 +168,6 @@ export function dotsSection(tools, reset) {
     const moving = performance.now() - since < GHOSTS;
     [pen.strokeStyle, pen.globalAlpha] = moving ? [up, 0.3] : [down, 0.8];
     pen.beginPath();
-    // the chosen neuron's stays until something else is chosen
     for (const j of from ? [neuron, ...(moving ? ranking.order.subarray(0, found) : [])] : []) {
       pen.moveTo(placed(from?.ranking.top[j] ?? 0), height(j));
       pen.lineTo(placed(ranking.top[j]), height(j));
@@ -197,7 +194,6 @@ export function dotsSection(tools, reset) {
       words(text, apart, y, side);
     };
     beside(`${grouped(found)} of ${grouped(ranking.top.length)} pass`, x, 7);
-    // the chosen neuron is a full disk, the one that is pointed at a ring
     for (const j of new Set([under ?? neuron, neuron])) {
       const [px, py, chosen] = [placed(ranking.top[j]), height(j), j === neuron];
       pen.font = `${chosen ? 700 : 400} 12px ${style.fontFamily}`;
@@ -217,6 +213,7 @@ export function dotsSection(tools, reset) {
     if (last?.labels !== scene.labels) order(scene);
     if (!wide || last?.width !== scene.width) wide = canvas.clientWidth;
     last = scene;
+    if (String(scene.heads) === String(layer.usual)) reach = 0; // as it was at first
     reach = Math.max(reach, most, Math.min(scene.theta, 1.5 * most));
     reach = Number((Math.ceil(reach / step) * step).toPrecision(6));
     input.disabled = false;
@@ -232,6 +229,7 @@ export function dotsSection(tools, reset) {
     draw();
   };
   input.disabled = true;
+  new MutationObserver(draw).observe(document.documentElement, { attributes: true }); // its theme
   return { root, paint };
 }
 

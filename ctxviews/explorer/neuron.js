@@ -9,7 +9,6 @@ import { digitsFor, figure, headsName, signed, tokenMark, tokenMarks } from "../
 import { FOLLOWED, nameOf } from "./cards.js";
 import { columnOf } from "./scene.js";
 import { sameAgain } from "./search.js";
-
 /** @import { Scene, Tools } from "./scene.js" */
 
 const OUTERMOST = 10; // tokens shown of each end of a neuron
@@ -30,10 +29,13 @@ export function neuronSection(tools, driven) {
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { ranking, neuron } = scene;
     if (!changed("ranking", "neuron", "labels")) return;
-    const { heads, circuit } = ranking;
-    const column = columnOf(ranking, neuron);
-    const ends = outermost(column, layer.counted, OUTERMOST);
-    const far = largest([...ends.up, ...ends.down].map((id) => column[id])) || 1;
+    // with those before a head was turned, so that the bars keep their scale
+    const columns = [scene.from?.ranking ?? ranking, ranking].map((of) => columnOf(of, neuron));
+    const both = columns.map((of) => outermost(of, layer.counted, OUTERMOST));
+    const far = largest(
+      both.flatMap((of, k) => [...of.up, ...of.down].map((id) => columns[k][id])),
+    );
+    const [column, ends] = [columns[1], both[1]];
     const found = scene.labels.get(neuron);
     label.hidden = named.hidden = !found;
     if (found) {
@@ -45,18 +47,18 @@ export function neuronSection(tools, driven) {
       named.replaceChildren(
         called,
         chapter ? ` (${chapter.words}); its label is ${found.label}` : " is its label",
-        ": texts of this domain raise it most (",
+        ": with all stable heads, texts of this domain raise it most (",
         term("AUC"),
-        ` ${figure(found.auc, 3)}, with all stable heads)${found.weak ? equal : better}. The label rests most on `,
+        ` ${figure(found.auc, 3)})${found.weak ? equal : better}. The label rests most on `,
         ...tokenMarks(found.words.split(" ")),
       );
     }
     title.textContent = `Neuron ${neuron}`;
-    const where = `Layer ${layer.mlpLayer}, ${headsName(heads)}, n = ${circuit.n}, query token `;
-    place.replaceChildren(where, tokenMark(name(circuit.token)));
+    const where = `Layer ${layer.mlpLayer}, ${headsName(ranking.heads)}, n = ${ranking.circuit.n}, query token `;
+    place.replaceChildren(where, tokenMark(name(ranking.circuit.token)));
     const tables = Object.entries(ends).map(([way, ids]) => {
       const least = way === "down" && ids.every((id) => column[id] > 0); // none pushes down
-      const rows = Array.from(ids, (id) => endRow(name(id), column[id], far, press(id)));
+      const rows = Array.from(ids, (id) => endRow(name(id), column[id], far || 1, press(id)));
       const caption = `Tokens that push ${least ? "up least" : way}`;
       const columns = ["token", ["contribution"]];
       return roving(table({ kind: "ctx-neurons-barred", caption, columns, rows, unseen: true }));
