@@ -325,7 +325,7 @@ def use_of(name, probe, moved, size):
 
 def keep_runs(names):
     """Run these models, and keep what they give beside the others."""
-    held = json.loads(KEPT.read_text())
+    held = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     for name in names:
         file, sum_of = next(iter(cx.models.real_models()[name]["files"].items()))
         probe = probe_of(name)

@@ -81,10 +81,11 @@ def kept_of(name: str) -> tuple[dict[str, Tensor], dict[str, Any], list[str]]:
 def keep_models(names: list[str]) -> None:
     """Run these models, and keep what is kept of them beside the others."""
     file = KEPT.with_suffix(".safetensors")
-    kept, held = json.loads(KEPT.read_text()), load_file(file)
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {"models": {}}
+    held = load_file(file) if file.exists() else {}
     for name in names:
         tensors, facts, texts = kept_of(name)
-        if texts != kept["texts"]:
+        if texts != kept.setdefault("texts", texts):
             raise ValueError(f"{name} reads other texts than those that are kept")
         held |= {f"{name}.{key}": tensor for key, tensor in tensors.items()}
         kept["models"][name] = facts
