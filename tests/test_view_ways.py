@@ -128,7 +128,7 @@ def test_a_box_finds_a_neuron_by_number_label_or_word(visit):
     for typed, neuron, named in (("648", 648, "astronomy"), ("SCRIPT", 12, "scripture")):
         found(typed)
         page.wait_for_url(f"**neuron={neuron}*")
-        expect(label).to_contain_text(f"{named} is its label: texts of this domain raise it most")
+        expect(label).to_contain_text(f"{named} is its label: with all stable heads, texts of")
         expect(label).to_contain_text("We chose it on half of our texts")
     expect(page.get_by_text("1 neuron named scripture")).to_be_visible()
     found("war")  # a word goes before a part of a label, which is offered
@@ -162,7 +162,7 @@ def test_a_card_opens_its_neuron_and_is_marked(visit):
     expect(card).to_have_attribute("aria-pressed", "true")
     page = visit("#neuron=7", "explorer")
     expect(page.locator(".ctx-neurons-one")).to_contain_text(
-        "raise it most (AUC 0.991, with all stable heads)"
+        "texts of this domain raise it most (AUC 0.991)"
     )
 
 
@@ -215,7 +215,9 @@ def test_a_neuron_that_chapters_follow_has_one_name(visit):
     page.get_by_role("button", name="planets").click()
     page.wait_for_url("**neuron=496")
     about = page.locator(".ctx-neurons-one")
-    expect(about).to_contain_text("planets (chapters 1 to 6); its label is astronomy: texts of")
+    expect(about).to_contain_text(
+        "planets (chapters 1 to 6); its label is astronomy: with all stable heads, texts of"
+    )
     row = page.locator(".ctx-neurons-list tr.ctx-chosen")
     expect(row.locator("td").nth(3)).to_have_text("planets")
     assert "496 planets" in settled(page).evaluate("written")
