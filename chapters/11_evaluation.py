@@ -408,7 +408,7 @@ cb.facts(
     line_is_order=all(abs(here[f"{k}, line"] / (1 - r_of[k] ** 2) - 1) < cb.ABOUT for k in ("circuit", "uniform average")),
     worth_more=all([m for m in NAMES if of.get(m, 1) < 0.8] == [MODEL, "qwen"] and of["smollm2"] > 1 for of in (worth, again)) and board.loc["r", "smollm2"] < board.loc["r of a uniform average", "smollm2"],
     best_mini=cb.fact(values.loc["half A, patterns", "mini"], ".0%"),
-    which=all(worse) and [*values.iloc[:3].idxmin()] == ["half A, patterns", "centred", "centred", "half A, patterns"] and (values.loc["one page"] - board.loc["FVU", values.columns]).abs().max() < 1e-3,
+    which=all(worse) and [*values.iloc[:3].idxmin()] == ["half A, patterns", "centred", "centred", "half A, patterns"] and (values.loc["one page"] - board.loc["FVU"].reindex(values.columns)).abs().max() < 1e-3,
     own_alone=cb.fact(values.loc["its own", "mini"], ".0%"),
     own_not_enough=(values.loc["own"] < values.loc["its own"] / 2).all(),
     ahead_within=r_of["circuit"] > r_of["uniform average"] > r_of["domain mean"] and within["circuit"] > within["uniform average"] + 0.05,
