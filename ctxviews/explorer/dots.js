@@ -6,6 +6,7 @@ import { element } from "../ui/dom.js";
 import { digitsOfStep, linearTicks, tickFormat } from "../ui/plot.js";
 import { figure, grouped, headsName } from "../ui/words.js";
 import { nameOf, neuronsByName } from "./cards.js";
+
 /** @import { Scene, Tools } from "./scene.js" */
 
 const LANE = 12; // pixels, of a label
@@ -229,7 +230,6 @@ export function dotsSection(tools, reset) {
     draw();
   };
   input.disabled = true;
-  new MutationObserver(draw).observe(document.documentElement, { attributes: true }); // its theme
   return { root, paint };
 }
 

@@ -9,6 +9,7 @@ import { digitsFor, figure, headsName, signed, tokenMark, tokenMarks } from "../
 import { FOLLOWED, nameOf } from "./cards.js";
 import { columnOf } from "./scene.js";
 import { sameAgain } from "./search.js";
+
 /** @import { Scene, Tools } from "./scene.js" */
 
 const OUTERMOST = 10; // tokens shown of each end of a neuron
@@ -27,15 +28,13 @@ export function neuronSection(tools, driven) {
   const press = (/** @type {number} */ id) =>
     sameAgain(id, tools) ? () => (go({ search: text(id) }), tools.show("search")) : null;
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
-    const { ranking, neuron } = scene;
+    const { ranking, neuron, from } = scene;
     if (!changed("ranking", "neuron", "labels")) return;
     // with those before a head was turned, so that the bars keep their scale
-    const columns = [scene.from?.ranking ?? ranking, ranking].map((of) => columnOf(of, neuron));
-    const both = columns.map((of) => outermost(of, layer.counted, OUTERMOST));
-    const far = largest(
-      both.flatMap((of, k) => [...of.up, ...of.down].map((id) => columns[k][id])),
-    );
-    const [column, ends] = [columns[1], both[1]];
+    const columns = (from ? [ranking, from.ranking] : [ranking]).map((of) => columnOf(of, neuron));
+    const all = columns.map((of) => outermost(of, layer.counted, OUTERMOST));
+    const far = largest(all.flatMap((of, k) => [...of.up, ...of.down].map((id) => columns[k][id])));
+    const [[column], [ends]] = [columns, all];
     const found = scene.labels.get(neuron);
     label.hidden = named.hidden = !found;
     if (found) {

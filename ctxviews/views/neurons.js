@@ -121,8 +121,7 @@ async function render({ model, el }) {
     if (last && scene?.ranking !== ranking) paint(last);
   });
 
-  /** To the heads of before. */
-  const back = () => {
+  const restoreHeads = () => {
     told = String(ranking?.heads ?? layer.usual);
     tools.go({ heads: ranking?.heads ?? [] });
   };
@@ -137,16 +136,15 @@ async function render({ model, el }) {
     const unread = heads.filter((head) => layer.lacks([head], []).length);
     const what = unread.length ? `the readout of ${headsName(unread)}` : "the vocabulary";
     if (!(await brought(waiting, layer, layer.lacks(unread, layer.available), what, signal))) {
-      back();
+      restoreHeads();
       return;
     }
     if (!circuit.prepared(heads)) {
       const work = `Ranking ${several(layer.nNeurons, "neuron")} by ${headsName(heads)}`;
       const done = `Stopped: these are the neurons of ${headsName(ranking?.heads ?? heads)}.`;
-      /** @param {Bringing} how */
-      const prepare = (how) => circuit.prepare(heads, how);
+      const prepare = (/** @type {Bringing} */ how) => circuit.prepare(heads, how);
       if (!(await stoppable(waiting, work, done, prepare, signal))) {
-        back();
+        restoreHeads();
         return;
       }
     }
@@ -176,9 +174,12 @@ async function render({ model, el }) {
   tools.scene = () => /** @type {Scene} */ (scene);
   // a ranking begins with the hand, not with the picture after it
   const unobserve = observe(model, ["heads"], () => follow(state()));
+  const theme = new MutationObserver(() => paintSections("dots")); // a canvas keeps its ink
+  theme.observe(document.documentElement, { attributeFilter: ["data-theme"] });
   return () => {
     end();
     unobserve();
+    theme.disconnect();
     task(async () => {});
   };
 }
