@@ -186,9 +186,18 @@ without_content = einops.einsum(  # the same with content / denominator = 1
 uniform = torch.full_like(circuit.kernel, 1 / (n + 1))
 
 
-def average(kernel, of_token, texts=x_B):
+def average(kernel, of_token, texts):
     """The kernel's average of one number per token and neuron: `text neuron`."""
     return torch.stack([kernel @ of_token[text] for text in texts])
+
+
+def simpler(texts):
+    """What predictors without kernel or content say of texts."""
+    return {
+        "without the kernel": average(uniform, contribution, texts),
+        "without content": average(circuit.kernel, without_content, texts),
+        "without both": average(uniform, without_content, texts),
+    }
 
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -204,9 +213,7 @@ truth = each.sum(1)  # text neuron
 same = torch.from_numpy(kind[:, None] == kind).float().fill_diagonal_(0)  # other texts
 predictors = {
     "the circuit": summary_B,
-    "without the kernel": average(uniform, contribution),
-    "without content": average(circuit.kernel, without_content),
-    "without both": average(uniform, without_content),
+    **simpler(x_B),
     "mean of the domain": same @ truth / same.sum(1, keepdim=True).clamp(min=1),
 }
 fit = cx.evaluation.r_and_fvu
@@ -467,15 +474,9 @@ of_planets = float(circuit.contribution[x[near_by], j])
 thread = {"near": float(circuit.kernel[near_by]), "far": float(circuit.kernel[far])}
 r, (inside, in_even, in_ones) = fits["r"].iloc[0], fits["r within domains"].iloc[:3]
 fvu, bare = fits.loc[["the circuit", "mean of the domain"], "FVU"]
-of_half_A = {
-    "the circuit": summary_A,
-    "without the kernel": average(uniform, contribution, x_A),
-    "without content": average(circuit.kernel, without_content, x_A),
-    "without both": average(uniform, without_content, x_A),
-}
 fvu_corrected, even_corrected, ones_corrected, bare_corrected = (
     fit(cb.with_a_line(of_A, predictors[name], truth_A), truth, kind)["FVU"]
-    for name, of_A in of_half_A.items()
+    for name, of_A in {"the circuit": summary_A, **simpler(x_A)}.items()
 )
 fvu_centered = fit(circuit.centered().summary(x_B)[:, J], truth, kind)["FVU"]
 real = cb.on_real("r, 100 strongest", "r of an even bag").iloc[:, :2]
