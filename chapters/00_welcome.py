@@ -2,7 +2,7 @@
 r"""
 # A neuron that notices British spelling
 
-**A language model notices British spelling in its first layer, and its weights, with word counts and one page of prose, are enough to predict roughly by how much.** {{?noticed}} At the words that the British and the American version of one paragraph have in common, the British one pushes a certain neuron higher: by {{more}} on average. We predict {{more_predicted}}; with other pages of prose we would have predicted {{page_least}} to {{page_most}}, always upwards. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
+**A language model notices British spelling in its first layer, and its weights, with word counts and one page of prose, are enough to predict roughly by how much.** {{?noticed}} At the words that the British and the American version of one paragraph have in common, two attention heads push a certain neuron higher in the British one, by {{more}} on average. We predict {{more_predicted}}; with other pages of prose we would have predicted {{page_least}} to {{page_most}}, always upwards. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
 
 Here is the paragraph. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to the neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*. The averages below count all words. (Once you have changed a word, both texts are coloured by the prediction alone, since Qwen does not run in your browser.)
 """
@@ -111,7 +111,7 @@ cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 
 # %% [markdown]
 r"""
-The two versions differ in {{differ}} words. What makes the neuron interesting is what happens at the words that are the same in both. At every one of them, once a first word has differed, the British version pushes the neuron higher. {{?every}} So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
+The two versions differ in {{differ}} words. The interesting words are those that are the same in both: at every one of them, once a first word has differed, the British version pushes the neuron higher. {{?every}} So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
 
 On average over these words, the model's two heads add {{more}} more to the neuron in the British version. {{?farther}} That we predict the same two digits is luck: other pages of prose predict {{page_least}} to {{page_most}}. Word by word, the correlation of prediction and model is {{r}}.
 
@@ -128,9 +128,9 @@ We did not find this neuron by searching millions of texts for the ones that exc
 
 ## How can a table know what attention will do?
 
-Attention mixes what all the words of a text bring, and how heavily it weighs each word depends on all the others. It seems hopeless to know its result before there is a text. Three facts make it possible.
+Attention mixes what all the words of a text bring, and how heavily it weighs each word depends on all the others. Three facts make it possible to know its result before there is a text.
 
-**The first layer sees only tokens and positions.** When a word arrives there, the model has not yet read anything into it: *bank* is the same vector beside a river and beside a loan. So all that a head can do is to take a weighted average, over the words so far, of vectors that stand in a table ([chapter 1](01_first_layer)).
+**The first layer sees only tokens and positions.** When a word arrives there, the model has not yet read anything into it: *bank* is the same vector beside a river and beside a loan. So all that a head can do is to take a weighted average, over the words so far, of vectors that depend on a word and its position only ([chapter 1](01_first_layer)).
 
 **The weight of a word is nearly a product.** The score that a head gives to an earlier word is, to a good approximation, one number for its position plus one for the word itself ([chapter 2](02_keys)). The softmax turns the sum into a product and divides it by the sum of all these products, so that word $i$ gets the weight
 
@@ -142,7 +142,7 @@ Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a
 
 **In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out. In the two heads above, its standard deviation from text to text is at most {{spread}} of its mean. {{?stable}} So we measure it on one page of prose (a British one), once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. For a given last word, the *query*, each word adds a fixed amount to each neuron; to predict what a text does, we weigh these amounts by position and add ([chapter 5](05_circuit)).
 
-Here is one word of the paragraph, in both spellings, as one of the two heads weighs it at the last word. The **value** is what the head would add to the neuron if it attended to this word alone; the denominator, {{denominator}}, is the average content.
+Here is one word of the paragraph, in both spellings, as one of the two heads weighs it at the last word. The **value** is what the head would add to the neuron if it attended to this word alone; the denominator, {{denominator}}, is the average content. (The positions differ because the British text is one token longer.) {{?longer}}
 
 | | position | content | value | position × content × value / denominator |
 | --- | --- | --- | --- | --- |
@@ -153,11 +153,11 @@ Both spellings get {{weight}} of the attention. What tells them apart is the val
 
 Sorting all words by what they add to a neuron then hints at what the neuron responds to ([chapter 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`.
 
-It has a limit that you should know from the start: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} Two of its {{all_heads}} heads are stable on the texts of this page, and a third one on those of chapter 8. {{?two_pass}} {{?third_head}} [Chapter 10](10_whole_neuron) includes all heads.
+It has a limit: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} Two of its {{all_heads}} heads are stable on the texts of this page, and a third one on those of chapter 8. {{?two_pass}} {{?third_head}} [Chapter 10](10_whole_neuron) includes all heads.
 
 ## Six neurons to open
 
-Each card opens the [explorer](explorer), where you can see every word that moves the neuron, type your own, and switch heads off. A card lists the words of our texts that raise its neuron most, without variants of the same word; the British card lists words whose British spelling adds most over the American one. (Over the whole vocabulary rarer tokens come first, such as foreign words and fragments, as [chapter 6](06_neurons) shows.)
+Each card opens the [explorer](explorer), where you can see every word that moves the neuron, type your own, and switch heads off. A card lists the words of our texts that raise its neuron most, without variants of the same word; the British card lists words whose British spelling adds most over the American one. (Over the whole vocabulary rarer tokens come first, as [chapter 6](06_neurons) shows.)
 """
 
 # %% tags=["remove-input"]
@@ -240,7 +240,7 @@ cv.picture.Picture(
 
 # %% [markdown]
 r"""
-We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} The best of {{mixtures}} random mixtures of neurons, chosen in the same way, does so at least {{mixed_auc}} of the time. {{?mixtures_below}} So a good label does not make a neuron a unit of its own ([chapter 6](06_neurons)).
+We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} The best of {{mixtures}} random mixtures of neurons, chosen in the same way, comes near, with at least {{mixed_auc}}. {{?mixtures_below}} So a good label is weak evidence that a neuron is a unit of its own; [chapter 6](06_neurons) tests this in mini.
 
 ## How to read this book
 
@@ -351,6 +351,7 @@ cb.facts(
     },
     weight=cb.fact(shares[0], ".0%", holds=f"{shares[0]:.0%}" == f"{shares[1]:.0%}"),
     opposed=at[0][2] > 0 > at[1][2],
+    longer=len(both[0][1]) == len(both[1][1]) + 1,
     thirteen=sum(differ) == 13,
     in_sd=cb.fact(more[3] / documents_sd, ".1f"),
     document_in_sd=cb.fact(document_gate / documents_sd, ".2f"),

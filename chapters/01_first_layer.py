@@ -53,8 +53,8 @@ def decoded(ids):
 
 # %% tags=["hide-input"]
 three = [next((t for t in unseen if t.domain == d), unseen[0]) for d in DOMAINS]
-pages = fixed.prepare(three)  # text source
-both = torch.stack([pages, shuffled(pages)], 1).flatten(0, 1)  # each text, and then shuffled
+texts = fixed.prepare(three)  # text source
+both = torch.stack([texts, shuffled(texts)], 1).flatten(0, 1)  # each text, and then shuffled
 on_three = fixed.exact_summary(both, heads)[:, neuron]
 end_of_shuffled = decoded(both[1][-10:])
 pd.DataFrame(
@@ -69,7 +69,7 @@ pd.DataFrame(
 r"""
 The last word is the same, so what tells the texts apart must come from the words before it, and in a transformer only attention can bring that along. {{?differ}} Nobody could read the shuffled texts, and yet the neuron still tells them apart.
 
-We begin with the first layer because all that its heads can know can be written down. We follow neuron {{neuron}} to [chapter 6](06_neurons), which shows how we found it. And we follow one word: *planets* stands in the text of astronomy twice, {{back_near}} tokens before the last word and {{back_far}} tokens before it. Which of the two adds more to the neuron, and how many times as much? Make a guess.
+We begin with the first layer because all that its heads can know can be written down. We follow neuron {{neuron}} to [chapter 6](06_neurons), which shows how we found it. And we follow one word: *planets* stands in the text of astronomy twice, {{back_near}} tokens before the last word and {{back_far}} tokens before it. Which of the two adds more to the neuron, and how many times as much? Guess.
 
 Our model, mini, is a GPT-2 {cite}`radford2019language` in pocket size: {{= 4 =}} layers of {{= 8 =}} heads and a residual stream of {{= 256 =}} numbers. We trained it for this book on textbooks, statutes, novels, recipes and code.
 
@@ -110,7 +110,7 @@ This puts every $r$ on one sphere. In code, where `x` are the token ids of the t
 """
 
 # %%
-x = pages[0]  # token ids 0 ... n
+x = texts[0]  # token ids 0 ... n
 r = weights.W_E[x] + weights.W_pos[: n + 1]  # source d_model
 on_sphere = r / (r.square().mean(-1, keepdim=True) + weights.eps).sqrt()
 
@@ -178,7 +178,7 @@ This answers our question about *planets*:
 | product: what head {{top}} adds | {{product_near}} | {{product_far}} |
 | what all heads add | **{{adds_near}}** | **{{adds_far}}** |
 
-So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention: head {{top}} gives the near one {{times}} times as much. (The other heads treat both alike, hence the {{ratio}} over all heads.) {{?attention_decides}} Here is the whole text:
+So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention: head {{top}} gives the near one {{times}} times as much. (The other heads add little to either, hence the {{ratio}} over all heads.) {{?attention_decides}} Here is the whole text:
 """
 
 # %% tags=["hide-input"]
@@ -190,7 +190,7 @@ cb.figures.shaded_text(
 
 # %% [markdown]
 r"""
-*Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} A few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar* add {{two_words}}. {{?two_words_lead}} In the shuffled text neither word is near the end; many far words add as much. {{?far_do_it}}
+*Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} A few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar* add {{two_words}}. {{?two_words_lead}} In the shuffled text neither word is near the end; there, many far words together add as much. {{?far_do_it}}
 
 Some heads matter more than others. If head $h$ adds $u_{h,j}$ to neuron $j$ on a text, its **variance share** is
 
@@ -202,7 +202,7 @@ with variances over texts. (Covariances between heads are left out.) Heads {{inf
 
 ## How much does the average give away?
 
-We split our texts into two halves that share no document. On one half we look for the domains where the neuron is highest: of {{all_domains}} these are astronomy, physics and chemistry, and biology and medicine, the natural sciences. {{?sciences}} We judge on the {{unseen}} texts of the other half.
+We split our texts into two halves that share no document. On one half we look for the three domains where the neuron is highest: of {{all_domains}} these are astronomy, physics and chemistry, and biology and medicine, which we call the natural sciences. {{?sciences}} We judge on the {{unseen}} texts of the other half.
 """
 
 # %% tags=["hide-input"]
@@ -232,7 +232,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The three natural sciences stand apart from the other domains: a text of theirs is above a text of another in {{auc}} of all pairs. {{?gives_away}} What does the average need for this? We take things away, one after another:
+A text of the natural sciences is above a text of another domain in {{auc}} of all pairs. {{?gives_away}} What does the average need for this? We take things away, one after another:
 """
 
 # %% tags=["hide-input"]
@@ -272,7 +272,7 @@ cb.figures.picture(
 r"""
 To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads. {{?values}} To these heads, then, a text is nearly a bag of words: each word has a value of its own, and attention decides how heavily it counts.
 
-It still matters where a head looks, because attention decides the amounts. Uniform attention moves the neuron only half as far, and unless it is rescaled it leaves {{left}} of the variance unexplained. {{?half}}
+So it still matters where a head looks. Uniform attention moves the neuron only half as far, and unless it is rescaled it leaves {{left}} of the neuron's variance over these texts unexplained. {{?half}}
 
 ## What can go wrong
 
@@ -284,7 +284,7 @@ It still matters where a head looks, because attention decides the amounts. Unif
 
 ## Where this leaves us
 
-*Planets* has nearly the same value wherever it stands; what a text decides is how much attention it gets. So to predict the amounts, we have to predict attention. A score depends on a token *and* on its position, and if the two could be pulled apart, we could put each into a table. They are added, so this should be easy. Why isn't it? [Chapter 2](02_keys) finds out.
+The two *planets* have nearly the same value, and how much each adds is decided by the attention that it gets. {{?same_value}} So to predict the amounts, we have to predict attention. A score depends on a token *and* on its position, and if the two could be pulled apart, we could put each into a table. They are added, so this should be easy. Why isn't it? [Chapter 2](02_keys) finds out.
 """
 
 # %% [markdown]
@@ -408,8 +408,8 @@ exactly = {"dtype": torch.float32, "attn_implementation": "eager", "use_safetens
 with cx.models.quiet():
     stored = AutoModelForCausalLM.from_pretrained(cx.models.locate(MODEL), **exactly)
 with torch.inference_mode():
-    stored_rows = stored(pages, output_attentions=True).attentions[0][:, :, n]  # text head source
-folded = torch.stack([cx.attention_rows(weights, text, n) for text in pages])
+    stored_rows = stored(texts, output_attentions=True).attentions[0][:, :, n]  # text head source
+folded = torch.stack([cx.attention_rows(weights, text, n) for text in texts])
 shortest = float(cx.layer_norm(r, weights.eps).norm(dim=-1).min() / weights.d_model**0.5)
 cb.ledger(
     model,

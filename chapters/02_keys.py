@@ -2,7 +2,7 @@
 r"""
 # Splitting a key into content and position
 
-**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail, but the attention depends little on them. {{?assumptions_fail}} Models that rotate keys instead of adding positions need another split, which does three to four times worse. {{?rotary}}
+**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail: one of them hardly matters, and the other makes more than a quarter of this error in the middle of a text. {{?assumptions_fail}} {{?scale.a_quarter}} Models that rotate keys instead of adding positions need another split, which does three to four times worse. {{?rotary}}
 
 Why is it only *nearly* a sum? A token and its position are added ([chapter 1](01_first_layer)), and a linear function of a sum comes apart by itself: $(a + b)\,W = aW + bW$. Something else must tie the two together, and there is only one suspect.
 """
@@ -176,7 +176,7 @@ At $i = n$ the second part is zero and the first is exact, so there the equation
 | sum | **{{sum_near}}** | **{{sum_far}}** |
 | score in the model | {{score_near}} | {{score_far}} |
 
-Both are read from the same row of the same table, so the token parts are equal. All the difference comes from the position. {{?by_position}} For the near one the sum is about right, while for the far one it is too large. The sum of token and position is shorter there than $P$ assumes, so the position's part should be more negative. {{?far_too_large}}
+Both are read from the same row of the same table, so the token parts are equal. All the difference comes from the position. {{?by_position}} For the near one the score is about right, while for the far one it is too large. The vector $W_E + W_\text{pos}$ is shorter there than $P$ assumes, so the position's part should be more negative. {{?far_too_large}}
 
 ## How much attention is in the wrong place?
 
@@ -248,7 +248,7 @@ $$ (eq-error)
 
 So an error matters only where three things meet: the score has a large part, a length is wrong, and the head attends to the source. Early in a text this happens at BOS, whose position is long, and late in a text far back, where positions differ most from the query's. The two are taken apart under *Evidence*.
 
-Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their mean cosine is {{cosine}} times that of random directions. And no single $C$ is best. BOS wants a longer one, far sources a shorter one; over all sources, the median head wants {{best_C}} times the median length. {{?assumptions_fail}} [Appendix A](A_scale) shows why attention hardly depends on either.
+Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their mean cosine is {{cosine}} times that of random directions. And no single $C$ is best. BOS wants a longer one, far sources a shorter one; over all sources, the median head wants {{best_C}} times the median length, but the heads that want more than the median add next to nothing. {{?assumptions_fail}} With the typical length of the tokens in texts, which is shorter, more than a quarter of the error in the middle of a text goes away. {{?scale.a_quarter}} [Appendix A](A_scale) shows this, and why the angles hardly matter.
 
 ## Turn it
 
@@ -275,7 +275,7 @@ A score is now a sum, $c_i + p_i$, of one number for the token and one for the p
 
 ## Exercises
 
-1. *Predict, then run.* Is it the token BOS that Equation 1 reads wrongly, or is it position 0? Put *the* at position 0 of every text and rebuild the rows again. Will the error of heads {{by_bos}} stay as it was?
+1. *Predict, then run.* Is it the token BOS that Equation 1 reads wrongly, or is it position 0? Heads {{by_bos}} attend much to it. Put *the* at position 0 of every text and rebuild the rows again: will the error of these heads stay as it was?
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "With another token at position 0"}
@@ -293,7 +293,7 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. It is not position 0 alone: without BOS the error of heads {{by_bos}} falls from {{by_bos_before}} to {{without_bos}} on average. {{?token_matters}} The length at position 0 is as wrong as before, but these heads attend to it less when it holds *the*.
+1. It is not position 0 alone: without BOS the error of heads {{by_bos}} on the median text falls from {{by_bos_before}} to {{without_bos}}, averaged over these heads. {{?token_matters}} The length at position 0 is as wrong as before, but these heads attend to it less when it holds *the*.
 2. $(4, 0) + (0, 0)$ becomes $(4, 1) + (0, -1)$, and the lengths are $4.12$ and $\sqrt{0^2 + 4^2} = 4$. The split gives $(0.97, 0.24) + (0, -0.25) = (0.97, -0.01)$, and the truth is $(1, 0)$. The lengths that the split assumes, $4.12$ and $4$, are nearly the true one, $4$. In the figure, where it assumes $5$ for a true $4.12$, the token's part comes out too small.
 3. Each $e^{\hat s_i}$ lies within a factor $e^{\pm\delta}$ of $e^{s_i}$, and so does the denominator, so $\hat a_i / a_i$ lies between $e^{-2\delta}$ and $e^{2\delta}$ and $\lvert \hat a_i - a_i\rvert \le a_i (e^{2\delta} - 1)$. Sum over $i$ and halve. (The best constant is $\tanh(\delta/2)$, half of this for small $\delta$.)
 ```

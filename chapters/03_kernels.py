@@ -2,7 +2,7 @@
 r"""
 # How far back does a head look?
 
-**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In one head of our small model `{{model}}`, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}, but their product only {{product_1}}. {{?both_needed}} Most other heads hardly prefer any position. {{?evenly}} Some published claims fail: kernels of GPT-2 small, for one, as positions alone give them, do not fall off exponentially. {{?not_exponential}}
+**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In one head of our small model `{{model}}`, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}, but their product only {{product_1}}. {{?both_needed}} Most other heads hardly prefer any position. {{?evenly}} Some published claims fail: for example, GPT-2 small's kernels, computed from positions alone, do not fall off exponentially. {{?not_exponential}}
 
 A language model has to know which words came just before. So you might expect a first layer to be full of short-sighted heads, which look at the last few tokens and no further. In Qwen, a model with {{= 1.5 =}} billion parameters, {{local_in_qwen}} of {{heads_of_qwen}} heads are like that. In `{{model}}` there is not one. {{?no_local}}
 
@@ -205,7 +205,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly, head {{least}}. Of the other {{uniform}}, head {{mild}} slightly prefers what is near. {{?evenly}}
+All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly, head {{least}}. Of the other {{uniform}}, head {{mild}} slightly prefers what is near, with {{mild_near}} of its kernel in the nearer half of the text. {{?evenly}}
 
 Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, and in its first layer, with *the* as the query, no head gives them more than {{first_layer.near}} on average ([chapter 1](01_first_layer)). {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
 
@@ -245,7 +245,7 @@ Head {{top_1}} favours words that belong to a subject (some are pieces of words)
 
 ## What can go wrong
 
-**The query matters a little.** We computed these kernels for one query, *the* at position {{n}}. Another common token in its place changes them little. {{?hardly_moves}} But as the query moves towards the end of a text, kernels become less uniform, as you can see in the view above, and at position {{end}} head {{renamed_at_end}} counts as slowly decaying, too. {{?less_even_at_end}}
+**The query matters a little.** We computed these kernels for one query, *the* at position {{n}}. In the median, another common token in its place moves less than {{hardly}} of any kernel. {{?hardly_moves}} But as the query moves towards the end of a text, kernels become less uniform, as you can see in the view above, and at position {{end}} head {{renamed_at_end}} counts as slowly decaying, too. {{?less_even_at_end}}
 
 **The families have no sharp borders.** Head {{least}} lies near one: with {{renamed}} of {{queries}} other query tokens we would call it uniform. {{?borderline}}
 
@@ -257,7 +257,7 @@ An attention row is position times content over a denominator. Once the query is
 
 ## Exercises
 
-1. *Predict, then run.* Does a head look for other words when the query is another? Take the {{queries}} commonest tokens as queries. How much of the variance of log content depends on the source alone, in each head of `mini`? (The post that first described these heads hopes for a lot in local heads: with *of* as the query, *amount* would gain {cite}`gibson2025contextual`.)
+1. *Predict, then run.* Does a head look for other words when the query is another? Take the {{queries}} commonest tokens as queries. How much of the variance of log content depends on the source alone, in each head of `mini`? (The post that first described these heads expects that in local heads it decides a lot: with *of* as the query, *amount* would gain {cite}`gibson2025contextual`.)
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The answer"}
@@ -279,7 +279,7 @@ r"""
 
 1. Nearly all of it: between {{own_least}} and {{own_most}}. {{?query_hardly_matters}} These heads look for the same words, whatever the query is. Heads that join the pieces of a word are local, and `mini` has them one layer later.
 2. The weights are $(1 - r)\, r^d$, and $\sum_d (1-r)^2 r^{2d} = (1-r)^2 / (1 - r^2) = (1 - r)/(1 + r)$; the effective tokens are the inverse. So $r = (\text{eff} - 1)/(\text{eff} + 1)$, which is $49/51 \approx 0.96$ for fifty. With $r = e^{-1/\tau}$ there are $\coth(1/(2\tau)) \approx 2\tau$ effective tokens: half of them are the time constant, as the ledger has it.
-3. No. Kernels get steeper as $C$ falls, but not without limit: $\sqrt{\lvert W_\text{pos}[i] \rvert^2 + C^2}$ cannot be less than $\lvert W_\text{pos}[i] \rvert$. And the rows are wrong long before.
+3. No. Kernels get steeper as $C$ falls, but not without limit: $\sqrt{\lvert W_\text{pos}[i] \rvert^2 + C^2}$ cannot be less than $\lvert W_\text{pos}[i] \rvert$. With $C = 0.01$ head 0 still has {{steep}} effective tokens, and {{steep_tv}} of its attention is in the wrong place. {{?steep}}
 ```
 
 ## Evidence
@@ -341,7 +341,7 @@ gpt2_table.round(2)
 
 # %% [markdown]
 r"""
-The stored kernels were computed from the position embeddings and attention weights of the first layer alone. Without token embeddings, the query had to be read from the position alone: $\sqrt{d_\text{model}}\, W_\text{pos}[n] / \sqrt{\lvert W_\text{pos}[n] \rvert^2 + C^2}$ takes the place of $\text{LN}(W_E[x_n] + W_\text{pos}[n])$, as if the token were a vector of length $C$ at right angles to everything. With a real token the far part may differ, and nothing is known here of their content. So the names of heads 1 and 5 do not contradict the post: one finds near copies and the other finds them anywhere, so one kernel decays and the other is nearly uniform.
+The stored kernels were computed from the position embeddings and attention weights of the first layer alone. Without token embeddings, the query had to be read from the position alone: $\sqrt{d_\text{model}}\, W_\text{pos}[n] / \sqrt{\lvert W_\text{pos}[n] \rvert^2 + C^2}$ takes the place of $\text{LN}(W_E[x_n] + W_\text{pos}[n])$, as if the token were a vector of length $C$ at right angles to everything. With a real token the far part may differ, and nothing is known here of their content. So the names of heads 1 and 5 need not contradict the post: if one finds near copies and the other finds them anywhere, one kernel decays and the other is nearly uniform.
 
 **The ledger.** Where a source uses words such as *slightly* or *mostly*, the bound is our reading of them. Two lines fail on `mini`: it has no local head {{?no_local}}, and head {{least}} is so near a threshold of the rule that another query token can change its name {{?borderline}}. The line on exponentials fails on GPT-2 itself. {{?not_exponential}}
 """
@@ -436,6 +436,8 @@ local_in_qwen = counts.loc["Qwen", "local"]
 gpt2_far = gpt2_table.query("`half-mass distance` > 250")["family"]
 mild = int(at_n.drop(least).idxmax())
 renamed_by = int((~kept[:, least]).sum())
+steep = cx.effective_tokens(cx.positional_kernels(weights, n, TOKEN, 0.01))[0]
+steep_tv = cx.total_variation(true_rows, cx.approx_rows(weights, texts, n, C=0.01))
 decoded = [cx.texts.decode_tokens(weights, of_top[h]) for h in (one, two)]
 of_two = {"top": [str(one), str(two)]}  # for both heads
 of_two["eff"] = [f"{table['effective tokens'][h]:.0f}" for h in (one, two)]
@@ -464,6 +466,10 @@ cb.facts(
     query_hardly_matters=own.min() > cb.NEARLY_ALL,
     local_below=cb.fact(cx.heads.LOCAL, ".0f"),
     copies=cb.fact(np.exp(cx.heads.COPIES), ".0f"),
+    hardly=cb.fact(1 - cb.NEARLY_ALL, ".0%"),
+    mild_near=cb.fact(kernels[mild, n // 2 + 1 :].sum(), ".0%"),
+    steep=cb.fact(steep, ".0f", holds=bool(steep > cx.heads.LOCAL)),
+    steep_tv=cb.fact(steep_tv.median(0).values[0], ".0%"),
     misfit_least=cb.fact(misfit.min(), ".2f"),
     nearest_least=cb.fact(of_six["to the nearest"].min(), ".2f"),
     renamed_at_end=cb.listed(renamed),

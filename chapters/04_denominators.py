@@ -2,7 +2,7 @@
 r"""
 # Concentration: can one page stand for all?
 
-**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it is the topic.** {{?much_the_same}} {{?topic_most_of_it}} So we can measure it once. A page of plain prose, as the paper advises, is not the best place for it: in our small model `{{model}}` it makes what the heads write wrong by {{page}}, mostly too large, and the best constants would leave {{floor}}. {{?mostly_too_much}} Two published claims therefore fail there: that any one text will do, and that the average does not depend on the text. {{?two_fail}}
+**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it, most in the two heads that matter, is the topic.** {{?much_the_same}} {{?topic_most_of_it}} {{?all_stable}} So we can measure it once. A page of plain prose, the paper's choice, is not the best place for it: in our small model `{{model}}` it makes what the heads write wrong by {{page}}, mostly too large, and the best constants would leave {{floor}}. {{?mostly_too_much}} Two published claims therefore fail there: that any one text will do, and that the average does not depend on the text. {{?two_fail}}
 
 [Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one, the **denominator**. Position and content can be looked up, but the denominator is a sum over the whole text.
 
@@ -86,7 +86,7 @@ $$
 \operatorname{Var}\,\text{denom} \;=\; \sigma^2 \sum_i \text{pos}_i^2 \;\approx\; \frac{\sigma^2}{\text{eff}} ,
 $$ (eq-iid)
 
-where $\text{eff}$ is the number of effective tokens of chapter 3. With {{effective_second}} of them, the denominator of head {{second}} should vary {{root}} times less than the content of a single token. This is concentration: a broad kernel makes a long average, and long averages hardly move.
+where $\text{eff}$ is the number of effective tokens of chapter 3 (and BOS and the query have little of the kernel, unlike in the example). With {{effective_second}} of them, the denominator of head {{second}} should vary {{root}} times less than the content of a single token. This is concentration: a broad kernel makes a long average, and long averages hardly move.
 
 With the query in the middle of the context, denominators are one line of code, and so is {eq}`eq-iid`:
 """
@@ -343,7 +343,7 @@ r"""
 | the most typical text of half A | {{typical}} |
 | the best fixed constants, found with half B in hand | {{floor}} |
 
-The page of prose does worst, because its error has a sign: its denominators are low, so heads {{two}} write too much. {{?too_long}} (That *one text suffices* we had read as an error of less than a fifth.) The most typical text does almost as well as any constants can. {{?not_much_closer}} A page from the same domain as the text helps little more: {{same_domain}} instead of {{typical}}. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
+The page of prose does worst: its denominators are low, so heads {{two}} write too much. {{?too_long}} (We had taken *one text suffices* to mean an error of less than a fifth.) The most typical text does almost as well as any constants can. {{?not_much_closer}} A page from the same domain as the text helps little more: {{same_domain}} instead of {{typical}}. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
 """
 
 # %% tags=["hide-input"]
@@ -372,7 +372,7 @@ cb.figures.picture(
 r"""
 In head {{second}} the page of prose is closest to verse and fiction. It makes the output {{scripture}} too large for the median text of scripture, and {{code}} for Python code. {{?ends_of_the_scale}}
 
-Which page should you take, then? If you have many texts, take the most typical one. The next chapters keep the page of prose all the same: it is the method of the paper, and we had fixed the rule that picks the page before we measured any error.
+Which page should you take? If you have many texts, take the most typical one. The next chapters keep the page of prose all the same: it is the paper's method, and we had fixed the rule that picks it before measuring any error.
 
 ## What can go wrong
 
@@ -382,7 +382,7 @@ For one head, a wrong denominator changes only the length of its output. For sev
 
 ## Where this leaves us
 
-Averaging makes the denominator of a broad head roughly constant, and the topic keeps it from being quite constant. If we accept outputs that are wrong in length by {{page}}, the weight of a token depends on nothing but the token and its position, and what the heads add to a neuron becomes a plain sum. Does that sum still tell texts apart as the model does? [Chapter 5](05_circuit) puts it to the test.
+Averaging makes the denominator of a broad head roughly constant, and the topic keeps it from being so. If we accept outputs that are wrong in length by {{page}}, a token's weight depends on token and position alone, and what the heads add to a neuron becomes a plain sum. Does that sum still tell texts apart as the model does? [Chapter 5](05_circuit) puts it to the test.
 
 ## Exercises
 
@@ -412,9 +412,9 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. The variance that single tokens make would be halved, but most of the variance is the topic's, so this lets you expect little. What happens beyond that is another thing that moved: content is read from $n$, and a head may look for something else from another $n$.
+1. The variance that single tokens make would be halved, but most of the variance is the topic's, so you should expect less than $\sqrt 2$ from this. Head {{first}} falls from {{spread_first}} to {{later_first}} and head {{second}} from {{spread_second}} to {{later_second}}. {{?fall}} Where a head falls by more than $\sqrt 2$, something else has moved: content is read from $n$, and from another $n$ a head may look for other words.
 2. $(1 + e)(1 + e') = 1$, so $e' = -e / (1 + e)$. Of a pair, the text with the smaller denominator is the worse page.
-3. The denominator is then nearly the content of the word, since the kernel sums to one. A word of high content makes it too large, and the error tends to $-1$. A comma, a new line or the word *a* makes it too small, and then the error has no bound. The word *walked* is close to right. The heads that vary least mind least: they give most tokens nearly the same content.
+3. The denominator is then nearly the content of the word, since the kernel sums to one. A word of high content makes it too large, and the error tends to $-1$. A comma, a new line or the word *a* makes it too small, and then the error has no bound. The word *walked* is close to right. Heads {{calm}} mind *every* least.
 ```
 
 ## Evidence
@@ -576,12 +576,16 @@ soon, half = np.searchsorted(ends, [n / 16, n])
 calmer = (runs[soon].std(0) / runs[half].std(0))[influential]
 keeps = [np.corrcoef(runs[half, :, h], runs[-1, :, h])[0, 1] for h in influential]
 signed = error.mean(0)[influential]
+word_errors = denom[texts.index(study.example)] / there - 1  # head, of the page that says one word
 of_real = on_real.loc["error of one page"].str.extract(r"(\d+)")[0].dropna().astype(int)
-percents = {"spread_second": spread[two], "alone_second": alone[two], "page": on_page}
+percents = {"spread_first": spread[one], "later_first": later[one], "later_second": later[two]}
+percents |= {"spread_second": spread[two], "alone_second": alone[two], "page": on_page}
 percents |= {"typical": on_typical, "blind": blind.mean(), "floor": floor}
 percents |= {"same_domain": from_domain[matched].mean(), "topic_most": parts["topic"].max()}
-percents |= {"failing_measured": measured[fail]}
-percents |= {"failing_guaranteed": guaranteed["Chebyshev"][fail]}
+percents |= {
+    "failing_measured": measured[fail],
+    "failing_guaranteed": guaranteed["Chebyshev"][fail],
+}
 percents |= {"code": median[two]["python"], "scripture": median[two]["bible-kjv"]}
 cb.facts(
     "denominators",
@@ -597,6 +601,8 @@ cb.facts(
     failing=fail,
     empty=cb.listed(heads[guaranteed["Hoeffding"] > 1]),
     max_cv=study.max_cv,
+    calm=cb.listed(sorted(word_errors.abs().argsort()[:3].tolist())),
+    fall=(later < spread)[influential].all(),
     all=cb.fact(len(heads), "words"),
     queries=cb.fact(len(others), "words"),
     much_the_same=(spread < study.max_cv).all() and effective.min() > 100,

@@ -2,7 +2,7 @@
 r"""
 # One number per token: the contextual circuit
 
-**If we borrow the denominators from one page, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** On unseen texts this average rises and falls with what the heads add to the neurons that tokens move farthest, with a median correlation of {{r}}. {{?ranks}} As it was published it gets the amounts wrong: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone. {{?scale_wrong}} A constant for each neuron, which the weights give, almost halves that, and a line for each neuron, fitted on other texts, brings it down to {{fvu_corrected}}. {{?offset_helps}} {{?two_constants}}
+**If we borrow the denominators from one page, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** In the hundred neurons that tokens move farthest, its median correlation with what the heads add to unseen texts is {{r}}. {{?ranks}} As it was published it gets the amounts wrong: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone. {{?scale_wrong}} A constant for each neuron, which the weights give, almost halves that, and a line for each neuron, fitted on other texts, brings it down to {{fvu_corrected}}. {{?offset_helps}} {{?two_constants}}
 
 Below, our small model `{{model}}` has read a text about the origin of the solar system. Each dot is one of a hundred neurons: from left to right what we predict that the text adds to it, upwards what the heads really add. It raises neuron {{j}} most, the neuron of planets: we predict {{said}}, and the model adds {{added}}. {{?close}} Most neurons get less than we predict, so the cloud is flatter than the line. {{?flat}}
 
@@ -83,7 +83,7 @@ With its own denominator, $2.0$, the head adds $0.85$ to the neuron. With that o
 
 In return, nothing depends on the text any more, so *moon* has its number before there is a text: $6 \times 2 / 1.6 = 7.5$. In the same way *the* has $1 \times (-1) / 1.6 = -0.625$. All that a text still decides is where its moons are. In this one *moon* has the kernel weight $0.2$, so it adds $0.2 \times 7.5 = 1.5$.
 
-Several heads are no harder, if they share a kernel. Suppose that a second head has the number $2.5$ for *moon*. Then we add the two numbers once and for all, $7.5 + 2.5 = 10$, and a *moon* with the weight $0.2$ adds $0.2 \times 10 = 2$. So however many heads there are, each token ends up with one number for each neuron.
+Several heads are no harder, if they share a kernel. Suppose that a second head has the number $2.5$ for *moon*. Then we add the two numbers, $7.5 + 2.5 = 10$, and a *moon* with the weight $0.2$ adds $0.2 \times 10 = 2$. So however many heads there are, each token ends up with one number for each neuron.
 
 ## The circuit in a few lines
 
@@ -158,7 +158,7 @@ torch.allclose(summary(x), circuit.summary(x), atol=near)
 
 # %% [markdown]
 r"""
-What becomes of the two *planets* that we have followed since [chapter 1](01_first_layer)? Both have the same contribution, and the shared kernel hardly tells them apart:
+The two *planets* of [chapter 1](01_first_layer) have the same contribution, and the shared kernel hardly tells them apart:
 
 | *planets* | near | far |
 |---|---|---|
@@ -167,7 +167,7 @@ What becomes of the two *planets* that we have followed since [chapter 1](01_fir
 | product: what we predict | {{predicted_near}} | {{predicted_far}} |
 | what the heads add | {{first_layer.adds_near}} | {{first_layer.adds_far}} |
 
-So single words come out wrong, near ones too small and far ones too large. {{?words_wrong}} Their sum over this text is about right all the same, {{said}} for {{added}}, since words of its subject stand everywhere and the errors cancel. How well does that go in other texts?
+So single words come out wrong, near ones too small and far ones too large. {{?words_wrong}} Their sum is about right all the same, {{said}} for {{added}}: words of its subject stand everywhere, so the errors of near and far ones nearly cancel. (In part that is luck: the repair below makes it {{repaired_said}}.) {{?luck}} And in other texts?
 
 ## How well does it work?
 
@@ -224,7 +224,7 @@ shown.rename_axis("predictor", axis="columns")
 
 # %% [markdown]
 r"""
-By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel, since a text's subject is spread over all its positions. {{?content_matters}} By FVU the mean of the domain wins, with {{bare}}, and the circuit is hardly better than a uniform average. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much.
+By correlation the circuit comes first. Content matters more than the kernel: within domains the correlation falls from {{inside}} to {{in_ones}} without content, and hardly without the kernel, since a text's subject is spread over all its positions. {{?content_matters}} By FVU the mean of the domain wins, with {{bare}}, and the circuit is hardly better than a uniform average, and worse than without its kernel. {{?scale_wrong}} {{?kernel_no_help}} So the circuit knows which text adds more, but not how much.
 
 ## Where do the errors come from?
 
@@ -253,7 +253,7 @@ fvu_offset = fit(summary_B + offset, truth, kind)["FVU"]
 
 # %% [markdown]
 r"""
-With this **offset**, {{fvu_offset}} of the variance stays unexplained, less than the mean of the domain leaves. {{?offset_helps}} Whoever uses the method should add it. (The scores of this book leave it out, because it is the published method that they test, and we thought of the offset only when we had seen the errors.)
+With this **offset**, {{fvu_offset}} of the variance stays unexplained, less than the mean of the domain leaves. {{?offset_helps}} If you want amounts, add it, or use the self-normalised circuit of [*Your own model*](own_model), which contains it. (The scores of this book leave it out: they test the published method, and we thought of it after seeing the errors.)
 
 For the slope, which comes from the page, we fit a line for each neuron to the other half of the texts. Neuron {{j}} shows what both do:
 """
@@ -363,7 +363,7 @@ r"""
 
 ## Evidence
 
-**A constant for each head.** `circuit.centered()` takes what each head gathers on the calibration page as a constant, so that borrowed denominators scale only what differs from that page. It helps most in models that people use, which do not add positions to values: {{?centered_helps}}
+**A constant for each head.** `circuit.centered()` takes what each head gathers on the calibration page as a constant, so that borrowed denominators scale only what differs from that page. It takes most of the error away in SmolLM2, and little in `{{model}}` and Qwen: {{?centered_helps}} {{?in_one}}
 
 | FVU, median over neurons | `{{model}}` | Qwen | SmolLM2 |
 |---|---|---|---|
@@ -490,6 +490,7 @@ alone, together = budget.loc["only"], budget.loc["all", "fvu"].item()
 values_cost, page_cost = alone.loc["values"], alone.loc["denominators"]
 r_bag, r_both = own_fits["r"].loc[["the circuit's summary", "summary and current token"]]
 first_tokens = found["top tokens"].map(lambda row: " ".join(row[:6]).lower())
+before, after = (found[k] - found["added"] for k in ("predicted", "with the offset"))
 percents = {"fvu": fvu, "bare": bare, "fvu_corrected": fvu_corrected}
 percents |= {"even_corrected": even_corrected, "ones_corrected": ones_corrected}
 percents |= {"bare_corrected": bare_corrected, "too_small": too_small, "all_five": together}
@@ -513,6 +514,9 @@ cb.facts(
     ranks=r > cb.ALMOST_EXACTLY,
     j=j,
     said=cb.fact(said, "+.2f"),
+    repaired_said=cb.fact(added + after.get(j, np.nan), "+.2f"),
+    luck=abs(after.get(j, np.nan)) > abs(said - added),
+    in_one=centered[1] < plain[1] / 2 and centered[0] > plain[0] / 2,
     added=cb.fact(added, "+.2f"),
     planets=cb.fact(of_planets, ".1f"),
     **{f"kernel_{at}": cb.fact(v, ".2%") for at, v in thread.items()},
@@ -540,19 +544,8 @@ cb.facts(
     scale_of_page=by_page["r"].min() > cb.NEARLY_ALL,
     current_token=r_both > cb.NEARLY_ALL and r_bag < r_both - 0.1,
     other_models=circuits["Qwen"] > bags["Qwen"] and circuits["SmolLM2"] < bags["SmolLM2"],
-    closer=cb.fact(
-        int(
-            (
-                (found["with the offset"] - found["added"]).abs()
-                < (found["predicted"] - found["added"]).abs()
-            ).sum()
-        ),
-        "words",
-    ),
-    needs_offset=1 - cb.MOST
-    > (found["with the offset"] - found["added"]).iloc[0]
-    / (found["predicted"] - found["added"]).iloc[0]
-    > 0,
+    closer=cb.fact(int((after.abs() < before.abs()).sum()), "words"),
+    needs_offset=1 - cb.MOST > after.iloc[0] / before.iloc[0] > 0,
     names=all(first_tokens.str.contains(t).any() for t in ("infect", "ingredients", "planet")),
     alike=cb.fact(alike, ".1f"),
     no_cancelling=alike > 1 and float(cosines.min()) > -0.005,

@@ -2,7 +2,7 @@
 r"""
 # Finding context-sensitive neurons
 
-**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}`, a label chosen on half of our texts sorts the other half well for {{sure}} of all neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a good label does not show that a neuron is a unit of its own. {{?mixtures_too}} Two of five conditions that we fixed in advance failed: neurons ranked by tokens beat the mixtures no more often than neurons ranked by texts, and the group that beat them most often in `{{model}}` did so in only {{twins_hold}} of four like models. {{?twins_fail}} {{?not_met}}
+**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}`, a label chosen on half of our texts sorts the other half well for {{sure}} of all neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a good label does not show that a neuron is a unit of its own. {{?mixtures_too}} Two of five conditions that we fixed in advance failed: neurons ranked by tokens beat the mixtures no more often than neurons ranked by texts, and those that both tokens and texts move far, the best group in `{{model}}`, were best in only {{twins_hold}} of four models trained alike. {{?twins_fail}} {{?not_met}}
 
 Below are the tokens (some are pieces of words) that raise four neurons most and those that lower them most. What is each about? And which of the five rows is no neuron, but a **random mixture**: the input weights of all neurons, each times a random number, added up?
 
@@ -14,9 +14,9 @@ Below are the tokens (some are pieces of words) that raise four neurons most and
 | D | {{third_high}} | {{third_low}} |
 | E | {{example_high}} | {{example_low}} |
 
-Row A is the neuron of planets that we have followed since [chapter 1](01_first_layer). C and D are easy, too: medicine and recipes. {{?easy}} Guess B and E.
+Row A is the neuron of planets that we have followed since [chapter 1](01_first_layer). C and D are easy: medicine and recipes. {{?easy}} Guess B and E.
 
-What are such lists good for? They put into words what the attention heads of this layer pass on, and they pick out, of a thousand neurons, some that are worth testing on texts. They are no evidence that a neuron has a meaning of its own. For that it must do better than mixtures, and few neurons do. {{?few_beat}}
+Such lists put into words what the attention heads of this layer pass on, and pick out, of a thousand neurons, some worth testing on texts. They are no evidence that a neuron has a meaning of its own. For that it must do better than mixtures, and few neurons do: {{all_beat}} of {{neurons}} by the test below, where chance alone would let {{all_by_chance}}. {{?few_beat}}
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -205,7 +205,7 @@ neurons = judged(W_in)
 
 # %% [markdown]
 r"""
-The labels hold. On half B, {{sure}} of all neurons have an AUC above {{= 0.8 =}}. {{?labels_hold}} Neuron {{followed}} is labelled *{{its_label}}*, as its list suggests, and has an AUC of {{its_auc}}. {{?its_auc}} Here are the six neurons that can be pushed farthest, with none left out. Neuron {{mixed}} mixes two subjects; its label names one.
+The labels hold. On half B, {{sure}} of all neurons have an AUC above {{= 0.8 =}}. {{?labels_hold}} Neuron {{followed}} is labelled *{{its_label}}*, as its list suggests, and has an AUC of {{its_auc}}. {{?its_auc}} Here are the six neurons that can be pushed farthest. Neuron {{mixed}} mixes two subjects; its label names one.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -257,7 +257,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Neurons and mixtures lie on top of each other. {{?mixtures_too}} Training does matter, for with random weights only {{sure_blank}} of the labels get beyond {{= 0.8 =}}. {{?blank_worse}} But what training has made is a *space* in which texts lie sorted by subject, and along any axis some subject lies farther out than the others ([appendix D](D_superposition) asks why). Nor does it mean much that a search finds many neurons: in two of four models that we tried, random mixtures pass its threshold more often than neurons do (table under *Evidence*). {{?counts_decide_little}}
+Neurons and mixtures lie on top of each other. {{?mixtures_too}} Training does matter, for with random weights only {{sure_blank}} of the labels get beyond {{= 0.8 =}}. {{?blank_worse}} But what training has made is a *space* in which texts lie sorted by subject, and along any axis some subject lies farther out than the others ([appendix D](D_superposition) asks why). Nor does it mean much that a search finds many neurons: in Qwen, random mixtures pass its threshold far more often than neurons do, and in SmolLM2 about as often (table under *Evidence*). {{?counts_decide_little}}
 
 ## Which neurons do beat mixtures?
 
@@ -289,7 +289,7 @@ The found neurons are those that single *tokens* can push far. One can also ask 
 | **found**: tokens can push it far | {{both}} of {{both_of}} ({{both_share}}) | {{pushed}} of {{pushed_of}} ({{pushed_share}}) |
 | **not found** | {{moved}} of {{moved_of}} ({{moved_share}}) | {{neither}} of {{neither_of}} ({{neither_share}}) |
 
-Neurons that tokens *and* texts move far beat the mixtures much more often than chance, which would give {{both_by_chance}} of the {{both_of}}. {{?both_by_chance}} With exactly one of the two properties it is about one in ten, and with neither that of chance. {{?one_tenth}} But we asked about texts only after a first look. When we asked four twins of `{{model}}` the same, with a condition that was fixed in advance, it held in {{twins_hold}} of them, where three were required. {{?twins_fail}} So no rule of ours says which neurons are units.
+Neurons that tokens *and* texts move far beat the mixtures much more often than chance, which would give {{both_by_chance}} of the {{both_of}}. {{?both_by_chance}} With exactly one of the two properties it is about one in ten, and with neither that of chance. {{?one_tenth}} But we asked about texts only after a first look. We asked the same of four twins of `{{model}}`, with a condition fixed in advance: it held in {{twins_hold}}, where three were required. {{?twins_fail}} So no rule of ours says which neurons are units.
 
 Our neuron {{followed}} does not beat the mixtures: its AUC is higher than that of only {{its_beaten}} of those labelled *{{its_label}}*. {{?not_special}}
 
@@ -303,7 +303,7 @@ Our neuron {{followed}} does not beat the mixtures: its AUC is higher than that 
 
 ## Where this leaves us
 
-Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test, but so does nearly every other axis. So use the list of found neurons as a table of contents: read the ends of a column, test its label on texts of your own, and hold it against mixtures before you call the neuron a unit.
+Sorting a neuron's column suggests what it responds to, and labelled texts are needed to find out whether it does. Nearly every neuron passes that test, but so does nearly every other axis. So use the list as a table of contents: read the ends of a column, test its label on texts of your own, and hold it against mixtures before you call the neuron a unit.
 
 <span id="turn-it"></span>Choose another neuron, or search for a token, such as <a href="#neurons.search=%20planets">planets</a>, to see the neurons that it moves.
 """
@@ -339,16 +339,16 @@ r"""
 
 ## Evidence
 
-**What was fixed in advance.** A neuron may be found for a dull reason: because its weights are large, because everything moves it, or because any layer of this shape has such neurons. Before we drew any mixture or random set, we wrote down four conditions that should fail if the reason is a dull one. Three compare the {{found}} neurons that are found, of which {{own_found}} beat the mixtures, with others. The fourth compares their median AUC with that of as many neurons found in a layer with random weights.
+**What was fixed in advance.** A neuron may be found for a dull reason: because its weights are large, because everything moves it, or because any layer of this shape has such neurons. Before we drew any mixture or random set, we wrote down four conditions that should fail if the reason is a dull one. Three compare the {{found}} neurons that are found with others. The fourth compares their median AUC with that of as many neurons found in a layer with random weights.
 
 | the found neurons should ... | because otherwise | what came |
 |---|---|---|
-| beat mixtures more often than the {{found}} neurons with the longest input weights | large weights are enough | {{own_long}} of those do: met |
-| beat them more often than {{= 95% =}} of {{sets}} random sets of neurons with like length | the same, neuron by neuron | {{own_like}} at most in {{= 95% =}} of sets: met |
-| beat them more often than the {{found}} neurons that texts move most | what varies is enough | {{own_wide}} of those do: **not met** |
+| beat mixtures more often than the {{found}} neurons with the longest input weights | large weights are enough | {{own_found}} against {{own_long}}: met |
+| beat them more often than {{= 95% =}} of {{sets}} random sets of neurons with like length | large weights are enough, neuron by neuron | {{own_found}} against {{own_like}} at most: met |
+| beat them more often than the {{found}} neurons that texts move most | what varies is enough | {{own_found}} against {{own_wide}}: **not met** |
 | have a larger AUC than in a layer with random weights | any layer has such neurons | larger by {{gain}}: met |
 
-All else on this page was observed. {{?met}} {{?not_met}} Two more conditions were met when we last computed them: as the only probes of a domain {cite}`gurnee2023finding`, random sets of neurons lose more AUC than the found, and sets of like length hold fewer of the best single probes. A third, set after the fact, failed: the found were to hold twice as many of these probes as such sets do. And by plain AUC the found do not sort texts better than mixtures do; the medians differ by {{plain}}. {{?plain}}
+A fifth, about four other models, stands at the end of this section; all else in this chapter was observed. {{?met}} {{?not_met}} An earlier version of the chapter asked three more. Two were met when we last computed them: as the only probes of a domain {cite}`gurnee2023finding`, random sets of neurons lose more AUC than the found, and sets of like length hold fewer of the best single probes. The third, set after the fact, failed: the found were to hold twice as many of these probes as such sets do. And by plain AUC the found do not sort texts better than mixtures do; the medians differ by {{plain}}. {{?plain}}
 
 Texts move {{mixtures_of}} mixtures as far as the neurons of that table, and {{mixtures_out}} of these beat the other mixtures. {{?mixtures_no_more}} So that texts move a direction far is not enough.
 """
@@ -394,7 +394,7 @@ groups = four_groups(own, chosen, by_sd)
 
 # %% [markdown]
 r"""
-**Do the four groups come back in other trainings?** The groups of `mini` were made after a look, so we ask four [twins](13_families), models trained on the same texts with other starting points or positions. Fixed before any was asked: the neurons that tokens and texts both move far are a place to look for units if, in at least three of the four, they beat mixtures more often than each of the other three groups, and more often than chance allows one time in a hundred. {{?twins_fail}} In `mini-rotary` those that tokens alone move far do better, and in `mini-none` all are too few. {{?twins_as_said}}
+**Do the four groups come back in other trainings?** The groups of `mini` were made after a look, so we ask four [twins](13_families), models trained alike but for how they represent positions. (`mini-base` has learned positions, as `mini` does, and only its training is another.) Fixed before any was asked: the neurons that tokens and texts both move far are a place to look for units if, in at least three of the four, they beat mixtures more often than each of the other three groups, and more often than chance allows one time in a hundred. {{?twins_fail}} In `mini-rotary` those that tokens alone move far do better, and in `mini-none` all are too few. {{?twins_as_said}}
 """
 
 
@@ -576,6 +576,9 @@ cb.facts(
     model=MODEL.rpartition("/")[2],
     followed=followed,
     few_beat=own.mean() < 1 - cb.NEARLY_ALL,
+    all_beat=int(own.sum()),
+    neurons=cb.fact(len(own), ","),
+    all_by_chance=round(by_chance * len(own)),
     labels_hold=sure[0] > cb.NEARLY_ALL,
     mixtures_too=sure[1] > cb.NEARLY_ALL,
     blank_worse=sure[2] < cb.MOST,

@@ -4,7 +4,7 @@ r"""
 
 **The whole method fits into a hundred lines of plain PyTorch, and they give the same numbers as the package.** {{?agrees}} The program reads a checkpoint, chooses heads on half of a collection of texts, calibrates on one page of prose, and lists the neurons that single tokens can move farthest. What it predicts for unseen texts has a median correlation of {{r}} with the model. The amounts are wrong, with {{fvu}} of the variance unexplained, until each neuron gets a slope and an offset, fitted on other texts. {{?fvu}} {{?mended}}
 
-Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint and some texts, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. It takes seven steps, each under its heading, with the equations that it needs. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs.
+Six chapters have taken an attention head apart. If we had to rebuild the method from memory, on another machine, with nothing but a checkpoint and some texts, what would we write? This page is that program. It has no classes and no hidden state, and the method in it uses neither `ctxlib` nor TransformerLens: the package only finds the files, and turns texts into token ids and back. It takes seven steps, each under its heading, with the equations that it needs. Change it, run it on GPT-2: `MODEL = "gpt2"` is the only word that differs. (We have run it on files of GPT-2's shape, but not on GPT-2: its weights could not be reached from where this book is made.)
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -268,7 +268,7 @@ mended = slope * (approx - approx_A.mean(0)) + truth_A.mean(0)
 
 # %% [markdown]
 r"""
-The median FVU falls to {{mended}}. {{?mended}} Here is neuron {{first}} again, on six texts of half B:
+The median FVU falls to {{mended}}. {{?mended}} That of neuron {{first}} falls from {{first_before}} to {{first_mended}}. Here it is again, on six texts of half B:
 """
 
 # %% tags=["nbval-check-output"]
@@ -347,7 +347,8 @@ of_r = (judged["r"] - table["r"]).abs().max()
 of_FVU = ((judged["fvu"] - table["FVU"]).abs() / table["FVU"].clip(lower=1)).max()
 same = {*theirs.index} == {*table.index}
 low_r, middle_FVU = table["r"].quantile(0.1), table["FVU"].median()
-fvu_mended = float(r_and_FVU(mended, truth)[1].median())
+of_mended = r_and_FVU(mended, truth)[1]  # FVU, neuron
+fvu_mended = float(of_mended.median())
 of_values = einsum(kernel @ shift, W_V[heads], W_O[heads], W_in, "d, h d k, h k m, m j -> j") / s[0]
 fvu_offset = float(r_and_FVU(approx + of_values[found], truth)[1].median())
 cb.facts(
@@ -368,6 +369,8 @@ cb.facts(
     each_helps=medians["FVU"].is_monotonic_decreasing,
     own_r=cb.fact(medians["r"].iloc[2], ".3f", holds=medians["r"].iloc[2] > 0.99),
     first=str(table.index[0]),
+    first_before=cb.fact(table["FVU"].iloc[0], ".0%"),
+    first_mended=cb.fact(of_mended[0], ".0%"),
     second=str(table.index[1]),
     amounts=table["FVU"].iloc[0] > cb.NEARLY_ALL and table["FVU"].iloc[1] < 1 - cb.MOST,
 )
