@@ -223,25 +223,18 @@ pd.DataFrame(rows, pd.Index(heads, name="head")).round(2).T
 # %% [markdown]
 r"""
 **One constant.** The post that first made the split puts one constant in place of all lengths {cite}`gibson2025contextual`, which would put {{one_length}} of the attention in the wrong place. It then corrects the constant by a series, which is no split, because its terms multiply a token's part by a position's.
-"""
 
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "One length for all"}
-one_length = in_wrong_place((a + b) / length_of[:, 1:].mean(), own_bos=False)  # text head
-
-# %% [markdown]
-r"""
 **What the zero is for.** Equation 1 adds and subtracts $W_\text{pos}[n]$ ({eq}`eq-zero`), and the paper's reason is that most attention is near $n$. It does help there: for the {{= 16 =}} tokens before the query, the mean error of a score (less the query's own) is {{near_ratio}} times as large without it. But rows gain by more than a fifth only in heads {{zero_helps}}, and these have {{zero_near}} of their attention there. Weighted by variance share, rows are slightly worse with the zero, by {{zero_loss}}. {{?zero_is_no_gain}}
 """
 
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Rows with the zero and without it"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "One length for all, and rows with the zero and without it"}
+one_length = in_wrong_place((a + b) / length_of[:, 1:].mean(), own_bos=False)  # text head
 shift = (direction @ W_pos[n])[..., None]  # text head 1
 without = published - shift / at_n + shift / cx.decompose.shared_scale(weights, C)[: n + 1]
 near = [((s - s[..., n:]) - (exact - exact[..., n:]))[..., -17:-1].abs().mean() for s in (published, without)]  # fmt: skip
 zeroed, bare = in_wrong_place(published), in_wrong_place(without)  # each: text head
 tokens = true[..., 1:] / true[..., 1:].sum(-1, keepdim=True)  # BOS left out
 close = tokens[..., -17:].sum(-1).median(0).values  # head
-rows = {"with the zero": zeroed.median(0).values, "without": bare.median(0).values, "attention within 16": close}  # fmt: skip
-pd.DataFrame({k: v.numpy() for k, v in rows.items()}, pd.Index(heads, name="head")).round(3).T
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 

@@ -198,7 +198,6 @@ def all_of(study, texts):
     return {
         "independent tokens": ingredients(study, one, together, 1),
         f"blocks of {BLOCK}": ingredients(study, shares, p, BLOCK),
-        "any dependence": ingredients(study, one, together, study.n),
         "domains alone": ingredients(study, shares, p, 1),
     }
 
@@ -241,7 +240,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-With independent tokens, the least of the three bounds fails in head {{broken}}, where only {{least_independent}} of the texts lie inside. {{?independence_breaks}} With blocks and domains it holds in every head in which it says anything: at least {{least_inside}} of the texts lie inside. We also tried a hundred sizes of error, and the share of texts beyond each never exceeded the bound. {{?kept}} But the marks lie far to the right of the bars, up to {{loosest}} times as far as what we measure. In head {{empty}} a few tokens have so much content that Hoeffding and Bernstein must allow for texts full of them, and Cantelli alone is not enough: the bound lies beyond {{= 100% =}}, where it says nothing. {{?loose}} If we allow any dependence at all, a text may be one word over and over, and the bound is empty in every head. {{?any_is_empty}}
+With independent tokens, the least of the three bounds fails in head {{broken}}, where only {{least_independent}} of the texts lie inside. {{?independence_breaks}} With blocks and domains it holds in every head in which it says anything: at least {{least_inside}} of the texts lie inside. We also tried a hundred sizes of error, and the share of texts beyond each never exceeded the bound. {{?kept}} But the marks lie far to the right of the bars, up to {{loosest}} times as far as what we measure. In head {{empty}} a few tokens have so much content that Hoeffding and Bernstein must allow for texts full of them, and Cantelli alone is not enough: the bound lies beyond {{= 100% =}}, where it says nothing. {{?loose}}
 
 ## What it is good for
 
@@ -449,7 +448,6 @@ cb.facts(
     **{short: cb.fact(ratio.value, ".1f") for short, ratio in of_kinds.items()},
     code_is_worst=code.value == max(r.value for r in ratios.values()) and code.low > prose.high and all(r.low <= prose.high and prose.low <= r.high for r in others),
     none_is_independent=min(r.low for r in ratios.values()) > 1,
-    any_is_empty=(guaranteed["any dependence"] >= 1).all(),
     all_heads=len(every),
     found=int((stable & chosen[KEY]).sum()),
     stable=int(stable.sum()),
