@@ -202,7 +202,7 @@ def page(run: Run) -> str:
         numbers=len(numbers), numbers_held=numbers.count("holds"),
         kindly=sum("holds" in verdicts(claim) for claim in counted),
         drawn=sum("[" in row["this run"] for claim in counted for row in claim),
-        our_word=sum(any(short(row["in"]) in "12345B" for row in claim) for claim in counted),
+        our_word=sum(any(short(row["in"]) in {*"12345B"} for row in claim) for claim in counted),
         now={row["id"]: row for row in run.rows},
     )  # fmt: skip
     return filling.in_place(re.sub(r"\n{3,}", "\n\n", filled), known)
