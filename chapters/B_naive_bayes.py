@@ -299,6 +299,8 @@ cb.ledger(
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
+of_rows = {"r": few, "r_mixed": mixed, "r_matched": matched, "r_english": f"{few}, English"}
+of_rows |= {"r_blank": "untrained layer", "r_all": "all neurons", "r_all_mixed": "all mixtures"}
 by = {form.rpartition(" ")[2]: hit.mean() for form, hit in right.items()}
 bayes_auc = cx.neurons.auc(scores["each token once"], belongs[:, B])[own, own].mean()
 close = (apart[range(NEURONS), order].abs() < 0.05 * tops(W_in[:, neurons])).numpy()
@@ -317,14 +319,8 @@ cb.facts(
     model=MODEL.rpartition("/")[2],
     judged=NEURONS,
     domains=len(names),
-    r=cb.fact(r_of[few]),
-    r_mixed=cb.fact(r_of[mixed]),
-    r_blank=cb.fact(r_of["untrained layer"]),
-    r_all=cb.fact(r_of["all neurons"]),
-    r_all_mixed=cb.fact(r_of["all mixtures"]),
-    r_english=cb.fact(r_of[f"{few}, English"]),
+    **{name: cb.fact(r_of[row]) for name, row in of_rows.items()},
     r_english_high=cb.fact(max(r_in_English)),
-    r_matched=cb.fact(r_of[matched]),
     close=int(close.sum()),
     r_close=cb.fact(np.median(fit_own[close])),
     r_close_mixed=cb.fact(np.median(fit_far[close])),

@@ -132,7 +132,6 @@ def ingredients(study, shares, frequency, block):
     pos = study.fixed.decomposition.kernels.double()  # head source
     inner, same = pos[:, 1:-1], study.fixed.prepare([study.example])[0, [0, -1]]
     fixed_part = (pos[:, [0, -1]] * content[:, same]).sum(-1, keepdim=True)  # BOS and the query
-    block = min(block, inner.shape[1])
     w = pad(inner, (-inner.shape[1] % block, 0)).unflatten(-1, (-1, block)).sum(-1)
     w2, most = w.square().sum(-1, keepdim=True), w.amax(-1, keepdim=True)
     a, b = content.amin(-1, keepdim=True), content.amax(-1, keepdim=True)
@@ -223,13 +222,8 @@ axis.set(xscale="log", xlim=(0.01, 3), xlabel="distance from the mean, at most")
 axis.set_xticks([0.01, 0.1, 1], ["1%", "10%", "100%"])
 axis.set(yticks=heads, ylabel="head", ylim=(len(heads) - 0.5, -1.2))
 axis.grid(visible=False, axis="y")
-labels = (
-    ("measured", measured * 0.5),
-    ("independent ", by_two[0]),
-    (f" blocks of {BLOCK}", by_two[1]),
-)
-for k, (label, width) in enumerate(labels):
-    ha = ("center", "right", "left")[k]
+words, at = ("measured", "independent ", f" blocks of {BLOCK}"), (measured * 0.5, *by_two)
+for k, (label, width, ha) in enumerate(zip(words, at, ("center", "right", "left"), strict=True)):
     axis.text(float(width[0]), -0.65, label, color=f"C{k}", ha=ha, fontsize=9)
 cb.figures.picture(
     figure,
@@ -408,11 +402,7 @@ cb.ledger(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 p_ours = guaranteed[KEY]
-in_independent, in_ours, in_domains = (
-    (error < width).double().mean(0) for width in (*by_two, guaranteed["domains alone"])
-)
-# Fixed before domains were tried alone: blocks are needed if without them some head has fewer than
-# 95% of the texts inside; otherwise it is the domains that mend the bound, and blocks are slack.
+in_independent, in_ours, in_domains = ((error < v).double().mean(0) for v in guaranteed.values())
 fails = [int(h) for h in heads if in_independent[h] < SHARE]
 sure = [h for h in fails if cb.by_document(lambda d, h=h: float((error[d, h] < by_two[0][h]).double().mean()), read_B, 399)[1] < SHARE]  # fmt: skip
 empty = [int(h) for h in heads if p_ours[h] >= 1]

@@ -146,10 +146,7 @@ mixed = [added @ cb.nulls.mixtures(W_in, seed) for seed in range(20)]  # text mi
 pairs_mixed = [means(v[A], kinds[A]).topk(2, dim=0).indices.sort(0).values for v in mixed]
 in_mixtures = [int((torch.tensor(ends) == two.T).all(1).sum()) for two in pairs_mixed]
 of_axes = {k: v[ours] * weights.n_neurons for k, v in expected.items()}
-bars = {
-    "neurons": len(of_both),
-    "random mixtures of neurons (mean of 20 draws)": np.mean(in_mixtures),
-}
+bars = {"neurons": len(of_both), "random mixtures (mean of 20 draws)": np.mean(in_mixtures)}
 predicted = ("predicted from lengths and cosines", "the same, read as neurons read", "from lengths alone", "from cosines alone")  # fmt: skip
 bars |= dict(zip(predicted, of_axes.values(), strict=True))
 bars["if all pairs were alike"] = weights.n_neurons / len(upper[0])
@@ -282,8 +279,7 @@ tally.index_put_((*pairs,), torch.ones(1), accumulate=True)
 r_of = {k: np.corrcoef(tally[upper], v)[0, 1] for k, v in expected.items()}
 of_B = [text for text, inside in zip(study.texts, B, strict=True) if inside]
 few, draw = min(32, weights.n_neurons), np.random.default_rng(0)
-sets = [draw.choice(weights.n_neurons, few, replace=False) for _ in range(3)]
-sets = [hits(at_neurons[:, chosen]) for chosen in sets]
+sets = [hits(at_neurons[:, draw.choice(weights.n_neurons, few, replace=False)]) for _ in range(3)]
 sorts = cb.by_document(lambda drawn: np.mean([v[drawn] for v in sets]), of_B, 199)
 by_all = hits(added).mean()
 drive = gap["A"] * (ext @ W_in[:, j])  # domain vocab
