@@ -271,7 +271,7 @@ What a layer's heads write leans towards counting words by subject, and any dire
 
 ## Evidence
 
-**The draws of mixtures.** The {{draws}} sets of {{judged}} mixtures each are stored, with the test that was fixed for them in advance (`tools/evidence/bayes_rows.py`): the neurons count as nearer to Naive Bayes than directions at large if fewer than {{= 5% =}} of the draws reach their median ($p = {{p}}$). The sample computed on this page agrees with them. {{?sample_agrees}} What was not fixed in advance is the look at English texts alone, {{english}} of {{domains}} domains.
+**The draws of mixtures.** The {{draws}} sets of {{judged}} mixtures each are stored, with the test that was fixed for them in advance (`tools/evidence/bayes_rows.py`): the neurons count as nearer to Naive Bayes than directions at large if fewer than {{= 5% =}} of the draws reach their median ($p = {{p}}$). The sample computed on this page agrees with them. {{?sample_agrees}} Intervals over documents lie somewhat low, because documents that are drawn twice make counts noisier. What was not fixed in advance is the look at English texts alone, {{english}} of {{domains}} domains.
 
 **Smoothing** decides what a rare token weighs. With a tenth and with ten times as much of it the median correlation of the {{judged}} neurons is {{weaker}} and {{stronger}}. {{?smoothing}}
 
@@ -282,7 +282,8 @@ What a layer's heads write leans towards counting words by subject, and any dire
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger"}
 def fits(of, drawn):
     """The correlations with the weights of half B, its documents drawn anew: `direction domain`."""
-    return correlation(of, bayes_weights(np.flatnonzero(B)[drawn]), often)
+    drawn = np.flatnonzero(B)[drawn]
+    return correlation(of, bayes_weights(drawn), counts[drawn].sum(0))
 
 
 def ahead(drawn, *pair):
