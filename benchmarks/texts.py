@@ -47,8 +47,8 @@ much the process grows meanwhile, at most. The model is a toy, and a text has {n
 {table}
 
 Denominators are kept, a number for each text and head, so their memory must grow in the end. An
-evaluation that is finished and asked for again takes {again} of the time of the first, because it is
-read from its checkpoint.
+evaluation that is finished and asked for again takes {again} of the time of the first, because it
+is read from its checkpoint.
 
 We read a million such texts once, by hand (`benchmarks/texts.py --count 1000000`, 29 November 2026;
 these numbers are typed). One process was killed half-way and went on from its checkpoint: the
