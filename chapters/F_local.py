@@ -66,7 +66,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Head {{first}} has {{first_share}} of the variance alone, and it looks at the token before the query and at hardly anything else. {{?mostly_one}} So if you could keep two, you would keep head {{first}} and head {{second}}: together they have {{two_share}}. By position head {{second}} looks at the query itself, which is the same in every text; what varies is how much of its attention goes elsewhere, to tokens with a large content: {{second_elsewhere}} on average. {{?second_looks}} All local heads together have {{local_share}}. {{?nearly_all}}
+Head {{first}} has {{first_share}} of the variance alone, and it looks at the token before the query and at hardly anything else. {{?mostly_one}} So if you could keep two, you would keep head {{first}} and head {{second}}: together they have {{two_share}}. By position head {{second}} looks at the query itself, which is the same in every text and could not vary. But its content for *the* is so small that {{second_before}} of its attention goes to the {{= 15 =}} tokens before. {{?second_looks}} All local heads together have {{local_share}}. {{?nearly_all}}
 
 ## How many tokens do they read?
 
@@ -151,7 +151,7 @@ conditions.rename_axis(None)
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 second, first = np.argsort(share)[-2:].tolist()
-elsewhere = float(1 - rows[:, second, -1].mean())
+before = float(rows[:, second, -16:-1].sum(-1).mean())
 best, chance = conditions["measured"].iloc[0], max(kept[m]["null"]["split word, B"] for m in NAMES)
 lift = {name: of["and stable heads"] - of["local heads"] for name, of in reached.items()}
 (previous, ten, alone, *_), in_smollm2 = reached["Qwen"].values(), reached["SmolLM2"]
@@ -176,7 +176,7 @@ cb.facts(
     same_heads=all(kept[m]["local"] == next(q["heads"]["local"] for q in whole["models"][m]["queries"] if q["token"] == " the") for m in NAMES),
     second=second,
     two_share=cb.fact(share[first] + share[second], ".0%"),
-    second_elsewhere=cb.fact(elsewhere, ".0%"),
+    second_before=cb.fact(before, ".0%", holds=before > cb.MOST),
     second_looks=float(kernels[second, -1]) > cb.NEARLY_ALL,
     not_in_smollm2=max(r_cut["smollm2"]) ** 2 < cb.MOST,
     smol_local=cb.fact(in_smollm2["local heads"]),
