@@ -254,26 +254,23 @@ as_it_comes, position_moved, token_moved = at_origin.to_numpy()
 halves = [X[torch.from_numpy(half), 1:n] for half in cb.half_masks(study.texts)]
 in_halves = [float(W_E[half].norm(dim=-1).median()) for half in halves]
 points = lambda value, form=".1f": cb.fact(100 * value, form)
+percents = {"true_over_assumed": assumed_too, "bos_least": by_bos[calm or heads].min(), "bos_most": by_bos[calm or heads].max(), "calm_share": who[calm].sum(), "bos_influential": by_bos[influential].max(), "zero_near": close[helps or heads].max()}  # fmt: skip
 cb.facts(
     "scale",
+    **{name: cb.fact(v, ".0%") for name, v in percents.items()},
     model=MODEL.rpartition("/")[2],
     published=cb.fact(weighted[0], ".1%"),
     repaired=cb.fact(weighted[2], ".1%"),
     one_length=cb.fact(by_share(one_length), ".1%"),
     a_third=abs((weighted[0] - weighted[2]) / weighted[0] * 3 - 1) < cb.ABOUT,
     a_quarter=(weighted[1] - weighted[2]) / weighted[0] > 0.25,
-    true_over_assumed=cb.fact(assumed_too, ".0%"),
     too_long=assumed_too < 1 - cb.ABOUT and (length < by_C[C])[:, 1:].double().mean() > cb.NEARLY_ALL,
     of_vocabulary=cb.fact(C),
     of_texts=cb.fact(C_texts),
     same_in_halves=max(in_halves) < 1.02 * min(in_halves),
     calm=cb.listed(calm),
-    bos_least=cb.fact(by_bos[calm or heads].min(), ".0%"),
-    bos_most=cb.fact(by_bos[calm or heads].max(), ".0%"),
     bos_in_some=0 < len(calm) < len(heads) and by_bos[calm].min() > cb.MOST,
-    calm_share=cb.fact(who[calm].sum(), ".0%"),
     two=cb.listed(influential),
-    bos_influential=cb.fact(by_bos[influential].max(), ".0%"),
     gain=points(gain.value, ".2f"),
     gain_low=points(gain.low, ".2f"),
     gain_high=points(gain.high, ".2f"),
@@ -297,7 +294,6 @@ cb.facts(
     large_in_some=set(large) == set(calm),
     near_ratio=cb.fact(near[1] / near[0], ".1f"),
     zero_helps=cb.listed(helps),
-    zero_near=cb.fact(close[helps or heads].max(), ".0%"),
     zero_loss=cb.fact(loss.value, ".2%"),
     zero_is_no_gain=near[1] > 1.5 * near[0] and loss.low > 0 and close[helps or heads].max() < 0.2,
 )  # fmt: skip

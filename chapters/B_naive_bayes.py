@@ -315,16 +315,16 @@ low, middle_draw, high = kept["null"]["r"]
 r_of, first, auc = (table[column] for column in table)
 smoothed = [correlation(added, bayes_weights(B, k * PRIOR), often) for k in (0.1, 10)]
 weaker, stronger = (float(np.median(of[np.arange(NEURONS), own])) for of in smoothed)
+plain = {"r_close": np.median(fit_own[close]), "r_close_mixed": np.median(fit_far[close]), "ceiling": ceiling, "p": kept["p"], "weaker": weaker, "stronger": stronger, "auc": auc[few], "auc_mixed": auc[mixed], "auc_bayes": bayes_auc}  # fmt: skip
 cb.facts(
     "naive_bayes",
+    **{name: cb.fact(v) for name, v in plain.items()},
     model=MODEL.rpartition("/")[2],
     judged=NEURONS,
     domains=len(names),
     **{name: cb.fact(r_of[row]) for name, row in of_rows.items()},
     r_english_high=cb.fact(max(r_in_English)),
     close=int(close.sum()),
-    r_close=cb.fact(np.median(fit_own[close])),
-    r_close_mixed=cb.fact(np.median(fit_far[close])),
     close_most=cb.MOST < close.mean() < 1,
     close_ahead=ahead_of.low > 0,
     **{f"ahead{k}": cb.fact(v) for k, v in zip(("", "_low", "_high"), ahead_of, strict=False)},
@@ -332,10 +332,8 @@ cb.facts(
     prior=f"{PRIOR:,}",
     english=len(np.unique(kinds[english])),
     english_too=r_of[f"{few}, English"] > max(r_in_English),
-    ceiling=cb.fact(ceiling),
     mostly_heads=cb.MOST < r_of[mixed] / r_of[few] < 1 and r_of[few] < cb.MOST * ceiling and r_of["untrained layer"] < cb.MOST * r_of[mixed],
     draws=kept["null"]["draws"],
-    p=cb.fact(kept["p"]),
     neurons_nearer=kept["null"]["largest r"] < r_of[few] and kept["neurons are nearer"],
     neurons_alike=abs(r_of["all neurons"] - r_of["all mixtures"]) < cb.ABOUT * r_of["all neurons"],
     first=cb.fact(first[few], ".0%"),
@@ -344,13 +342,8 @@ cb.facts(
     **{through: cb.fact(by[through], ".0%") for through in ("once", "heads", "noise", "embeddings")},
     embeddings_too=by["heads"] - by["embeddings"] < 0.05,
     form_is_no_excuse=by["once"] - by["heads"] < 0.05 < by["heads"] - by["noise"],
-    auc=cb.fact(auc[few]),
-    auc_mixed=cb.fact(auc[mixed]),
-    auc_bayes=cb.fact(bayes_auc),
     good_all_the_same=min(auc[few], auc[mixed]) > 0.9 and bayes_auc > max(auc[few], auc[mixed]),
     sample_agrees=low < r_of[mixed] < high and abs(r_of[few] - kept["rows"]["100 neurons"]["r"][0]) < 0.005 and abs(r_of["untrained layer"] - kept["rows"]["an untrained layer"]["r"][0]) < 0.005,
-    weaker=cb.fact(weaker),
-    stronger=cb.fact(stronger),
     smoothing=abs(weaker - stronger) < cb.ABOUT,
 )  # fmt: skip
 

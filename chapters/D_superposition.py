@@ -289,8 +289,10 @@ between = float(cosines(products["B"])[ends[0], ends[1]])
 out = length / length.quantile(0.5)
 room_all = min(weights.d_model, len(study.heads) * weights.W_V.shape[-1])
 percents = {"sorted_few": np.mean(sets), "sorted_low": sorts[0], "sorted_high": sorts[1]}
+counts = {"by_axes": of_axes["both"], "by_read": of_axes["as read"], "by_lengths": of_axes["lengths"], "by_cosines": of_axes["cosines"], "in_mixtures": np.mean(in_mixtures)}  # fmt: skip
 cb.facts(
     "superposition",
+    **{name: cb.fact(v, ".0f") for name, v in counts.items()},
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
     cosine=cb.fact(between),
     real_r=cb.fact(real_r),
@@ -301,18 +303,13 @@ cb.facts(
     model=MODEL.rpartition("/")[2],
     in_neurons=len(of_both),
     all=weights.n_neurons,
-    in_mixtures=cb.fact(np.mean(in_mixtures), ".0f"),
     mix_low=min(in_mixtures),
     mix_high=max(in_mixtures),
     mixtures_too=min(in_mixtures) <= len(of_both) <= max(in_mixtures),
     far_not_alike={one, other} == {"german", "python"} and abs(between) < cb.ABOUT and out[ends].min() > 1.5,
     german_tokens=cb.listed(tokens[0]),
     python_tokens=cb.listed(tokens[1]),
-    by_axes=cb.fact(of_axes["both"], ".0f"),
-    by_read=cb.fact(of_axes["as read"], ".0f"),
     read_explains=abs(of_axes["as read"] / np.mean(in_mixtures) - 1) < cb.ABOUT,
-    by_lengths=cb.fact(of_axes["lengths"], ".0f"),
-    by_cosines=cb.fact(of_axes["cosines"], ".0f"),
     mostly_length=of_axes["lengths"] > max(cb.MOST * len(of_both), 2 * of_axes["cosines"]),
     pair_count=len(upper[0]),
     four=round(bars["if all pairs were alike"]) == 4,

@@ -158,41 +158,32 @@ lift = {name: of["and stable heads"] - of["local heads"] for name, of in reached
 smol_own, smol_before = (of[kept["smollm2"]["local"][0]] for of in kept["smollm2"]["kernel"][:2])
 r_cut, fvu_cut = ({m: [q[of] for q in rivals[m]["queries"]] for m in NAMES} for of in ("within", "fvu"))  # fmt: skip
 by_one = rivals["qwen"]["previous token"]
+percents = {"local_share": sum(share[h] for h in local), "smol_own": smol_own, "chance": chance, "first_share": share[first], "two_share": share[first] + share[second], "two_left": lost[2], "eight_left": lost[8], "previous_left": by_one["fvu"], "previous_line": 1 - by_one["r"] ** 2, "alone_left": left["Qwen"]["tables"], "ten_left": left["Qwen"]["ten"]}  # fmt: skip
 cb.facts(
     "local",
+    **{name: cb.fact(v, ".0%") for name, v in percents.items()},
     local=cb.fact(len(local), "words"),
-    local_share=cb.fact(sum(share[h] for h in local), ".0%"),
     nearly_all=sum(share[h] for h in local) > cb.NEARLY_ALL,
     alone_suffice=ten - cb.ABOUT < alone <= ten,
     ten=cb.fact(min(r_cut["qwen"])),
     scale_off=sum(v > 1 - cb.ABOUT for v in fvu_cut["qwen"]) == 1 and min(fvu_cut["smollm2"]) > 1,
     smol_ten=cb.fact(max(r_cut["smollm2"])),
     in_qwen=min(r_cut["qwen"]) ** 2 > cb.MOST and {*map(len, r_cut.values())} == {5},
-    smol_own=cb.fact(smol_own, ".0%"),
     smol_before=cb.fact(smol_before, ".0%", holds=smol_own + smol_before < 2 / 3),
     met=cb.fact(int((conditions["holds"] == "yes").sum()), "words"),
     not_met=cb.fact(int((conditions["holds"] == "no").sum()), "words"),
     most_fail=(conditions["holds"] == "no").mean() > cb.MOST and (conditions["holds"] == "undecided").sum() == 1,
     same_heads=all(kept[m]["local"] == next(q["heads"]["local"] for q in whole["models"][m]["queries"] if q["token"] == " the") for m in NAMES),
     second=second,
-    two_share=cb.fact(share[first] + share[second], ".0%"),
     second_before=cb.fact(before, ".0%", holds=before > cb.MOST),
     second_looks=float(kernels[second, -1]) > cb.NEARLY_ALL,
     not_in_smollm2=max(r_cut["smollm2"]) ** 2 < cb.MOST,
     smol_local=cb.fact(in_smollm2["local heads"]),
     smol_stable=cb.fact(in_smollm2["and stable heads"], holds=lift["Qwen"] < cb.ABOUT < lift["SmolLM2"]),
     best=cb.fact(best, holds=chance < float(best[:-1]) / 100 < 0.75),
-    chance=cb.fact(chance, ".0%"),
     first=first,
-    first_share=cb.fact(share[first], ".0%"),
     mostly_one=share[first] > cb.MOST and float(kernels[first, -2]) > 0.9,
-    two_left=cb.fact(lost[2], ".0%"),
-    eight_left=cb.fact(lost[8], ".0%"),
     more_than_previous=left["Qwen"]["tables"] < by_one["fvu"] and previous < alone - cb.ABOUT,
-    previous_left=cb.fact(by_one["fvu"], ".0%"),
-    previous_line=cb.fact(1 - by_one["r"] ** 2, ".0%"),
-    alone_left=cb.fact(left["Qwen"]["tables"], ".0%"),
-    ten_left=cb.fact(left["Qwen"]["ten"], ".0%"),
     few_tokens=lost[8] < cb.ABOUT < 1 < lost[1],
 )  # fmt: skip
 
