@@ -2,7 +2,7 @@
 r"""
 # A bound on denominators that real texts keep
 
-**A list of how often each token occurs gives the denominators as well as the best constants would, and a bound on how far nineteen texts in twenty are from them.** Its constants are off by {{computed_error}} on average, in our small model `{{model}}`. {{?as_good_as_any}} It would be a theorem if blocks of four tokens were drawn independently, with the frequencies counted for their domain; they are not quite, but new texts of these domains keep it, and even a narrower one, with single tokens for blocks. {{?kept}} {{?domains_suffice}} It is wide: of the two heads that matter most, it says nothing about one, and in the other it allows {{allowed}} where we measure {{measured_there}}. {{?loose}} {{?two_heads}}
+**A list of how often each token occurs gives the denominators as well as the best constants would, and a bound on how far nineteen texts in twenty are from them.** Its constants are off by {{computed_error}} on average, in our small model `{{model}}`. {{?as_good_as_any}} The bound would be a theorem if blocks of four tokens were drawn independently, with the frequencies counted for their domain; they are not quite, but new texts of these domains keep it, and even a narrower one, with single tokens for blocks. {{?kept}} {{?domains_suffice}} It is wide: of the two heads that matter most, it says nothing about one, and in the other it allows {{allowed}} where we measure {{measured_there}}. {{?loose}} {{?two_heads}}
 
 [Chapter 4](04_denominators) derived two bounds for independent tokens, and found that texts break one of them in head {{broken}}, because the tokens of a text are not independent. The summary of the publication that this book follows expects such trouble with code, poetry and dialogue. Which of the three would you suspect most?
 """
@@ -280,7 +280,7 @@ every.assign(broad=every["broad"].map({True: "yes", False: "no"})).round(2)
 
 # %% [markdown]
 r"""
-The four models are `{{model}}`, an older `{{model}}` that this book's first edition used, and the stored layers of SmolLM2 and Qwen; they have {{all_heads}} heads. The bound finds {{found}} of the {{stable}} stable ones ({{found_in}}) and chooses no other. {{?no_false_choice}} Here blocks are needed: in {{cv_broken}} of {{broad_heads}} broad heads domains alone allow less variance than there is, with blocks in {{cv_blocks}}. {{?blocks_matter}} That the choice is right is less evidence than it seems. Of the {{unstable}} heads that are not stable, all but {{hard}} have a narrow kernel, which any rule would refuse. {{?few_are_hard}} Among these {{hard}}, the bound for independent tokens wrongly chooses {{by_independence}}.
+The four models are `{{model}}`, an older `{{model}}` that this book's first edition used, and the stored layers of SmolLM2 and Qwen; they have {{all_heads}} heads. The bound finds {{found}} of the {{stable}} stable ones ({{found_in}}) and chooses no other. {{?no_false_choice}} Here blocks are needed: in {{cv_broken}} of {{broad_heads}} broad heads domains alone allow less variance than there is, and with blocks in none. {{?blocks_matter}} That the choice is right is less evidence than it seems. Of the {{unstable}} heads that are not stable, all but {{hard}} have a narrow kernel, which any rule would refuse. {{?few_are_hard}} Among these {{hard}}, the bound for independent tokens wrongly chooses {{by_independence}}.
 
 ## What can go wrong
 
@@ -438,7 +438,6 @@ cb.facts(
     loose=len(empty) == 1 and loose.min() >= 1,
     wide_of=wide_of,
     cv_broken=cb.fact(too_small["domains alone"], "words"),
-    cv_blocks=cb.fact(too_small[KEY], "words"),
     broad_heads=int(every["broad"].sum()),
     blocks_matter=too_small["domains alone"] > cb.MOST * every["broad"].sum() and too_small[KEY] == 0,
     two_heads={*who.nlargest(2).index} == {*empty, wide_of},
