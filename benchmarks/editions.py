@@ -43,7 +43,8 @@ make book MODEL=gpt2          # or gpt2-medium, distilgpt2, a folder in Hugging 
 makes an **edition**: it executes every chapter on that model and builds a site in
 `_build/editions/`. For random weights of GPT-2 small's shape, an edition of {chapters} pages took
 {together} seconds. Its slowest page, `{longest}`, took {most} seconds, and the most that a page
-held was {memory:.1f} GiB. We had set limits of {limits}.
+held was {memory:.1f} GiB. We had set limits of {limits}. The trained GPT-2 was
+never run here, because its weights could not be fetched.
 
 Measured on {machine}.
 """

@@ -2,7 +2,7 @@
 r"""
 # Where does Equation 1 err?
 
-**Equation 1 puts {{published}} of the attention in the wrong place, and more than a quarter of that is due to one number: it assumes that tokens are as long as those of the vocabulary, and those of texts are shorter.** {{?a_quarter}} With the typical length of a text's tokens, and the first token, BOS, read by its own key, the error falls to {{repaired}}. (Both are for our small model `{{model}}`, with heads weighted by their share of the variance.) But the better constant is not a fact about the model: if the origin of its embeddings is moved, which changes nothing that it computes, the other constant can be the better one. {{?constant_moves}}
+**In the middle of a text, Equation 1 puts {{published}} of the attention in the wrong place, and more than a quarter of that is due to one number: it assumes that tokens are as long as those of the vocabulary, and those of texts are shorter.** {{?a_quarter}} With the typical length of a text's tokens, and the first token, BOS, read by its own key, the error falls to {{repaired}}. (Both are for our small model `{{model}}` and the query *the*: the median text, with heads weighted by variance share.) But the better constant is not a fact about the model: moving the origin of its embeddings, which changes nothing that it computes, can make the other one better. {{?constant_moves}}
 
 LayerNorm divides token plus position by the length of their sum, which the figure shows. [Chapter 2](02_keys) had to replace this length by one that depends on the position alone, so that the key comes apart, and took for the token a constant, $C$. How far would you expect a typical length to be off?
 """
@@ -69,7 +69,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-As published, Equation 1 assumes a length that is too large nearly everywhere: the true one is {{true_over_assumed}} of it in the median. {{?too_long}} The reason is simple. Texts are made of frequent tokens, and frequent tokens have shorter embeddings: a median of {{of_texts}}, where the vocabulary has {{of_vocabulary}}.
+As published, Equation 1 assumes a length that is too large nearly everywhere: the true one is {{true_over_assumed}} of it in the median. {{?too_long}} The reason is simple. Texts are made of frequent tokens, and frequent tokens have shorter embeddings: a median of {{of_texts}}, where the vocabulary has {{of_vocabulary}}. (We take the first from the texts that we judge on. Either half of them, with no document in common, gives nearly the same. {{?same_in_halves}})
 
 ## By hand
 
@@ -156,7 +156,7 @@ The two steps after that are no longer a split, because the position's part now 
 
 ## Is the best constant a fact about the model?
 
-Not quite, as the next experiment shows. Add any vector $v$ to every token embedding, and subtract it from every position embedding:
+It is not, as the next experiment shows. Add any vector $v$ to every token embedding, and subtract it from every position embedding:
 
 $$
 \begin{aligned}
@@ -165,7 +165,7 @@ W_\text{pos}[i] &\to W_\text{pos}[i] - v .
 \end{aligned}
 $$ (eq-scale-origin)
 
-Every sum of a token and a position stays what it was, so every key and every row of attention does, too. Nothing in training chooses $v$. (With tied embeddings, all logits of a position change by the same number, which the softmax removes.) But the lengths of tokens and the angles between tokens and positions depend on it:
+Every sum of a token and a position stays what it was, so every key and every row of attention does, too. Nothing in training chooses $v$. (With tied embeddings, all logits of a position change by the same number, which the softmax removes.) But the lengths of tokens and the angles between tokens and positions depend on it.
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Equation 1 at each origin, with both constants"}
@@ -174,11 +174,12 @@ origins = {
     "mean position moved": W_pos.mean(0),
     "mean token moved": -W_E.mean(0),
 }
+random_cosine = (2 / np.pi / weights.d_model) ** 0.5  # mean absolute, of random directions
 moved = {name: replace(weights, W_E=W_E + v, W_pos=W_pos - v) for name, v in origins.items()}
 at_origin = {}
 for name, m in moved.items():
     cosines = normalize(m.W_E, dim=-1) @ normalize(m.W_pos, dim=-1).T
-    of = {"|cosine| x sqrt(d_model)": float(cosines.abs().mean()) * weights.d_model**0.5}
+    of = {"|cosine|, over random": float(cosines.abs().mean()) / random_cosine}
     for k, c in {"vocabulary": m.W_E, "texts": m.W_E[used]}.items():
         scores = cx.decompose.approx_scores(m, X, n, C=float(c.norm(dim=-1).median()))
         of[f"wrong place, C of {k}"] = by_share(in_wrong_place(scores))
@@ -188,11 +189,11 @@ at_origin = pd.DataFrame(at_origin).T
 
 # %% [markdown]
 r"""
-With the mean position moved into the tokens, the two are nearly orthogonal: the mean absolute cosine falls from {{cosine_before}} to {{cosine_after}} times $1 / \sqrt{d_\text{model}}$, which is {{times_before}} and {{times_after}} times what random directions have. {{?angles_move}} So whether tokens and positions are orthogonal says nothing about how this model attends, and whatever the line of [chapter 2](02_keys)'s ledger finds about it decides nothing. Nor is the $C$ of texts always the better one. If we move the mean token into the positions instead, it puts {{texts_worse}} of the attention in the wrong place, and the $C$ of the vocabulary only {{vocabulary_better}}. {{?constant_moves}} A constant is good where it gives the true length, and that depends on the angle, too.
+With the mean position moved into the tokens, the two are nearly orthogonal: the mean absolute cosine falls from {{times_before}} to {{times_after}} times what random directions have. {{?angles_move}} So whether tokens and positions are orthogonal says nothing about how this model attends, and whatever the line of [chapter 2](02_keys)'s ledger finds about it decides nothing. Nor is the $C$ of texts always the better one. If we move the mean token into the positions instead, it puts {{texts_worse}} of the attention in the wrong place, and the $C$ of the vocabulary only {{vocabulary_better}}. {{?constant_moves}} A constant is good where it gives the true length, and that depends on the angle, too.
 
 ## Where this leaves us
 
-Equation 1 is as good as the length that it assumes. In the middle of a text, its error can be named part by part, and the first two steps mend about a third of it. {{?a_third}} The book goes on with the equation as published, so that its numbers can be held against those of the publication. Early in a text, BOS is most of the error ([chapter 2](02_keys) and [chapter 12](12_causal)); and [appendix E](E_training) changes the lengths themselves, by training.
+Equation 1 is as good as the length that it assumes. In the middle of a text, its error can be named part by part, and the first two steps mend about a third of it. {{?a_third}} The book goes on with the equation as published, so that its numbers can be held against those of the publication. Early in a text, BOS is most of the error ([chapter 2](02_keys)); and [appendix E](E_training) changes the lengths themselves, by training.
 
 ## Exercises
 
@@ -222,25 +223,18 @@ pd.DataFrame(rows, pd.Index(heads, name="head")).round(2).T
 # %% [markdown]
 r"""
 **One constant.** The post that first made the split puts one constant in place of all lengths {cite}`gibson2025contextual`, which would put {{one_length}} of the attention in the wrong place. It then corrects the constant by a series, which is no split, because its terms multiply a token's part by a position's.
+
+**What the zero is for.** Equation 1 adds and subtracts $W_\text{pos}[n]$ ({eq}`eq-zero`), and the paper's reason is that most attention is near $n$. It does help there: for the {{= 16 =}} tokens before the query, the mean error of a score (less the query's own) is {{near_ratio}} times as large without it. But rows gain by more than a fifth only in heads {{zero_helps}}, and these have {{zero_near}} of their attention there. Weighted by variance share, rows are slightly worse with the zero, by {{zero_loss}}. {{?zero_is_no_gain}}
 """
 
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "One length for all"}
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "One length for all, and rows with the zero and without it"}
 one_length = in_wrong_place((a + b) / length_of[:, 1:].mean(), own_bos=False)  # text head
-
-# %% [markdown]
-r"""
-**What the zero is for.** Equation 1 adds and subtracts $W_\text{pos}[n]$ ({eq}`eq-zero`), and the paper's reason is that most attention is near $n$. Within {{= 16 =}} tokens of $n$ it does make scores {{near_ratio}} times as exact. But rows gain by more than a fifth only in heads {{zero_helps}}, and these have {{zero_near}} of their attention there. Weighted by variance share, rows are slightly worse with the zero, by {{zero_loss}}. {{?zero_is_no_gain}}
-"""
-
-# %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Rows with the zero and without it"}
 shift = (direction @ W_pos[n])[..., None]  # text head 1
 without = published - shift / at_n + shift / cx.decompose.shared_scale(weights, C)[: n + 1]
 near = [((s - s[..., n:]) - (exact - exact[..., n:]))[..., -17:-1].abs().mean() for s in (published, without)]  # fmt: skip
 zeroed, bare = in_wrong_place(published), in_wrong_place(without)  # each: text head
 tokens = true[..., 1:] / true[..., 1:].sum(-1, keepdim=True)  # BOS left out
 close = tokens[..., -17:].sum(-1).median(0).values  # head
-rows = {"with the zero": zeroed.median(0).values, "without": bare.median(0).values, "attention within 16": close}  # fmt: skip
-pd.DataFrame({k: v.numpy() for k, v in rows.items()}, pd.Index(heads, name="head")).round(3).T
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 
@@ -257,27 +251,26 @@ helps = [h for h in heads if zeroed.median(0).values[h] < 0.8 * bare.median(0).v
 large = [h for h in heads if best[h] > 1.5]
 assumed_too = float((length / by_C[C])[:, 1:].median())
 as_it_comes, position_moved, token_moved = at_origin.to_numpy()
-random_cosine = (2 / np.pi) ** 0.5  # mean absolute, times the root of d_model
+halves = [X[torch.from_numpy(half), 1:n] for half in cb.half_masks(study.texts)]
+in_halves = [float(W_E[half].norm(dim=-1).median()) for half in halves]
 points = lambda value, form=".1f": cb.fact(100 * value, form)
+percents = {"true_over_assumed": assumed_too, "bos_least": by_bos[calm or heads].min(), "bos_most": by_bos[calm or heads].max(), "calm_share": who[calm].sum(), "bos_influential": by_bos[influential].max(), "zero_near": close[helps or heads].max()}  # fmt: skip
 cb.facts(
     "scale",
+    **{name: cb.fact(v, ".0%") for name, v in percents.items()},
     model=MODEL.rpartition("/")[2],
     published=cb.fact(weighted[0], ".1%"),
     repaired=cb.fact(weighted[2], ".1%"),
     one_length=cb.fact(by_share(one_length), ".1%"),
     a_third=abs((weighted[0] - weighted[2]) / weighted[0] * 3 - 1) < cb.ABOUT,
     a_quarter=(weighted[1] - weighted[2]) / weighted[0] > 0.25,
-    true_over_assumed=cb.fact(assumed_too, ".0%"),
     too_long=assumed_too < 1 - cb.ABOUT and (length < by_C[C])[:, 1:].double().mean() > cb.NEARLY_ALL,
     of_vocabulary=cb.fact(C),
     of_texts=cb.fact(C_texts),
+    same_in_halves=max(in_halves) < 1.02 * min(in_halves),
     calm=cb.listed(calm),
-    bos_least=cb.fact(by_bos[calm or heads].min(), ".0%"),
-    bos_most=cb.fact(by_bos[calm or heads].max(), ".0%"),
     bos_in_some=0 < len(calm) < len(heads) and by_bos[calm].min() > cb.MOST,
-    calm_share=cb.fact(who[calm].sum(), ".0%"),
     two=cb.listed(influential),
-    bos_influential=cb.fact(by_bos[influential].max(), ".0%"),
     gain=points(gain.value, ".2f"),
     gain_low=points(gain.low, ".2f"),
     gain_high=points(gain.high, ".2f"),
@@ -286,10 +279,8 @@ cb.facts(
     angle_part=points(weighted[3] - weighted[4], ".2f"),
     both_count=min(fewer(fourth, third).low, fewer(fifth, fourth).low) > 0,
     rest=points(weighted[4]),
-    cosine_before=cb.fact(as_it_comes[0], ".1f"),
-    cosine_after=cb.fact(position_moved[0], ".1f"),
-    times_before=cb.fact(as_it_comes[0] / random_cosine, ".1f"),
-    times_after=cb.fact(position_moved[0] / random_cosine, ".1f"),
+    times_before=cb.fact(as_it_comes[0], ".1f"),
+    times_after=cb.fact(position_moved[0], ".1f"),
     angles_move=position_moved[0] < as_it_comes[0] / 2
     and all(torch.allclose(rows, same_rows[0], atol=1e-4) for rows in same_rows),
     texts_worse=cb.fact(token_moved[2], ".1%"),
@@ -303,7 +294,6 @@ cb.facts(
     large_in_some=set(large) == set(calm),
     near_ratio=cb.fact(near[1] / near[0], ".1f"),
     zero_helps=cb.listed(helps),
-    zero_near=cb.fact(close[helps or heads].max(), ".0%"),
     zero_loss=cb.fact(loss.value, ".2%"),
     zero_is_no_gain=near[1] > 1.5 * near[0] and loss.low > 0 and close[helps or heads].max() < 0.2,
 )  # fmt: skip

@@ -2,9 +2,9 @@
 r"""
 # Do neurons weigh words like Naive Bayes?
 
-**They do a little, but random mixtures of neurons do nearly as much: most of the likeness is in the heads that both read.** {{?mostly_heads}} In our small model `{{model}}`, the numbers that a neuron gives to tokens correlate by {{r_all}} with the weights that Naive Bayes would give them, in the median neuron. Random mixtures of neurons, which read the same heads along directions that training did not choose, reach {{r_all_mixed}}. {{?neurons_alike}} Only the {{judged}} neurons that single tokens can move farthest have something of their own, and they keep it among English texts alone. {{?neurons_nearer}} {{?english_too}}
+**They do a little, but random mixtures of neurons do nearly as much: most of the likeness is in the heads that both read.** {{?mostly_heads}} In our small model `{{model}}`, the numbers that a neuron gives to tokens correlate by {{r_all}} with the weights that Naive Bayes would give them, in the median neuron. Random mixtures of neurons, which read the same heads along directions that training did not choose, reach {{r_all_mixed}}. {{?neurons_alike}} The {{judged}} neurons that single tokens can move farthest do exceed mixtures, also among English texts alone; but mixtures that are moved as far, the fairer comparison, exist for most of them only. {{?neurons_nearer}} {{?english_too}} {{?close_most}}
 
-Suppose you had to sort texts by subject, and could give each word one number to add up. Which number would you give to *galaxy*? Statistics has an old answer, **Naive Bayes**. A neuron also adds up one number a token ([chapter 5](05_circuit)), and the post that this book follows says that one can think of contextual neurons as Naive Bayes classifiers {cite}`gibson2025contextual`. Here are the numbers of two neurons beside those of Naive Bayes. On the left is the best match among the {{judged}} neurons, on the right the median one.
+Suppose you had to sort texts by subject, and could give each word one number to add up. Which number would you give to *galaxy*? Statistics has an old answer, **Naive Bayes**. A neuron also adds up one number a token ([chapter 5](05_circuit)), and the post that this book follows says that one can think of contextual neurons as Naive Bayes classifiers {cite}`gibson2025contextual`. Here are the numbers of two neurons beside those of Naive Bayes. On the left is the best match among the {{judged}} neurons, on the right the median one of these {{judged}}.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.optimize import linear_sum_assignment
+from torch.nn.functional import normalize
 
 import ctxbook as cb
 import ctxlib as cx
@@ -141,7 +142,7 @@ So the analogy is a prediction about weights. If a neuron responds to domain $d$
 
 All neurons read the same heads. So we ask the same of directions that are no neurons: random mixtures of them, from which we take as many that single tokens can move farthest, and the neurons of a layer with random weights. But single tokens move the farthest neurons farther than any mixture, which favours the neurons. So we also take from ten times as many mixtures, for each of these neurons, the one that is moved most nearly as far. It was fixed before this was computed that the neurons have something of their own only if they exceed these as well.
 
-For each of these groups, the table has the median correlation with the Naive Bayes weights of the direction's own domain, the share of directions that these weights *fit best* of all {{domains}} domains, and how well the summaries tell whether a text is of that domain (mean AUC).
+To compare a direction with Naive Bayes, we correlate what each token of the vocabulary adds along it with $w_d(t)$, each token weighted by how often it occurs in half B. The weights $w_d$ are counted on half B, too, with counts *smoothed*: we mix in {{prior}} tokens of the usual mixture, so that a rare token is no certain sign. For each group, the table has the median of these correlations for the direction's own domain, the share of directions that this domain's weights *fit best* of all {{domains}} domains, and how well the summaries tell whether a text is of that domain (mean AUC).
 """
 
 # %%
@@ -162,7 +163,7 @@ order = linear_sum_assignment(apart.abs())[1]
 as_far = torch.cat(drawn, 1)[:, order]
 blank = cb.nulls.untrained(weights)
 blank_study = cx.study(blank, study.texts, heads=study.heads)
-few, mixed, matched = f"{NEURONS} neurons", f"{NEURONS} mixtures", f"{NEURONS} moved as far"
+few, mixed, matched = f"{NEURONS} neurons", f"{NEURONS} mixtures", f"{NEURONS} nearest in reach"
 rows = {
     few: (added, own, fit, summaries),
     mixed: lean(farthest[0]),
@@ -193,7 +194,7 @@ table.iloc[:6].round(2)
 r"""
 The {{judged}} neurons reach {{r}}, as many mixtures {{r_mixed}}, and an untrained layer {{r_blank}}. {{?mostly_heads}} Training has brought the likeness, then, but mostly to what the heads write, where every direction finds it. (Weights counted on half A correlate with those of half B by {{ceiling}}, so there was room for more.)
 
-Have these neurons something of their own? Of {{draws}} sets of as many mixtures none reaches their median. {{?neurons_nearer}} The mixtures that are moved most nearly as far reach no more than {{r_matched}}. This match is complete for {{close}} of the {{judged}} neurons only (within {{= 5% =}}), because no mixture is moved as far as the others. Those {{close}} alone reach {{r_close}}, and their mixtures {{r_close_mixed}}. {{?close_ahead}} So these neurons have something of their own, and neurons at large do not. {{?neurons_alike}} Nor is it a matter of languages and code, which are easy to tell by their words. If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}}, and ten draws of mixtures {{r_english_high}} at most. {{?english_too}}
+Have these neurons something of their own? Of {{draws}} sets of as many mixtures none reaches their median. {{?neurons_nearer}} The mixtures that are moved most nearly as far reach no more than {{r_matched}}. This match is complete for {{close}} of the {{judged}} neurons only (within {{= 5% =}}), because no mixture is moved as far as the others. Those {{close}} alone reach {{r_close}}, and their mixtures {{r_close_mixed}}, a difference of {{ahead}} ({{= 95% =}} interval over documents: {{ahead_low}} to {{ahead_high}}). {{?close_ahead}} So these {{close}} neurons have something of their own; for the others, which are moved farthest, we cannot tell. Between all neurons and all mixtures the difference is {{alike}} ({{alike_low}} to {{alike_high}}). {{?neurons_alike}} Nor is it a matter of languages and code, which are easy to tell by their words. If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}}, and ten draws of mixtures {{r_english_high}} at most. {{?english_too}}
 
 The post's sentence passes the test that we fixed for it in advance, but that decides little. For {{first}} of the {{judged}} neurons their own domain's weights fit best, and so they do for {{first_mixed}} of the mixtures. {{?mixtures_pass}}
 
@@ -226,11 +227,14 @@ def sums(w, kernel):
 
 u = circuit.weighted_values  # vocab head d_head
 noise = torch.randn(u.shape, generator=torch.Generator().manual_seed(0))
+turn = torch.randn(weights.d_model, u[0].numel(), generator=torch.Generator().manual_seed(0))
+embedded = normalize(weights.W_E + weights.W_pos[n], dim=-1) @ turn  # vocab number
 once, kernel = torch.ones(n - 1).double(), circuit.kernel[1:n].double()
 scores = {
     "each token once": sums(w_A, once),
     "averaged by the kernel": sums(w_A, kernel),
     "squeezed through the heads": sums(squeezed(w_A, u), kernel),
+    "squeezed through embeddings": sums(squeezed(w_A, embedded), kernel),
     "squeezed through noise": sums(squeezed(w_A, noise), kernel),
 }
 right = {form: np.array(names)[s.argmax(1)] == kinds[B] for form, s in scores.items()}
@@ -241,17 +245,17 @@ pd.Series(found, name="texts in the right domain").map("{:.0%}".format).to_frame
 
 # %% [markdown]
 r"""
-The form does not forbid it. Naive Bayes puts {{once}} of the texts into the right one of {{domains}} domains, and {{heads}} when it is squeezed through the heads. Through as many random numbers a token it is {{noise}}. {{?form_is_no_excuse}} So the heads keep what Naive Bayes needs, and a neuron could read it. Most do not weigh tokens in this way, which need not surprise us: they were trained to help with the next token, and not to tell domains apart.
+The form does not forbid it. Naive Bayes puts {{once}} of the texts into the right one of {{domains}} domains, and {{heads}} when it is squeezed through the heads. Through as many random numbers a token it is {{noise}}. {{?form_is_no_excuse}} So the heads keep what Naive Bayes needs, and a neuron could read it. But heads deserve no credit for that. We had fixed that they do if they put at least {{= 5 =}} more texts of a hundred into the right domain than the token embeddings, turned at random into as many numbers, and those put {{embeddings}} there. {{?embeddings_too}} Most neurons do not weigh tokens in this way, which need not surprise us: they were trained to help with the next token, and not to tell domains apart.
 
 ## What can go wrong
 
 A low correlation does not make a bad classifier. Asked whether a text of half B belongs to its domain, a neuron has a mean AUC of {{auc}}, a mixture {{auc_mixed}}, and Naive Bayes {{auc_bayes}}. {{?good_all_the_same}} A text has hundreds of tokens, and what is wrong with the weights of single tokens averages out.
 
-The {{domains}} domains are ours, and a neuron may follow subjects that are finer or cross them. But it is not a mixture of ours. The weights of all {{domains}} domains together explain {{together}} of the variance of what tokens add to the median neuron. {{?not_several}}
+The {{domains}} domains are ours, and a neuron may follow subjects that are finer or cross them.
 
 ## Where this leaves us
 
-What a layer's heads write leans towards counting words by subject, and any direction inherits that. To say of one neuron that it counts in this way, compare it with mixtures first. All three tests that were fixed in advance are met (the own domain fits best in most neurons, and these exceed two kinds of mixtures), but mixtures pass the first as well. {{?mixtures_pass}} {{?neurons_nearer}}
+What a layer's heads write leans towards counting words by subject, and any direction inherits that. To say of one neuron that it counts in this way, compare it with mixtures first. All three tests that were fixed in advance are met (the own domain fits best in most neurons, and these exceed two kinds of mixtures), but mixtures pass the first as well, and the last is complete for {{close}} of the {{judged}} neurons only. {{?mixtures_pass}} {{?neurons_nearer}}
 
 ## Exercises
 
@@ -267,7 +271,7 @@ What a layer's heads write leans towards counting words by subject, and any dire
 
 ## Evidence
 
-**The draws of mixtures.** The {{draws}} sets of {{judged}} mixtures each are stored, with the test that was fixed for them in advance (`tools/evidence/bayes_rows.py`): neurons are nearer than the heads' space if fewer than {{= 5% =}} of the draws reach them ($p = {{p}}$). The sample computed on this page agrees with them. {{?sample_agrees}} What was not fixed in advance is the look at English texts alone, {{english}} of {{domains}} domains.
+**The draws of mixtures.** The {{draws}} sets of {{judged}} mixtures each are stored, with the test that was fixed for them in advance (`tools/evidence/bayes_rows.py`): the neurons count as nearer to Naive Bayes than directions at large if fewer than {{= 5% =}} of the draws reach their median ($p = {{p}}$). The sample computed on this page agrees with them. {{?sample_agrees}} Intervals over documents lie somewhat low, because documents that are drawn twice make counts noisier. What was not fixed in advance is the look at English texts alone, {{english}} of {{domains}} domains.
 
 **Smoothing** decides what a rare token weighs. With a tenth and with ten times as much of it the median correlation of the {{judged}} neurons is {{weaker}} and {{stronger}}. {{?smoothing}}
 
@@ -276,74 +280,70 @@ What a layer's heads write leans towards counting words by subject, and any dire
 
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger"}
-def own_fits_best(drawn):
-    """The share of neurons whose own domain fits best, with half B's documents drawn anew."""
+def fits(of, drawn):
+    """The correlations with the weights of half B, its documents drawn anew: `direction domain`."""
     drawn = np.flatnonzero(B)[drawn]
-    w = bayes_weights(drawn)
-    return (correlation(added, w, often).argmax(1) == own).mean()
+    return correlation(of, bayes_weights(drawn), counts[drawn].sum(0))
+
+
+def ahead(drawn, *pair):
+    """By how much the median of one group's fits, each to its own domain, exceeds another's."""
+    one, other = (np.median(fits(of, drawn)[np.arange(len(of)), label]) for of, label in pair)
+    return one - other
 
 
 lost = right["averaged by the kernel"].astype(float) - right["squeezed through the heads"]
 cb.ledger(
     model,
-    cb.Claim("naive_bayes", "neurons for which their own domain's weights fit best", *cb.with_interval(own_fits_best, of_B, 99).for_claim),
+    cb.Claim("naive_bayes", "neurons for which their own domain's weights fit best", *cb.with_interval(lambda drawn: (fits(added, drawn).argmax(1) == own).mean(), of_B, 99).for_claim),
     cb.Claim("squeeze", "accuracy lost by squeezing through the heads", *cb.with_interval(lambda drawn: lost[drawn].mean(), of_B).for_claim),
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-share = often / often.sum()
-X, Y = (v - (v @ share)[:, None] for v in (w_B, added))
-several = torch.linalg.lstsq((X * share.sqrt()).T, (Y * share.sqrt()).T).solution  # domain neuron
-together = 1 - float((((Y - several.T @ X) ** 2) @ share / ((Y**2) @ share)).quantile(0.5))
+of_rows = {"r": few, "r_mixed": mixed, "r_matched": matched, "r_english": f"{few}, English"}
+of_rows |= {"r_blank": "untrained layer", "r_all": "all neurons", "r_all_mixed": "all mixtures"}
+by = {form.rpartition(" ")[2]: hit.mean() for form, hit in right.items()}
 bayes_auc = cx.neurons.auc(scores["each token once"], belongs[:, B])[own, own].mean()
 close = (apart[range(NEURONS), order].abs() < 0.05 * tops(W_in[:, neurons])).numpy()
-_, own_far, fits_far, _ = rows[matched]
+added_far, own_far, fits_far, _ = rows[matched]
 fit_far = fits_far[np.arange(NEURONS), own_far]
+pairs = [(of[close], label[close]) for of, label in ((added, own), (added_far, own_far))]
+ahead_of = cb.with_interval(lambda drawn: ahead(drawn, *pairs), of_B, 99)
+at_large = [rows[name][:2] for name in ("all neurons", "all mixtures")]
+alike = cb.with_interval(lambda drawn: ahead(drawn, *at_large), of_B, 49)
 low, middle_draw, high = kept["null"]["r"]
 r_of, first, auc = (table[column] for column in table)
 smoothed = [correlation(added, bayes_weights(B, k * PRIOR), often) for k in (0.1, 10)]
 weaker, stronger = (float(np.median(of[np.arange(NEURONS), own])) for of in smoothed)
+plain = {"r_close": np.median(fit_own[close]), "r_close_mixed": np.median(fit_far[close]), "ceiling": ceiling, "p": kept["p"], "weaker": weaker, "stronger": stronger, "auc": auc[few], "auc_mixed": auc[mixed], "auc_bayes": bayes_auc}  # fmt: skip
 cb.facts(
     "naive_bayes",
+    **{name: cb.fact(v) for name, v in plain.items()},
     model=MODEL.rpartition("/")[2],
     judged=NEURONS,
     domains=len(names),
-    r=cb.fact(r_of[few]),
-    r_mixed=cb.fact(r_of[mixed]),
-    r_blank=cb.fact(r_of["untrained layer"]),
-    r_all=cb.fact(r_of["all neurons"]),
-    r_all_mixed=cb.fact(r_of["all mixtures"]),
-    r_english=cb.fact(r_of[f"{few}, English"]),
+    **{name: cb.fact(r_of[row]) for name, row in of_rows.items()},
     r_english_high=cb.fact(max(r_in_English)),
-    r_matched=cb.fact(r_of[matched]),
     close=int(close.sum()),
-    r_close=cb.fact(np.median(fit_own[close])),
-    r_close_mixed=cb.fact(np.median(fit_far[close])),
-    close_ahead=np.median(fit_own[close]) > np.median(fit_far[close]),
+    close_most=cb.MOST < close.mean() < 1,
+    close_ahead=ahead_of.low > 0,
+    **{f"ahead{k}": cb.fact(v) for k, v in zip(("", "_low", "_high"), ahead_of, strict=False)},
+    **{f"alike{k}": cb.fact(v) for k, v in zip(("", "_low", "_high"), alike, strict=False)},
+    prior=f"{PRIOR:,}",
     english=len(np.unique(kinds[english])),
     english_too=r_of[f"{few}, English"] > max(r_in_English),
-    ceiling=cb.fact(ceiling),
     mostly_heads=cb.MOST < r_of[mixed] / r_of[few] < 1 and r_of[few] < cb.MOST * ceiling and r_of["untrained layer"] < cb.MOST * r_of[mixed],
     draws=kept["null"]["draws"],
-    p=cb.fact(kept["p"]),
     neurons_nearer=kept["null"]["largest r"] < r_of[few] and kept["neurons are nearer"],
     neurons_alike=abs(r_of["all neurons"] - r_of["all mixtures"]) < cb.ABOUT * r_of["all neurons"],
     first=cb.fact(first[few], ".0%"),
     first_mixed=cb.fact(first[mixed], ".0%"),
     mixtures_pass=kept["the bound decides little"] and min(first[few], first[mixed]) > cb.MOST,
-    once=cb.fact(right["each token once"].mean(), ".0%"),
-    heads=cb.fact(right["squeezed through the heads"].mean(), ".0%"),
-    noise=cb.fact(right["squeezed through noise"].mean(), ".0%"),
-    form_is_no_excuse=right["each token once"].mean() - right["squeezed through the heads"].mean() < 0.05 < right["squeezed through the heads"].mean() - right["squeezed through noise"].mean(),
-    auc=cb.fact(auc[few]),
-    auc_mixed=cb.fact(auc[mixed]),
-    auc_bayes=cb.fact(bayes_auc),
+    **{through: cb.fact(by[through], ".0%") for through in ("once", "heads", "noise", "embeddings")},
+    embeddings_too=by["heads"] - by["embeddings"] < 0.05,
+    form_is_no_excuse=by["once"] - by["heads"] < 0.05 < by["heads"] - by["noise"],
     good_all_the_same=min(auc[few], auc[mixed]) > 0.9 and bayes_auc > max(auc[few], auc[mixed]),
-    together=cb.fact(together, ".0%"),
-    not_several=together < cb.MOST,
     sample_agrees=low < r_of[mixed] < high and abs(r_of[few] - kept["rows"]["100 neurons"]["r"][0]) < 0.005 and abs(r_of["untrained layer"] - kept["rows"]["an untrained layer"]["r"][0]) < 0.005,
-    weaker=cb.fact(weaker),
-    stronger=cb.fact(stronger),
     smoothing=abs(weaker - stronger) < cb.ABOUT,
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 r"""
 # How much of a neuron do the last few tokens explain?
 
-**In Qwen, a language model with {{= 1.5 =}} billion parameters, the last ten tokens explain most of what a neuron of the first layer puts out; in SmolLM2, a smaller one, they explain less than half.** {{?in_qwen}} {{?not_in_smollm2}} If attention is cut to these tokens, the median neuron's output correlates with the true one by {{ten}} or more in Qwen, and by {{smol_ten}} or less in SmolLM2, for each of five query tokens. Tables can stand in for attention here: with *the* as the query, tables of Qwen's local heads do nearly as well. {{?alone_suffice}}
+**In Qwen, a language model with {{= 1.5 =}} billion parameters, the last ten tokens explain most of what a first-layer neuron puts out, once its scale is fitted; in SmolLM2, a smaller one, less than half.** {{?in_qwen}} {{?not_in_smollm2}} If attention is cut to them, the median neuron's output correlates with the true one, within domains, by {{ten}} or more in Qwen and {{smol_ten}} or less in SmolLM2, for each of five query tokens. (Unfitted, the error is as large as the variance for one of them in Qwen, and larger for all in SmolLM2.) {{?scale_off}} With *the* as the query, tables of Qwen's local heads, with each text's own denominators, do nearly as well. {{?alone_suffice}}
 
 A head that spreads its attention over fewer than {{= 15 =}} tokens is called **local** ([chapter 3](03_kernels)). In these two models the same heads are the ones that [chapter 10](10_whole_neuron) calls narrow, with {{= 40 =}} tokens at most. {{?same_heads}} A local head can say little about the subject of a page, so the circuit of [chapter 5](05_circuit) leaves it out. Our small model `mini` has no such head, SmolLM2 has one, and Qwen has {{local}}. Here is where each of Qwen's heads looks. Which would you keep, if you could keep two?
 """
@@ -66,7 +66,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Head {{first}} has {{first_share}} of the variance alone, and it looks at the token before the query and at hardly anything else. {{?mostly_one}} So if you could keep two, you would keep head {{first}} and head {{second}}, which looks at the query itself: together they have {{two_share}}. {{?second_looks}} All local heads together have {{local_share}}. {{?nearly_all}}
+Head {{first}} has {{first_share}} of the variance alone, and it looks at the token before the query and at hardly anything else. {{?mostly_one}} So if you could keep two, you would keep head {{first}} and head {{second}}: together they have {{two_share}}. By position head {{second}} looks at the query itself, which is the same in every text and could not vary. But its content for *the* is so small that {{second_before}} of its attention goes to the {{= 15 =}} tokens before. {{?second_looks}} All local heads together have {{local_share}}. {{?nearly_all}}
 
 ## How many tokens do they read?
 
@@ -101,7 +101,7 @@ The query alone is worse than no guess. The query and the token before it leave 
 
 ## How well do they predict a neuron?
 
-[Chapter 10](10_whole_neuron) runs the model, and predicts a neuron's whole output from tables of more and more heads; those that are not there yet stand at their mean. Here are its median correlations for the local heads alone, then with the stable heads, then with all. Before them come two simpler rivals: a table of the previous token, and the model's own attention, cut to the last ten tokens. (The query is *the*, at position {{= 256 =}}.)
+[Chapter 10](10_whole_neuron) runs the model, and predicts a neuron's whole output from tables of more and more heads and each text's own denominators; heads that are not there yet stand at their mean. Here are its median correlations within domains for the local heads alone, then with the stable heads, then with all. Before them come two simpler rivals: a table of the previous token, and the model's own attention, cut to the last ten tokens. (The query is *the*, at position {{= 256 =}}.)
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -110,14 +110,15 @@ reached, left = {}, {}
 for model, name in NAMES.items():
     query = next(q for q in whole["models"][model]["queries"] if q["token"] == " the")
     steps = query["judged"]["fresh"]["steps"]
-    reached[name] = {"previous token": rivals[model]["previous token"]["r"], "last ten tokens": rivals[model]["queries"][0]["r"]}  # fmt: skip
-    reached[name] |= {words: steps[step]["product"]["r"][1] for step, words in ADDED.items()}
-    left[name], within = (steps["local"]["product"][of][1] for of in ("fvu", "within"))
+    ten = rivals[model]["queries"][0]
+    reached[name] = {"previous token": rivals[model]["previous token"]["within"], "last ten tokens": ten["within"]}  # fmt: skip
+    reached[name] |= {words: steps[step]["product"]["within"][1] for step, words in ADDED.items()}
+    left[name] = {"tables": steps["local"]["product"]["fvu"][1], "ten": ten["fvu"]}
 pd.DataFrame(reached).T.map("{:.3f}".format)
 
 # %% [markdown]
 r"""
-In Qwen the tables of the local heads do nearly as well as exact attention to ten tokens, and much better than the previous word alone. {{?alone_suffice}} They leave {{alone_left}} of the variance of the median neuron unexplained. The table of the previous token leaves {{previous_left}}, because its scale is wrong, and even with a straight line per neuron, fitted on these very texts, about {{previous_line}}. {{?more_than_previous}} (That the local heads would leave less was fixed in advance. A table fitted to outputs might do better, but we have too few texts for one.) In SmolLM2 the stable heads, which read the whole text, contribute most of the improvement. {{?not_in_smollm2}} (These correlations are over all texts. Chapter 10 subtracts the mean of each domain first, and by its measure SmolLM2's local heads reach {{smol_within}}.)
+In Qwen the tables of the local heads do nearly as well as exact attention to ten tokens, and much better than the previous word alone. {{?alone_suffice}} (The cut takes all heads, and the tables leave the others at their mean, so the two differ in more than tables.) The tables leave {{alone_left}} of the variance of the median neuron unexplained, the cut {{ten_left}}. The table of the previous token leaves {{previous_left}}, because its scale is wrong, and even with a straight line per neuron, fitted on these very texts, about {{previous_line}}. {{?more_than_previous}} (That the local heads would leave less was fixed in advance. A table fitted to outputs might do better, but we have too few texts for one.) In SmolLM2 it is the stable heads, which read the whole text, that lift the correlation from {{smol_local}} to {{smol_stable}}; in Qwen they add little.
 
 ## What can go wrong
 
@@ -125,7 +126,7 @@ These are two models and, but for the cut to ten tokens, one query token. The sh
 
 ## Where this leaves us
 
-The heads that we left out of the circuit read a few tokens, and in Qwen their tables give most of what a neuron puts out. What makes the stable heads worth a theory is that they carry what lies farther back.
+The heads that we left out of the circuit read a few tokens, and in Qwen their tables give most of what a neuron puts out, for the query that we tried. What makes the stable heads worth a theory is that they carry what lies farther back.
 
 ## Exercises
 
@@ -150,42 +151,39 @@ conditions.rename_axis(None)
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 second, first = np.argsort(share)[-2:].tolist()
+before = float(rows[:, second, -16:-1].sum(-1).mean())
 best, chance = conditions["measured"].iloc[0], max(kept[m]["null"]["split word, B"] for m in NAMES)
+lift = {name: of["and stable heads"] - of["local heads"] for name, of in reached.items()}
 (previous, ten, alone, *_), in_smollm2 = reached["Qwen"].values(), reached["SmolLM2"]
 smol_own, smol_before = (of[kept["smollm2"]["local"][0]] for of in kept["smollm2"]["kernel"][:2])
-r_cut = {m: [q["r"] for q in rivals[m]["queries"]] for m in NAMES}
-by_one = rivals["qwen"]["previous token"]["fvu"]
+r_cut, fvu_cut = ({m: [q[of] for q in rivals[m]["queries"]] for m in NAMES} for of in ("within", "fvu"))  # fmt: skip
+by_one = rivals["qwen"]["previous token"]
+percents = {"local_share": sum(share[h] for h in local), "smol_own": smol_own, "chance": chance, "first_share": share[first], "two_share": share[first] + share[second], "two_left": lost[2], "eight_left": lost[8], "previous_left": by_one["fvu"], "previous_line": 1 - by_one["r"] ** 2, "alone_left": left["Qwen"]["tables"], "ten_left": left["Qwen"]["ten"]}  # fmt: skip
 cb.facts(
     "local",
+    **{name: cb.fact(v, ".0%") for name, v in percents.items()},
     local=cb.fact(len(local), "words"),
-    local_share=cb.fact(sum(share[h] for h in local), ".0%"),
     nearly_all=sum(share[h] for h in local) > cb.NEARLY_ALL,
     alone_suffice=ten - cb.ABOUT < alone <= ten,
     ten=cb.fact(min(r_cut["qwen"])),
-    smol_within=cb.fact(within, ".3f"),  # of SmolLM2, the last
+    scale_off=sum(v > 1 - cb.ABOUT for v in fvu_cut["qwen"]) == 1 and min(fvu_cut["smollm2"]) > 1,
     smol_ten=cb.fact(max(r_cut["smollm2"])),
     in_qwen=min(r_cut["qwen"]) ** 2 > cb.MOST and {*map(len, r_cut.values())} == {5},
-    smol_own=cb.fact(smol_own, ".0%"),
     smol_before=cb.fact(smol_before, ".0%", holds=smol_own + smol_before < 2 / 3),
     met=cb.fact(int((conditions["holds"] == "yes").sum()), "words"),
     not_met=cb.fact(int((conditions["holds"] == "no").sum()), "words"),
     most_fail=(conditions["holds"] == "no").mean() > cb.MOST and (conditions["holds"] == "undecided").sum() == 1,
     same_heads=all(kept[m]["local"] == next(q["heads"]["local"] for q in whole["models"][m]["queries"] if q["token"] == " the") for m in NAMES),
     second=second,
-    two_share=cb.fact(share[first] + share[second], ".0%"),
+    second_before=cb.fact(before, ".0%", holds=before > cb.MOST),
     second_looks=float(kernels[second, -1]) > cb.NEARLY_ALL,
-    not_in_smollm2=max(r_cut["smollm2"]) ** 2 < cb.MOST and in_smollm2["local heads"] < cb.MOST * in_smollm2["and stable heads"],
+    not_in_smollm2=max(r_cut["smollm2"]) ** 2 < cb.MOST,
+    smol_local=cb.fact(in_smollm2["local heads"]),
+    smol_stable=cb.fact(in_smollm2["and stable heads"], holds=lift["Qwen"] < cb.ABOUT < lift["SmolLM2"]),
     best=cb.fact(best, holds=chance < float(best[:-1]) / 100 < 0.75),
-    chance=cb.fact(chance, ".0%"),
     first=first,
-    first_share=cb.fact(share[first], ".0%"),
     mostly_one=share[first] > cb.MOST and float(kernels[first, -2]) > 0.9,
-    two_left=cb.fact(lost[2], ".0%"),
-    eight_left=cb.fact(lost[8], ".0%"),
-    more_than_previous=left["Qwen"] < by_one and previous < alone - cb.ABOUT,
-    previous_left=cb.fact(by_one, ".0%"),
-    previous_line=cb.fact(1 - reached["Qwen"]["previous token"] ** 2, ".0%"),
-    alone_left=cb.fact(left["Qwen"], ".0%"),
+    more_than_previous=left["Qwen"]["tables"] < by_one["fvu"] and previous < alone - cb.ABOUT,
     few_tokens=lost[8] < cb.ABOUT < 1 < lost[1],
 )  # fmt: skip
 

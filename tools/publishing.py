@@ -100,7 +100,7 @@ def whole(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         (articles[name],) = ARTICLE.findall(written)
         title = html.escape(app.env.titles[page].astext())
         contents.append(f'<li><a class="reference internal" href="#page-{name}">{title}</a></li>')
-    opening = filled_in("whole.html", cited=cited, edition=edition(source))
+    opening = filled_in("whole.html", cited=cited, edition=edition(source), contents=contents)
     context = {
         "title": "The whole book on one page",
         "pagetitle": html.escape(cited["title"]),  # heads the print

@@ -182,26 +182,28 @@ def page(run: Run) -> str:
     claims = by_claim(
         row | {"apart": apart(row), "missed": miss(row), "void": void(row)} for row in run.rows
     )
-    judged = [claim for claim in claims if not claim[0]["apart"]]
-    judged.sort(key=lambda claim: ([*OUTCOMES].index(kind(claim)), -max(map(miss, claim))))
+    counted = [claim for claim in claims if not claim[0]["apart"]]
+    counted.sort(key=lambda claim: ([*OUTCOMES].index(kind(claim)), -max(map(miss, claim))))
     about: dict[str, list[Claim]] = {}
-    for claim in judged:
+    for claim in counted:
         about.setdefault(subject(claim), []).append(claim)
     least = sorted(about.items(), key=lambda of: tally(of[1])["holds"] / len(of[1]))
-    missed = [max(map(miss, claim)) for claim in judged if kind(claim) == "does not hold"]
-    numbers = [kind(claim) for claim in judged if is_number(claim[0])]
+    missed = [max(map(miss, claim)) for claim in counted if kind(claim) == "does not hold"]
+    numbers = [kind(claim) for claim in counted if is_number(claim[0])]
     aside = {why: [claim for claim in claims if claim[0]["apart"] == why] for why in ASIDE}
     known = build_book.known_facts(build_book.home(run.model))
     filled = files.filled_in(
         "reproduction.md", fixed=fixed(run.model, known),
         run=run, real=real, beside=beside, published=cb.published, aside=aside,
-        titles={"aside": ASIDE, "outcomes": OUTCOMES}, about=least, kinds=tally(judged),
+        titles={"aside": ASIDE, "outcomes": OUTCOMES}, about=least, kinds=tally(counted),
         tally=tally, figures=cb.published_figures().values(), plain=plain, came=came,
         short=short, miss=miss, kind=kind, near=sum(size <= NEAR for size in missed),
-        far=sum(size > 1 for size in missed), limit=NEAR, judged=len(judged), tried=len(claims),
+        far=sum(size > 1 for size in missed), limit=NEAR, judged=len(counted), tried=len(claims),
         numbers=len(numbers), numbers_held=numbers.count("holds"),
-        kindly=sum("holds" in verdicts(claim) for claim in judged),
-        drawn=sum("[" in row["this run"] for claim in judged for row in claim),
+        kindly=sum("holds" in verdicts(claim) for claim in counted),
+        drawn=sum("[" in row["this run"] for claim in counted for row in claim),
+        our_word=sum(any(short(row["in"]) in {*"12345B"} for row in claim) for claim in counted),
+        now={row["id"]: row for row in run.rows},
     )  # fmt: skip
     return filling.in_place(re.sub(r"\n{3,}", "\n\n", filled), known)
 
@@ -297,17 +299,34 @@ def came(verdict: str) -> str:
     return re.sub(".*; | here$", "", verdict)
 
 
-def on_real_models(run: Run) -> list[dict[str, str]]:
-    """What the model and real ones have of the figures that were measured on these."""
-    lines: dict[str, dict[str, str]] = {}
+def on_real_models(run: Run) -> list[dict[str, Any]]:
+    """Of the figures that were measured on real models, the model's outcome, and of each of these
+    what was found, and its verdict.
+    """
+    lines: dict[str, Claim] = {}
     for row in run.rows:
-        if (figure := cb.published(row["id"])).real:
-            number = row["this run"].partition(" ")[0]
-            line = {"id": row["id"], run.model: number}
-            line = lines.setdefault(row["id"], line | cb.on_real(figure.real).iloc[0].to_dict())
-            if number not in line[run.model]:
-                line[run.model] += f"; {number}"
-    return [*lines.values()]
+        if cb.published(row["id"]).real:
+            lines.setdefault(row["id"], []).append(row)
+    found = {id: cb.on_real(cb.published(id).real).iloc[0] for id in lines}
+    return [
+        {"id": id, run.model: kind(rows)}
+        | {name: (of, judged(id, of)) for name, of in found[id].items() if of}
+        for id, rows in lines.items()
+    ]
+
+
+def judged(id: str, shown: str) -> str:
+    """The verdict on a number of a real model as it is shown; none on a count of conditions.
+
+    >>> judged("share_stable", "3 of 12"), judged("keywords_explain", "40% [28%, 52%]")
+    ('does not hold', 'undecided')
+    """
+    if "conditions" in shown:  # the bound, one neuron, would be met by any count but none
+        return ""
+    here, *ends = (float(v) for v in re.findall(r"-?[\d.]+", shown))
+    unit = 0.01 if "%" in shown else 1 / ends.pop() if " of " in shown else 1
+    interval = (ends[0] * unit, ends[1] * unit) if ends else None
+    return cb.published(id).verdict(here * unit, interval)
 
 
 def short(chapter: str) -> str:
