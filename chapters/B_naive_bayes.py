@@ -55,9 +55,9 @@ counts.scatter_add_(1, tokens, torch.ones(tokens.shape, dtype=torch.double))
 def correlation(p, q, often):
     """Correlation over tokens, each as often as it occurs: `row of p, row of q`."""
     share = often / often.sum()
-    p, q = (v - (v @ share)[:, None] for v in (p, q))
-    sizes = ((p**2) @ share)[:, None] * ((q**2) @ share)
-    return ((p * share) @ q.T / sizes.sqrt()).numpy()
+    q = q - (q @ share)[:, None]  # so that p need not be centred
+    sizes = ((p * p) @ share - (p @ share) ** 2)[:, None] * ((q * q) @ share)
+    return (p @ (share * q).T / sizes.sqrt()).numpy()
 
 
 def bayes_weights(half, worth=PRIOR):
