@@ -139,12 +139,12 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
     expect(reader).to_have_value("7")
     assert page.locator(".ctx-why table").count() == 0  # nothing is computed while it is shut
     page.locator("[data-place='7']").first.click()
+    whole = explained(page.locator(".ctx-why"), circuit, read[2], 463, 7)
+    assert whole == pytest.approx(float(terms[7]), abs=0.004)
     figure, sentence, table = (
         page.locator(f".ctx-why {part}").bounding_box()["y"] for part in ("figure", "p", "table")
     )
     assert figure < sentence < table
-    whole = explained(page.locator(".ctx-why"), circuit, read[2], 463, 7)
-    assert whole == pytest.approx(float(terms[7]), abs=0.004)
     for opener in (page.locator(".ctx-why summary"), reader):
         opener.press("Escape")  # wherever the focus is
         expect(page.locator(".ctx-token.ctx-held")).to_have_count(0)
