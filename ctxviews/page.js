@@ -183,8 +183,7 @@ function readAs(like, written) {
   return Array.isArray(like) ? [...new Set(numbers)].sort((a, b) => a - b) : numbers[0];
 }
 
-/** The view's module that the page's head names, read while the page still arrives; one that fails is
- *  loaded again. */
+/** The view's module that the page's head names, read while the page still arrives; again if that fails. */
 const named = /** @type {HTMLLinkElement | null} */ (
   document.querySelector("link[rel=modulepreload]")
 );
@@ -256,8 +255,7 @@ const near = new IntersectionObserver(
   { rootMargin: NEAR },
 );
 
-/** Whether the address is about the state of a view, or leads to the section that holds it.
- *  @param {HTMLElement} place */
+/** Whether the address is about a view's state, or leads to its section. @param {HTMLElement} place */
 function isMeant(place) {
   const [hash, prefix] = [location.hash.slice(1), prefixOf(place)];
   if (!prefix) return true;
@@ -271,8 +269,7 @@ function isMeant(place) {
 // with ?embed a page shows its view alone, to stand in another page
 document.documentElement.classList.toggle("ctx-embed", /[?&]embed\b/.test(location.search));
 
-// This module runs as soon as it is there, which may be before the page is; and the scripts that
-// wait for the page come after it.
+// This module may run before the page is there; and the scripts that wait for the page come after it.
 if (document.readyState === "loading")
   await new Promise((read) => document.addEventListener("readystatechange", read, { once: true }));
 for (const place of places()) {

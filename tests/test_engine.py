@@ -308,7 +308,8 @@ def test_preparing_can_be_given_up_and_taken_up_again(page):
 
 OF_A_NEURON = """([layer, heads, n, neurons]) => {
     const circuit = window[layer].circuit({ n });
-    return neurons.map((j) => circuit.summaries(circuit.contribution(j, heads), heads));
+    const terms = neurons.map((j) => circuit.passageTerms(circuit.contribution(j, heads), heads));
+    return terms.map((of) => of.map((terms) => terms.reduce((a, b) => a + b)));
 }"""
 
 

@@ -141,6 +141,10 @@ def test_a_token_is_read_and_explained_and_path_and_table_light_up_together(
     page.locator("[data-place='7']").first.click()
     whole = explained(page.locator(".ctx-why"), circuit, read[2], 463, 7)
     assert whole == pytest.approx(float(terms[7]), abs=0.004)
+    figure, sentence, table = (
+        page.locator(f".ctx-why {part}").bounding_box()["y"] for part in ("figure", "p", "table")
+    )
+    assert figure < sentence < table
     for opener in (page.locator(".ctx-why summary"), reader):
         opener.press("Escape")  # wherever the focus is
         expect(page.locator(".ctx-token.ctx-held")).to_have_count(0)
@@ -484,20 +488,28 @@ def test_scales_stay_when_a_head_is_turned_so_that_what_it_did_is_seen(visit):
     shades = page.locator("p:has(> .ctx-key)").first
     axis = page.locator("svg:has(.ctx-domains-mean)").first
 
-    def numbers():
+    def marks(of_numbers=True):
         texts = axis.locator("text").all_text_contents()
-        return {text for text in texts if re.fullmatch(r"[+−]?[0-9.]+", text)}
+        return [text for text in texts if bool(re.fullmatch(r"[+−]?[0-9.]+", text)) == of_numbers]
 
     bars = page.locator(".ctx-neurons-bar")
     longest = (
         "bars => Math.max(...bars.map((bar) => Number(bar.style.getPropertyValue('--share'))))"
     )
-    full, before, reach = shades.inner_text(), numbers(), page.get_attribute(THETA, "max")
+    page.get_by_label("Passage", exact=True).select_option("3")
+    settled(page)
+    other = shades.inner_text()
+    page.get_by_label("Passage", exact=True).select_option("-1")
+    settled(page)
+    full, reach = shades.inner_text(), page.get_attribute(THETA, "max")
+    assert other != full and other.split("Shade:")[1] == full.split("Shade:")[1]
+    before, domains = set(marks()), marks(of_numbers=False)
     first, second, *_ = page.locator(".ctx-chips input").all()
     first.uncheck()
     settled(page)
     assert shades.inner_text().split("Shade:")[1] == full.split("Shade:")[1]
-    assert before and before <= numbers()
+    assert before and before <= set(marks())
+    assert marks(of_numbers=False) == domains, "in the order in which the neuron came"
     assert bars.evaluate_all(longest) < 0.9, "its tokens push the neuron less"
     first.check()
     second.uncheck()

@@ -133,14 +133,14 @@ export class Circuit {
     return this.read(ids).summary(heads);
   }
 
-  /** One neuron's summary of every labelled passage, with the destination token at the end of what is read
-   *  (`placed`). Each is as long as that: so its `contribution` is all it takes.
-   *  @param {Float64Array} contribution @param {number[]} heads @returns {number[]} */
-  summaries(contribution, heads) {
+  /** The terms of one neuron's summary of every labelled passage, with the destination token at the end of what
+   *  is read (`placed`). Each is as long as that: so its `contribution` is all it takes.
+   *  @param {Float64Array} contribution @param {number[]} heads @returns {Float64Array[]} */
+  passageTerms(contribution, heads) {
     const kernel = this.kernelOf(heads);
-    const add = (/** @type {number} */ sum, /** @type {number} */ id, /** @type {number} */ i) =>
-      sum + kernel[i] * contribution[id];
-    return this.layer.passages.map(({ ids }) => this.placed(ids).reduce(add, 0));
+    const term = (/** @type {number} */ id, /** @type {number} */ i) =>
+      kernel[i] * contribution[id];
+    return this.layer.passages.map(({ ids }) => Float64Array.from(this.placed(ids), term));
   }
 
   /** The summary of every labelled passage, of its own tokens, by the paper's circuit. @param {number[]} heads

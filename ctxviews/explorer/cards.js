@@ -5,6 +5,7 @@ import { defaultThreshold } from "../engine/ranking.js";
 import { roving } from "../ui/controls.js";
 import { element, quiet } from "../ui/dom.js";
 import { inStep } from "../ui/state.js";
+import { several } from "../ui/words.js";
 
 /** @import { Scene, Tools } from "./scene.js"
  *  @import { Label } from "../ui/labels.js"
@@ -12,6 +13,7 @@ import { inStep } from "../ui/state.js";
 
 const MOST = 12; // cards
 const WORDS = 3; // of a neuron
+const FADE = 40; // pixels at the right end of the row, where an arrow shows that there are more
 const NONE =
   "This model has no cards: none of the neurons that pass fits a label that rests on words better than random mixtures do. Heads and line work as ever. For named neurons, choose another model.";
 /** What chapters follow, by model. @type {Record<string, Card[]>} */
@@ -53,8 +55,7 @@ export function neuronsByName({ labels, ranking }, model) {
   return names;
 }
 
-/** A row of cards, where labels are known. @param {Tools} tools @param {boolean} comes whether labels are on
- *  their way: the row keeps its place for them */
+/** A row of cards. @param {Tools} tools @param {boolean} comes whether labels are on their way: it keeps its place */
 export function cardsSection(tools, comes) {
   const { layer, go } = tools;
   const ways = { role: "group", "aria-label": "Named neurons" };
@@ -69,15 +70,16 @@ export function cardsSection(tools, comes) {
         const onclick = () => go({ neuron });
         return element("button", { type: "button", ...ways, onclick }, parts);
       });
-      if (!made.length) rule.textContent = NONE;
+      rule.textContent = made.length ? `${several(made.length, "neuron")} to begin with:` : NONE;
       row.replaceChildren(...made);
       roving(row);
     }
     for (const card of row.querySelectorAll("button")) {
       card.setAttribute("aria-pressed", String(Number(card.value) === neuron));
       if (Number(card.value) !== neuron || left || !changed("labels", "neuron")) continue;
-      const hidden = card.offsetLeft + card.offsetWidth - row.clientWidth; // the row starts at its left end
-      row.scrollLeft = Math.max(0, Math.min(row.scrollLeft, card.offsetLeft), hidden + 2);
+      const hidden = card.offsetLeft + card.offsetWidth + FADE - row.clientWidth; // the row starts at its left end
+      if (hidden > row.scrollLeft || card.offsetLeft < row.scrollLeft)
+        row.scrollLeft = card.offsetLeft - 2;
     }
   });
   return { root, paint };

@@ -5,7 +5,7 @@ import { button, pick, RULE, slider, term } from "../ui/controls.js";
 import { element } from "../ui/dom.js";
 import { digitsOfStep, linearTicks, tickFormat } from "../ui/plot.js";
 import { figure, grouped, headsName } from "../ui/words.js";
-import { nameOf, neuronsByName } from "./cards.js";
+import { nameOf } from "./cards.js";
 
 /** @import { Scene, Tools } from "./scene.js" */
 
@@ -110,9 +110,10 @@ export function dotsSection(tools, reset) {
       canvas.style.cursor = onLine(event) ? "ew-resize" : idle ? "default" : "pointer";
     },
     pointerup(event) {
-      const lane = laneAt(event);
-      const neuron = lane && last ? neuronsByName(last, layer.model).get(lane)?.[0] : at(event);
-      if (!dragged && neuron != null && Math.abs(event.offsetX - from) < NEAR) go({ neuron });
+      const [lane, neuron] = [laneAt(event), at(event)];
+      const pressed = !dragged && Math.abs(event.offsetX - from) < NEAR;
+      if (pressed && lane) tools.find(lane);
+      else if (pressed && neuron !== null) go({ neuron });
       dragged = false;
       draw(); // the name that was hidden comes back
     },

@@ -3,7 +3,7 @@
 import { field, pick, roving, PLAIN } from "../ui/controls.js";
 import { element, guarded } from "../ui/dom.js";
 import { digitsFor, grouped, several, signed } from "../ui/words.js";
-import { neuronsByName } from "./cards.js";
+import { nameOf, neuronsByName } from "./cards.js";
 import { LONGEST_SEARCH } from "./scene.js";
 import { tokenOf, tokensLike } from "./search.js";
 
@@ -15,8 +15,8 @@ const OFFERED = 6; // names and tokens
 /** What is chosen by what is typed, null where that is not clear, and what is said of it.
  *  @param {string} typed @param {Scene} scene @param {Tools} tools
  *  @param {Map<string, number[]>} names the neurons of each, that to begin with first
- *  @returns {[{neuron: number, search: string} | null, string]} */
-function meant(typed, { ranking, neuron }, tools, names) {
+ *  @returns {[{neuron: number, search: string} | null, string, string?]} with a name, if it is one */
+function meant(typed, { ranking, neuron, labels }, tools, names) {
   const { layer, name } = tools;
   const word = typed.trim().toLowerCase();
   if (!word) return [{ neuron, search: "" }, ""];
@@ -34,7 +34,9 @@ function meant(typed, { ranking, neuron }, tools, names) {
     small.find(({ name }) => part && name.includes(` ${word}`));
   if (found) {
     const many = `${several(found.of.length, "neuron")} named${found.name}`;
-    return [{ neuron: found.of[0], search: "" }, `${many}; this is one to begin with.`];
+    const [first] = found.of;
+    const named = nameOf(layer.model, first, labels);
+    return [{ neuron: first, search: "" }, `${many}, listed below the dots.`, named];
   }
   const pieces = tools.read(` ${typed.trim()}`).map(name);
   if (id < 0 && pieces.length > 1)
@@ -62,13 +64,15 @@ export function findBox(tools) {
     if (!scene?.ranking) return;
     done = input.value;
     const names = neuronsByName(scene, tools.layer.model);
-    const [chosen, words] = meant(done, scene, tools, names);
+    const [chosen, words, named = ""] = meant(done, scene, tools, names);
     ({ neuron: at, search: last } = chosen ?? scene);
+    tools.named = named;
     if (chosen) go(chosen);
+    tools.again(); // the list, even if the neuron is the same
     said.textContent = words;
     offers.replaceChildren(...like(done.trim().toLowerCase(), [...names.keys()]));
     roving(offers);
-    if (shown && chosen) tools.show("neuron");
+    if (shown && chosen) tools.show(named ? "list" : "neuron");
   });
   /** Names and tokens that have a word in them, to press. @param {string} word @param {string[]} names */
   const like = (word, names) => {
@@ -79,9 +83,8 @@ export function findBox(tools) {
     const offered = [...pairs, ...Array.from(tokens, (id) => [name(id), text(id)])];
     return offered.slice(0, OFFERED).map(([called, typed]) =>
       pick(called, () => {
-        input.value = typed;
         input.focus();
-        look(true);
+        tools.find(typed);
       }),
     );
   };
@@ -96,11 +99,16 @@ export function findBox(tools) {
     oninput: () => soon(void said.replaceChildren()),
     onkeydown: (/** @type {KeyboardEvent} */ { key }) => key === "Enter" && look(true),
   });
+  tools.find = (typed) => {
+    input.value = typed;
+    look(true);
+  };
   const parts = [field("Neuron, label or word", input), said, offers];
   return {
     root: element("div", { class: "ctx-neurons-find" }, parts),
-    paint(/** @type {Scene} */ { neuron, search, left }) {
+    paint(/** @type {Scene} */ { neuron, search, left, labels }) {
       if (neuron === at && search === last) return;
+      if (left || nameOf(tools.layer.model, neuron, labels) !== tools.named) tools.named = "";
       if (at < 0 && left && search) soon(); // typed for another model, say
       [at, last] = [neuron, search];
       if (input.value !== done) return; // what is being typed is ahead of what is painted

@@ -1,7 +1,7 @@
 /** The neurons that are found, those with the largest `top` first. */
 
 import { firstTokens } from "../engine/ranking.js";
-import { button, term } from "../ui/controls.js";
+import { button, pick, term } from "../ui/controls.js";
 import { element, fresh, numberCell, quiet, table } from "../ui/dom.js";
 import { keyed } from "../ui/keyed.js";
 import { figure, grouped, several } from "../ui/words.js";
@@ -16,7 +16,11 @@ const NAMED_TOKENS = 8; // after a neuron in the list: as many as find room (lay
 export function listSection(tools) {
   const { layer, name, go, heading } = tools;
   const group = fresh("found");
-  const note = quiet();
+  const [title, note] = [heading("Found neurons"), quiet()];
+  const every = pick("Show all found neurons", () => {
+    tools.named = "";
+    tools.again();
+  });
   const columns = [["rank"], ["neuron"], [term("top")], "name", "first tokens"];
   const list = table({ kind: "ctx-neurons-list", columns, rows: [] });
   const ways = { class: "ctx-neurons-found", role: "radiogroup", "aria-label": "Found neurons" };
@@ -26,6 +30,7 @@ export function listSection(tools) {
     rows = MOST;
     paint(tools.scene());
   });
+  /** @type {number[]} */ let listed = [];
   const fill = keyed(
     list.tBodies[0],
     (/** @type {number} */ j) => j,
@@ -40,7 +45,7 @@ export function listSection(tools) {
       top.textContent = figure(ranking.top[j], 1);
       const words = firstTokens(ranking, j, NAMED_TOKENS).map(name).join("  ");
       first.replaceChildren(element("span", {}, words));
-      row.classList.toggle("ctx-neurons-apart", rankOf >= Math.min(found, rows));
+      row.classList.toggle("ctx-neurons-apart", rankOf >= found || !listed.includes(j));
       row.classList.toggle("ctx-chosen", j === neuron);
       for (const input of number.getElementsByTagName("input")) input.checked = j === neuron;
     },
@@ -48,13 +53,18 @@ export function listSection(tools) {
   const paint = (/** @type {Scene} */ scene) => {
     const { ranking, labels, found, neuron } = scene;
     list.classList.toggle("ctx-neurons-labelled", labels.size > 0);
-    note.replaceChildren(...foundNote(scene, layer));
-    const listed = Array.from(ranking.order.slice(0, Math.min(found, rows)));
+    const { named } = tools;
+    const those = named
+      ? ranking.order.filter((j) => nameOf(layer.model, j, labels) === named)
+      : ranking.order.subarray(0, found);
+    title.textContent = named ? `Neurons named ${named}` : "Found neurons";
+    note.replaceChildren(...(named ? [every] : foundNote(scene, layer)));
+    listed = Array.from(those.subarray(0, rows));
     fill(listed.includes(neuron) ? listed : [...listed, neuron]);
-    all.textContent = found > MOST ? `The first ${MOST}` : `All ${found}`;
-    all.hidden = found <= rows || rows === MOST;
+    all.textContent = those.length > MOST ? `The first ${MOST}` : `All ${those.length}`;
+    all.hidden = those.length <= rows || rows === MOST;
   };
-  return { root: element("section", {}, heading("Found neurons"), note, place, all), paint };
+  return { root: element("section", {}, title, note, place, all), paint };
 }
 
 /** @param {number} j @param {string} group @param {() => void} onPick @param {Tools} tools */

@@ -1,6 +1,5 @@
 /** The domains that a neuron responds to, and what drives it in a passage. */
 
-import { largest } from "../engine/linalg.js";
 import { passageChoice, term } from "../ui/controls.js";
 import { element, quiet, renewed } from "../ui/dom.js";
 import { byDomain, domainChart } from "../ui/domains.js";
@@ -18,11 +17,15 @@ const START = "▸";
 export function domainsSection(tools) {
   const { layer, go, heading } = tools;
   const [title, note, held] = [heading(), quiet(), element("div")];
+  const kept = { neuron: -1, order: [""] }; // the domains, as they were when the neuron came
   const paint = inStep((/** @type {Scene} */ scene, changed) => {
     const { summaries: values, before, neuron, read, labels } = scene;
     if (!changed("ranking", "neuron", "width", "read", "labels")) return;
     const usual = values.reduce((a, b) => a + b, 0) / values.length;
     const answers = byDomain(layer.passages, values);
+    if (kept.neuron !== neuron)
+      Object.assign(kept, { neuron, order: answers.map(({ domain }) => domain) });
+    answers.sort((a, b) => kept.order.indexOf(a.domain) - kept.order.indexOf(b.domain));
     title.textContent = `What neuron ${neuron} responds to`;
     const also = labels.size ? " They are other texts than those of the labels." : "";
     note.replaceChildren(
@@ -82,10 +85,11 @@ function awayFrom(n, source) {
   return source > n ? `${source - n} ahead` : `${n - source} back`;
 }
 
-/** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number, from?: Scene["from"]}} scene
+/** @param {{ranking: {circuit: Scene["ranking"]["circuit"], heads: number[]}, neuron: number, most?: number}} scene
+ *    `most` is what the strongest shade stands for: where it is left out, what a word of the passage adds at most
  *  @param {Passage} passage @param {Pick<Tools, "inText">} tools @param {ReturnType<typeof whyHere>} why
  *  @param {{held?: number | null, onHold?: (place: number | null) => void}} [ways] */
-export function passageRead({ ranking, neuron, from }, passage, { inText }, why, ways) {
+export function passageRead({ ranking, neuron, most }, passage, { inText }, why, ways) {
   const { circuit, heads } = ranking;
   const ids = Array.from(circuit.placed(passage.ids));
   const text = circuit.read(ids);
@@ -97,12 +101,11 @@ export function passageRead({ ranking, neuron, from }, passage, { inText }, why,
   const titled = passage.title ? `${passage.title} (${passage.name}, ` : `${passage.name} (`;
   const caption =
     `${titled}${passage.domain}), read ${ids.length > n + 1 ? `around n = ${n}` : `up to n = ${n}`}${own}: summary ${signed(summary)}. ` +
-    `Press a token: “Why here” takes it apart, head by head. ${START} is the token ${names[0]} in front of every text. `;
-  const before = from ? largest(text.terms(from.ranking.heads, neuron)) : 0;
-  const most = Math.max(largest(terms), before) || 1; // the shades' scale stays when a head is turned
-  const digits = digitsFor(most);
+    `Press a token: “Why here” takes it apart, head by head. ${START} is the token ${names[0]} in front of every text; it may add more than its shade shows. `;
   const sizes = terms.map(Math.abs).fill(-1, 0, 1); // of words, and not what stands in front of every text
   const first = sizes.indexOf(Math.max(...sizes));
+  most ||= Math.max(sizes[first], 0) || 1;
+  const digits = digitsFor(most);
   const explain = (/** @type {number} */ i) =>
     why.show({ name: names[i], away: awayFrom(n, i), neuron }, () => text.parts(heads, neuron, i));
   explain(ways?.held ?? first);

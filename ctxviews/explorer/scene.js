@@ -1,6 +1,7 @@
 /** The state of the explorer, and all that its sections show of it. */
 
 import { Kept } from "../engine/cache.js";
+import { largest } from "../engine/linalg.js";
 import { defaultThreshold } from "../engine/ranking.js";
 import { doneInSlices } from "../engine/slices.js";
 import { headingsIn } from "../ui/dom.js";
@@ -41,8 +42,10 @@ export function toolsOf(model, layer, el) {
     heading: headingsIn(el),
     read,
     go: (/** @type {Record<string, any>} */ values) => turn(model, values),
-    again: () => {}, // before there is anything, as are what brings a section into sight, and what is shown
+    again: () => {}, // before there is anything, as are what brings a section into sight, what finds a name as
     show: (/** @type {string} */ _section) => {},
+    find: (/** @type {string} */ _typed) => {}, // if it were typed, and what is shown
+    named: "", // the neurons that the list shows; all that are found, if they have no name
     hand: "", // the heads that were turned last by hand, and not by an address
     scene: () => /** @type {Scene} */ ({}),
   };
@@ -74,15 +77,16 @@ export function sceneOf(now, ranking, labels, before) {
   return { ...now, neuron, left: now.neuron === -1, theta, ranking, from, labels, found };
 }
 
-/** With the neuron's summaries, passage after passage; that of the largest is read, unless one is chosen.
- *  @param {ReturnType<typeof sceneOf>} scene */
+/** With the neuron's summaries of the passages, the largest read unless one is chosen, and the most that a word adds to
+ *  any, before and after a head was turned: the scale of all shades. @param {ReturnType<typeof sceneOf>} scene */
 export function withPassages(scene) {
   const { ranking, neuron, passage } = scene;
-  const summaries = ranking.circuit.summaries(columnOf(ranking, neuron), ranking.heads);
-  const was = scene.from?.ranking;
-  const before = was ? was.circuit.summaries(columnOf(was, neuron), was.heads) : [];
+  const both = scene.from ? [ranking, scene.from.ranking] : [ranking];
+  const terms = both.map((of) => of.circuit.passageTerms(columnOf(of, neuron), of.heads));
+  const [summaries, before = []] = terms.map((of) => of.map((one) => one.reduce((a, b) => a + b)));
+  const most = largest(terms.flat().map((one) => largest(one.subarray(1))));
   const read = passage === -1 ? summaries.indexOf(Math.max(...summaries)) : passage;
-  return { ...scene, summaries, before, read };
+  return { ...scene, summaries, before, most, read };
 }
 
 /** @param {Circuit} circuit @param {number[]} heads */

@@ -13,15 +13,13 @@ import { digitsFor, signed, tokenMark } from "../ui/words.js";
 const DRIVEN = 3; // neurons shown of each end of a token
 const HINT = "Press a token to see which neurons it drives.";
 
-/** Whether a token's text is read as that token again; pieces of a character are not.
- *  @param {number} id @param {Tools} tools */
+/** Whether a token's text is read as that token again. @param {number} id @param {Tools} tools */
 export function sameAgain(id, { read, text }) {
   const again = text(id) ? read(text(id)) : [];
   return again.length === 1 && again[0] === id;
 }
 
-/** The token that is typed, as it stands or behind a space; -1 if there is none.
- *  @param {string} typed @param {Tools} tools */
+/** The token that is typed, as it stands or behind a space; or -1. @param {string} typed @param {Tools} tools */
 export function tokenOf(typed, { read, layer }) {
   // in a text a word has a space before it, and mostly that is a token of its own
   const forms = typed.trim() ? [typed, ` ${typed.trim()}`] : [typed];

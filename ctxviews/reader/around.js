@@ -1,5 +1,4 @@
-/** A text for a model that reads it from both sides: there is no text so far, so it is read around its
- *  middle, where the destination token stands. */
+/** A text for a model that reads it from both sides: around its middle, where the destination token stands. */
 
 import { CHARACTERS, leading } from "../engine/reading.js";
 import { passageRead } from "../explorer/passages.js";

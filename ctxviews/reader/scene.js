@@ -20,8 +20,7 @@ export const OF_TEXTS = [
   { label: "Second text", text: "other" },
 ];
 
-/** The next round number above a value: the strength of a full shade, so that it has few digits.
- *  @param {number} value @returns {number} */
+/** The next round number above a value: the strength of a full shade. @param {number} value @returns {number} */
 function roundedUp(value) {
   if (!(value > 0)) return 1;
   const size = 10 ** Math.floor(Math.log10(value));

@@ -37,8 +37,7 @@ function outputAt({ outputs }, at) {
   return { ...output, digits: digitsFor(largest(values)) };
 }
 
-/** A neuron's output, token after token. @param {string} label @param {Text & {width: number}} text
- *  @param {Omit<Hand, "at">} hand */
+/** A neuron's output. @param {string} label @param {Text & {width: number}} text @param {Omit<Hand, "at">} hand */
 function outputChart(label, text, { held, show, hold }) {
   const { outputs, neuron, axes, width, names, reading, at } = text;
   const domain = JSON.parse(axes);

@@ -177,8 +177,7 @@ export function checkbox(value, onChange) {
   return element("input", { type: "checkbox", value, onchange: onChange });
 }
 
-/** A box or a radio button that looks like a key. @param {HTMLElement} input
- *  @param {string} label @param {any} [note] */
+/** A box or a button that looks like a key. @param {HTMLElement} input @param {string} label @param {any} [note] */
 export function chip(input, label, note) {
   return element("label", { class: "ctx-chip" }, input, element("span", {}, label, note));
 }

@@ -98,9 +98,8 @@ export function focusIn(place) {
   return place.contains(found) ? found : null;
 }
 
-/** A function that makes the headings of a view, one level below the document's heading that it stands under,
- *  whatever other views have between them. @param {HTMLElement} place
- *  @returns {(...held: any[]) => HTMLElement} */
+/** A function that makes the headings of a view, one level below the document's heading that it stands under.
+ *  @param {HTMLElement} place @returns {(...held: any[]) => HTMLElement} */
 export function headingsIn(place) {
   const page = place.closest("article, main") ?? document.body;
   const above = [...page.querySelectorAll(":is(h1, h2, h3, h4):not(.ctx-heading)")].filter(

@@ -102,8 +102,7 @@ export function pathDrawing(values, alt, width) {
   );
 }
 
-/** Lights whatever has the `data-part` that is pointed at, or has the focus, wherever it stands in
- *  `root`. @param {HTMLElement} root */
+/** Lights whatever in `root` has the `data-part` that is pointed at or focused. @param {HTMLElement} root */
 export function lighting(root) {
   const light = (/** @type {Event | null} */ event) => {
     const at = /** @type {Element | null} */ (event?.target ?? null);

@@ -16,8 +16,7 @@ const LETTERS = 16; // of a name at most
 /** Of an axis from the destination into the past. */
 export const TOKENS_BACK = "tokens back, n − i";
 
-/** Round numbers that divide an axis. @param {[number, number]} domain @param {number} count
- *  @returns {number[]} */
+/** Round numbers that divide an axis. @param {[number, number]} domain @param {number} count */
 export function linearTicks([low, high], count) {
   const rough = (high - low) / Math.max(count, 1);
   if (!(rough > 0)) return [low];
@@ -29,8 +28,7 @@ export function linearTicks([low, high], count) {
   return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step);
 }
 
-/** Powers of ten, or every so many of them. @param {[number, number]} domain @param {number} count
- *  @returns {number[]} */
+/** Powers of ten, or every so many of them. @param {[number, number]} domain @param {number} count */
 function logTicks([low, high], count) {
   const first = Math.ceil(Math.log10(low) - 1e-9);
   const last = Math.floor(Math.log10(high) + 1e-9);

@@ -35,8 +35,7 @@ export function byHand(root, { at, held, ...does }) {
   root.addEventListener("letgo", () => hold(null));
 }
 
-/** Escape lets go of what is held, wherever in a view the focus is; where the view has sections, of what
- *  its section holds. @param {Element} view */
+/** Escape lets go of what is held in the view, or in the section of it that has the focus. @param {Element} view */
 export function lettingGo(view) {
   view.addEventListener("keydown", (event) => {
     const { key, target } = /** @type {KeyboardEvent} */ (event);

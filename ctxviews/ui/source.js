@@ -101,8 +101,7 @@ export async function layerOf(model, place) {
   }
 }
 
-/** What a layer's tokens read as; where a page has no tokenizer for it, as the vocabulary spells
- *  them. @param {Layer} layer */
+/** What a layer's tokens read as; without a tokenizer, as the vocabulary spells them. @param {Layer} layer */
 export function spelling(layer) {
   const tokenizer = layer.words ? new Tokenizer(layer) : null;
   const alone = (/** @type {number} */ id) => tokenizer?.alone(id) ?? layer.vocab[id];

@@ -21,8 +21,7 @@ export function below(size) {
   return (value) => Number.isInteger(value) && value >= 0 && value < size;
 }
 
-/** @param {number} size @returns {(value: any) => boolean} whether it is one of them, or -1, which
- *  leaves the choice to the view */
+/** @param {number} size @returns {(value: any) => boolean} whether it is one of them, or -1: left to the view */
 export function belowOrLeft(size) {
   return (value) => value === -1 || below(size)(value);
 }
@@ -38,8 +37,7 @@ export function circuitHeads(model, layer) {
   return [...new Set(heads.length ? heads : layer.usual)].sort((a, b) => a - b);
 }
 
-/** Sets traits that a reader turned, in the page or in Python. @param {Model} model
- *  @param {Record<string, any>} values */
+/** Sets traits that a reader turned. @param {Model} model @param {Record<string, any>} values */
 export function turn(model, values) {
   for (const [name, value] of Object.entries(values)) model.set(name, value);
   model.save_changes();

@@ -23,7 +23,8 @@ export function waitingLine() {
       [bar.value, bar.hidden, halt.hidden, root.hidden] = [0, false, !onStop, false];
     },
     share(/** @type {number} */ done) {
-      if (done === 1 || done > bar.value + 0.04) bar.value = done; // each move is a picture
+      if (done > bar.value + 0.04) bar.value = done; // each move is a picture
+      if (done === 1) bar.removeAttribute("value"); // what has come is being unpacked
     },
     /** Nothing is waited for; what came of it may stay. @param {string} [words] */
     end(words = bar.hidden ? (status.textContent ?? "") : "") {
@@ -35,8 +36,7 @@ export function waitingLine() {
   };
 }
 
-/** Fetches parts of a layer that are not here yet, as `fetched` does.
- *  @param {WaitingLine} line @param {Layer} layer
+/** Fetches parts of a layer that are not here yet, as `fetched` does. @param {WaitingLine} line @param {Layer} layer
  *  @param {string[]} parts as `layer.lacks` names them @param {string} what they are, in words
  *  @param {AbortSignal} signal */
 export async function brought(line, layer, parts, what, signal) {

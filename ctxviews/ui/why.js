@@ -8,8 +8,7 @@ import { headStyle, lineMark } from "./marks.js";
 import { lighting, pathDrawing } from "./path.js";
 import { UNIT, digitsFor, signed, threeDigits, tokenMark } from "./words.js";
 
-/** @typedef {{name: string, away: string, neuron: number}} Source a token, where it stands, and the
- *    neuron that it adds to */
+/** @typedef {{name: string, away: string, neuron: number}} Source a token, where it is, what it adds to */
 
 const EQUATION = /** @type {const} */ ([
   ["kernel", "kernel"],
@@ -20,9 +19,9 @@ const EQUATION = /** @type {const} */ ([
 
 /** In braces the words that light up, behind the part that they stand for where it has another name. */
 const SENTENCE =
-  "The {kernel} is one for all chosen heads, the median of their curves, at this {place:distance}. {content:Content} over " +
-  "{denominator} is how much more {row:attention} the {token} draws than its place alone would give " +
-  `it. The {value} is what it brings the {neuron}, in ${UNIT}, for each unit of attention.`;
+  "By its {place:distance} alone the {token} gets the {kernel}, the same from all heads that are on. {content:Content} over " +
+  "{denominator} multiplies that: it makes the {row:attention}. Times the {value} that the head carries, this is what the " +
+  `{neuron} gets, in ${UNIT}.`;
 
 /** Opens into path and equation; nothing is computed while it is shut. */
 export function whyHere() {
@@ -55,6 +54,7 @@ function explained(source, parts, width, held, onHold) {
   const digits = digitsFor(largest(parts.map(({ adds }) => adds))) + 1; // so that the rows add up
   const sizes = parts.map(({ adds }) => Math.abs(adds));
   const most = sizes.indexOf(Math.max(...sizes));
+  const whole = parts.reduce((sum, { adds }) => sum + adds, 0);
   const drawing = element("div");
   const rows = parts.map((part, k) => {
     const factors = EQUATION.map(([name]) => lightCell(name, threeDigits(part[name])));
@@ -64,7 +64,7 @@ function explained(source, parts, width, held, onHold) {
     return made;
   });
   const show = (/** @type {number} */ k) => {
-    drawing.replaceChildren(pathOf(source, parts[k], digits, width));
+    drawing.replaceChildren(pathOf(source, parts[k], whole, digits, width));
     rows.forEach((row, i) => row.classList.toggle("ctx-chosen", i === k));
   };
   const kept = parts.findIndex(({ head }) => head === held);
@@ -74,7 +74,6 @@ function explained(source, parts, width, held, onHold) {
     const row = /** @type {Element} */ (event.target).closest("[data-row]");
     return row && Number(row.getAttribute("data-row"));
   };
-  const whole = parts.reduce((sum, { adds }) => sum + adds, 0);
   const sum = [...EQUATION.map(() => element("td")), lightCell("neuron", signed(whole, digits))];
   const equation = table({
     kind: "ctx-figures",
@@ -91,7 +90,7 @@ function explained(source, parts, width, held, onHold) {
     const [part, word = part] = piece.split(":");
     return i % 2 ? lightWord(part, word) : piece;
   });
-  return [drawing, scrolling("Why here, head by head", equation), quiet(sentence)];
+  return [drawing, quiet(sentence), scrolling("Why here, head by head", equation)];
 }
 
 /** @param {string} part @param {string} text */
@@ -106,8 +105,9 @@ function lightWord(part, word) {
   return element("span", { "data-part": part, tabindex: 0 }, word);
 }
 
-/** @param {Source} source @param {Part} part @param {number} digits @param {number} width */
-function pathOf({ name, away, neuron }, { head, adds, ...part }, digits, width) {
+/** @param {Source} source @param {Part} part @param {number} whole what all heads add
+ *  @param {number} digits @param {number} width */
+function pathOf({ name, away, neuron }, { head, adds, ...part }, whole, digits, width) {
   const row = (part.kernel * part.content) / part.denominator;
   const values = {
     token: name,
@@ -123,7 +123,7 @@ function pathOf({ name, away, neuron }, { head, adds, ...part }, digits, width) 
     `The path of ${name}, ${away}, through head ${head}: kernel ${values.kernel} times content ` +
     `${values.content} over denominator ${values.denominator} is attention ${values.row}; times value ` +
     `${values.value} it adds ${signed(adds, digits)} to neuron ${neuron}.`;
-  const caption = `Through head ${head}; point at another in the table.`;
-  const words = element("figcaption", { class: "ctx-quiet" }, caption);
-  return element("figure", { class: "ctx-path-figure" }, pathDrawing(values, alt, width), words);
+  const share = `Head ${head} brings ${signed(adds, digits)} of ${signed(whole, digits)}.`;
+  const words = element("figcaption", {}, share, " Press another in the table.");
+  return element("figure", { class: "ctx-path-figure" }, words, pathDrawing(values, alt, width));
 }

@@ -21,8 +21,7 @@ export function signed(value, digits = 2) {
   return Number(value.toFixed(digits)) > 0 ? `+${fixed}` : fixed;
 }
 
-/** A count. Of Intl.NumberFormat the first costs a phone more than a drawing.
- *  @param {number} count @returns {string} */
+/** A count. The first Intl.NumberFormat costs a phone more than a drawing. @param {number} count */
 export function grouped(count) {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
 }
@@ -40,9 +39,7 @@ export function headsName(heads) {
 const PART = "▫"; // of a character that a later token completes, or nothing that can be seen
 const UNSEEN = /^[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*$/;
 
-/** A token in a text: line breaks and tokens of nothing but spaces become visible, control
- *  characters their pictures, and what would not be seen at all a small square.
- *  @param {string} text @returns {string} */
+/** A token in a text, with what could not be seen of it made visible. @param {string} text */
 export function shown(text) {
   if (/^ +$/.test(text)) return "␣".repeat(text.length);
   if (UNSEEN.test(text)) return PART;
@@ -53,8 +50,7 @@ export function shown(text) {
     .replace(/\x7f/g, "␡");
 }
 
-/** A token of a text by name; its stretch is empty where it only takes part in a character.
- *  @param {string} stretch @returns {string} */
+/** A token of a text by name; the stretch of a part of a character is empty. @param {string} stretch */
 export function nameInText(stretch) {
   return stretch ? tokenName(stretch) : PART;
 }
@@ -70,8 +66,7 @@ export function tokenName(text) {
   return spelt || "(empty)";
 }
 
-/** A text, if it is of so many letters at most; else its beginning.
- *  @param {string} text @param {number} most */
+/** The beginning of a text, of so many letters at most. @param {string} text @param {number} most */
 export function cutShort(text, most) {
   const letters = Array.from(text);
   return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;

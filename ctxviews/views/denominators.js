@@ -60,8 +60,7 @@ const STYLES = {
   "normal, i.i.d.": { stroke: COLOURS[3] },
 };
 
-/** P(|Z| >= z) for a standard normal Z, by the series of the error function all of whose terms are
- *  positive. @param {number} z @returns {number} */
+/** P(|Z| >= z) for a standard normal Z, by the error function's series of positive terms. @param {number} z */
 function normalTails(z) {
   if (!(z < 9)) return 0;
   let [term, sum] = [z, z];
@@ -213,8 +212,7 @@ function binAt(step, value) {
   return Math.floor(value / step + 1e-9);
 }
 
-/** The band that theory allows, as far as the picture goes, and the mean.
- *  @param {Chart} on @param {Scene} scene */
+/** The band that theory allows, and the mean. @param {Chart} on @param {Scene} scene */
 function allowedBand(on, { bound, epsilon }) {
   const { left, right, top, bottom } = on.area;
   const style = STYLES[bound];

@@ -69,8 +69,7 @@ function barCell(from, to, [low, high], kind = to < from ? "down" : "up") {
   return element("td", { class: "ctx-lookups-bars" }, track);
 }
 
-/** What adds up to the pre-activation, each part beginning where the last one ended.
- *  @param {Case} at @param {number} nHeads */
+/** What adds up to the pre-activation, part after part. @param {Case} at @param {number} nHeads */
 function account(at, nHeads) {
   const { neuron, prompt, places } = at;
   const { usual } = neuron;

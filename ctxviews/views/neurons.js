@@ -56,8 +56,7 @@ async function render({ model, el }) {
   };
   const waiting = waitingLine();
   const ways = waysOn(model);
-  // dots and list on the left, the neuron on the right, its passages below; where there is no room, one after
-  // the other, the neuron right behind the dots
+  // the neuron stands beside dots and list, its passages below; where there is no room, right behind the dots
   const { dots, list, neuron, domains, passage } = sections;
   const columns = [
     [dots, neuron, list],
@@ -170,7 +169,7 @@ async function render({ model, el }) {
   });
   const state = () => turned(model, layer);
   const end = kept({ model, place: body, state, update: paint });
-  tools.again = () => drawFrom(1);
+  tools.again = drawFrom;
   tools.scene = () => /** @type {Scene} */ (scene);
   // a ranking begins with the hand, not with the picture after it
   const unobserve = observe(model, ["heads"], () => follow(state()));
@@ -184,8 +183,7 @@ async function render({ model, el }) {
   };
 }
 
-/** Whether tables may be made before they are needed: they cost a phone its battery and up to some
- *  hundred megabytes. @returns {boolean} */
+/** Whether tables may be made before they are needed: they cost a phone battery and memory. */
 function roomy() {
   return matchMedia("(hover: hover) and (min-width: 40rem)").matches;
 }

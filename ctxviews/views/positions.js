@@ -1,5 +1,4 @@
-/** What a head's scores depend on, wherever a model keeps its positions: where, what, and both
- *  (chapter 13).
+/** What a head's scores depend on, wherever a model keeps its positions: where, what, and both (chapter 13).
  *
  *  No layer is needed: Python has computed with each model's first layer. Scores are in nats, distances in
  *  tokens back from the destination. */
