@@ -410,7 +410,7 @@ def changes_of(name: str) -> dict[str, Any]:
         and len(cb.spelling.matches(t.source)) >= BAR["least"]
     ]
     for t in cx.texts.progress(english, f"{name}: changes"):
-        parts = cb.spelling.respelled(t.source, lambda m: PAIR[m.group()][1])
+        parts = cb.spelling.respelled(t.source, partial(form_of, 1))
         text = "".join(part for part, _ in parts)
         found = [(m.start(), m.end(), PAIR[m.group()][0]) for m in cb.spelling.matches(text)]
         before = reads(begin + crop(fixed.tokenizer, in_parts(text, [], False))[0])[len(begin) :]
@@ -465,6 +465,10 @@ def predicted_z(circuit: cx.ContextualCircuit) -> Callable[[Ids], Gathered]:
     return z
 
 
+def form_of(side: int, word: re.Match[str]) -> str:
+    return PAIR[word.group()][side]
+
+
 def beside_the_model(name: str) -> dict[str, Any]:
     """Return for documents of half B how far respelling moves the neuron by the prediction, by the
     same heads in the model, and by its gate; and these three in documents as found.
@@ -511,8 +515,7 @@ def beside_the_model(name: str) -> dict[str, Any]:
         if len(words := cb.spelling.matches(t.source)) < BAR["least"]:
             continue
         (one, _), (two, dose) = (
-            read(cb.spelling.respelled(t.source, lambda m, side=side: PAIR[m.group()][side]))
-            for side in (0, 1)
+            read(cb.spelling.respelled(t.source, partial(form_of, side))) for side in (0, 1)
         )
         alike = [end for end in one.keys() & two.keys() if end > words[0].start()]
         if alike:
