@@ -456,13 +456,14 @@ def predicted_z(circuit: cx.ContextualCircuit) -> Callable[[Ids], Gathered]:
     back = torch.arange(n + 1)[:, None] - torch.arange(n + 1)  # token source
     kernel = split.kernels[heads][:, n - back.clamp(min=0)] * (back >= 0)
     content, values = split.content[heads], split.values(heads)
-    of_page = einsum(kernel, content[:, circuit.calibration], "h token i, h i -> token h 1")
+    of_page = einsum(kernel, content[:, circuit.calibration], "h token i, h i -> token h")
 
-    def z(x: Ids) -> Gathered:
+    def gathered(x: Ids) -> Gathered:
         weight = kernel[:, : len(x), : len(x)] * content[:, None, x]
-        return einsum(weight, values[x], "h token i, i h d -> token h d") / of_page[: len(x)]
+        z = einsum(weight, values[x], "h token i, i h d -> token h d")
+        return z / of_page[: len(x), :, None]
 
-    return z
+    return gathered
 
 
 def form_of(side: int, word: re.Match[str]) -> str:
