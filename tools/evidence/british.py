@@ -90,6 +90,13 @@ def probe_of(name):
     return cb.SpellingProbe(circuit, texts, BAR["like"], BAR["draws"])
 
 
+def english(fixed, least=0, **half):
+    """The English texts of the collection, or of a half, with so many words of the table."""
+    texts = cx.texts.collection(cx.texts.Reader.of(fixed, 512), **half)
+    few = [t for t in texts if t.dialect.startswith("en")]
+    return [t for t in few if len(cb.spelling.matches(t.source)) >= least]
+
+
 def crop(tokenizer, parts):
     """The ids, and of each token at which character of what is alike it ends; -1 in a word."""
     got = tokenizer(
@@ -126,7 +133,7 @@ def documents_of(name, probe):
     """Held-out documents in both spellings, and between: means over the tokens that are alike."""
     reads, gate, up = first_layer(name)
     fixed, neurons = probe.circuit.fixed, probe.found
-    tokenizer, reader = fixed.tokenizer, cx.texts.Reader.of(fixed, 512)
+    tokenizer = fixed.tokenizer
     begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
     rng, rows, moves, typical = np.random.default_rng(0), [], [], []
     sizes = dict(zip(PAIR, map(len, probe.pieces(PAIR)), strict=True))
@@ -148,12 +155,7 @@ def documents_of(name, probe):
         both = torch.nn.functional.silu(g) * u
         return torch.stack([g, u, both]).mean(2), len(alike)  # (gate up product) version neuron
 
-    english = [
-        t
-        for t in cx.texts.collection(reader)
-        if t.dialect.startswith("en") and len(cb.spelling.matches(t.source)) >= BAR["least"]
-    ]
-    for t in cx.texts.progress(english, f"{name}: documents"):
+    for t in cx.texts.progress(english(fixed, BAR["least"]), f"{name}: documents"):
         found, first = cb.spelling.matches(t.source), cb.spelling.matches(t.source)[0].start()
         order = (rng.permutation(len(found)) / len(found)).tolist()
         turn = dict(zip([m.start() for m in found], order, strict=True))
@@ -253,8 +255,6 @@ def use_of(name, probe, moved, size):
         far[forty + others] = torch.inf
         others.append(int(far.argmin()))
     begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
-    reader = cx.texts.Reader.of(fixed, 512)
-    texts = [t for t in cx.texts.collection(reader, half="B") if t.dialect.startswith("en")]
 
     def ids(string):
         return tokenizer.encode(string, add_special_tokens=False)
@@ -312,11 +312,11 @@ def use_of(name, probe, moved, size):
         return do
 
     after = range(0, len(layers) - 3, 4)
-    parts = {"post": (down, True), "z": (o_proj, True), "attention": (layers[0].self_attn, False)}
+    parts = {"post": (down, True), "z": (o_proj, True)}
     parts |= {"MLP": (layers[0].mlp, False)} | {k: (layers[k], False) for k in after}
     d_head = o_proj.weight.shape[1] // fixed.n_heads
     inside = [h * d_head + k for h in probe.circuit.heads for k in range(d_head)]
-    contexts = contexts_of(tokenizer, texts, begin)
+    contexts = contexts_of(tokenizer, english(fixed, half="B"), begin)
     for words, t, american, british in cx.texts.progress(contexts, f"{name}: use"):
         held.clear()
         said = {"American": odds(american, [(*where, keep(part)) for part, where in parts.items()])}
@@ -329,10 +329,8 @@ def use_of(name, probe, moved, size):
             "forty": ("post", None, forty),
             "forty others": ("post", None, others),
             "stable heads": ("z", None, inside),
-            "attention elsewhere": ("attention", elsewhere, None),
             "MLP elsewhere": ("MLP", elsewhere, None),
             "MLP": ("MLP", None, None),
-            "stream elsewhere": (0, elsewhere, None),
         } | {f"words after layer {k + 1}": (k, own, None) for k in after}
         for what, (part, where, some) in as_american.items():
             said[what] = odds(british, [(*parts[part], put(part, where, some))])
@@ -392,8 +390,7 @@ def in_parts(text: str, places: list[Place], changed: bool) -> list[tuple[str, b
 
 def changes_of(name: str) -> dict[str, Any]:
     """Return what British spelling and other consistent changes do to the gate of a model's
-    neuron: its mean move over documents of half B with its interval, in how many it moves the more
-    frequent way, and its rank among all neurons by the size of t.
+    neuron: its mean move over documents of half B, with its interval.
     """
     plan = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     changes: dict[str, Any] = {"British spelling": None} | plan["words"] | plan["misspelled"]
@@ -401,15 +398,7 @@ def changes_of(name: str) -> dict[str, Any]:
     (reads, gate, _), fixed, neuron = first_layer(name), probe.circuit.fixed, probe.found[0]
     begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
     moves: dict[str, dict[str, list[torch.Tensor]]] = defaultdict(lambda: defaultdict(list))
-    words: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    english = [
-        t
-        for t in cx.texts.collection(cx.texts.Reader.of(fixed, 512))
-        if t.dialect.startswith("en")
-        and t.half == "B"
-        and len(cb.spelling.matches(t.source)) >= BAR["least"]
-    ]
-    for t in cx.texts.progress(english, f"{name}: changes"):
+    for t in cx.texts.progress(english(fixed, BAR["least"], half="B"), f"{name}: changes"):
         parts = cb.spelling.respelled(t.source, partial(form_of, 1))
         text = "".join(part for part, _ in parts)
         found = [(m.start(), m.end(), PAIR[m.group()][0]) for m in cb.spelling.matches(text)]
@@ -428,20 +417,12 @@ def changes_of(name: str) -> dict[str, Any]:
                     x[[of[end] for end in alike]] for x, of in zip((before, after), at, strict=True)
                 )
                 moves[called][t.document].append((two - one).mean(0) @ gate)
-                words[called][t.document].append(len(places))
     out: dict[str, Any] = {}
     for called, of in moves.items():
         d = torch.stack([torch.stack(rows).mean(0) for rows in of.values()]).numpy()
-        t_all = np.abs(d.mean(0) / d.std(0, ddof=1))
         texts: list[Any] = [SimpleNamespace(document=key, name=key) for key in of]
         ends = cb.with_interval(partial(mean_of, d[:, neuron]), texts)
-        out[called] = {
-            "documents": len(d),
-            "words": float(np.mean([np.mean(k) for k in words[called].values()])),
-            "moved": [*ends[:3]],
-            "one way": float(max((d[:, neuron] > 0).mean(), (d[:, neuron] < 0).mean())),
-            "rank of |t|": int((t_all > t_all[neuron]).sum()) + 1,
-        }
+        out[called] = {"documents": len(d), "moved": [*ends[:3]]}
     return {"neuron": neuron, "changes": out}
 
 
@@ -504,12 +485,7 @@ def beside_the_model(name: str) -> dict[str, Any]:
         return torch.stack([one @ of for one, of in zip(each, maps, strict=True)])
 
     rows, moves, sizes = [], [], []
-    english = [
-        t
-        for t in cx.texts.collection(cx.texts.Reader.of(fixed, 512), half="B")
-        if t.dialect.startswith("en")
-    ]
-    for t in cx.texts.progress(english, f"{name}: prediction"):
+    for t in cx.texts.progress(english(fixed, half="B"), f"{name}: prediction"):
         found = to_neurons(torch.stack([*read([(t.source, True)])[0].values()]).mean(0))
         row: dict[str, Any] = {"document": t.document, "dialect": t.dialect}
         rows.append(row | {"found": found[:, neuron].tolist()})

@@ -220,9 +220,6 @@ def measured_of(name: str) -> dict[str, Any]:
     return facts | {
         "with patterns": {k: v(everything) for k, v in with_it.items()},
         "exact values": exact_values(everything),
-        "intervals": {
-            k: cb.with_interval(with_it[k], B, 299, cb.WIDER).ends for k in ("one page", "half A")
-        },
     }
 
 
