@@ -160,7 +160,7 @@ evidence: $(READY) ## what does not ship, kept: make evidence NAME=smollm2, or C
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/last_ten.py $(NAME) $(CORPUS:%=--corpus "%"))
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/deeper_scores.py)
 	$(if $(CHAPTER)$(NAME),,for script in $(KEPT); do $(BIN)/python tools/evidence/$$script.py || exit 1; done)
-	$(if $(CHAPTER)$(NAME),,$(BIN)/python tools/evidence/british.py --changes)
+	$(if $(CHAPTER)$(NAME),,$(BIN)/python tools/evidence/british.py --changes --predicted)
 	$(if $(CHAPTER),,$(BIN)/python tools/evidence/real_models.py $(NAME))
 	$(if $(CHAPTER)$(NAME),,$(CORPUS:%=$(BIN)/python tools/evidence/transcoder.py --corpus "%"))
 	$(if $(CHAPTER),,$(if $(wildcard $(or $(WORK),build/runs)),$(BIN)/python tools/evidence/training.py --work "$(or $(WORK),build/runs)"))

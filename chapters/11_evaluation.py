@@ -2,9 +2,9 @@
 r"""
 # How accurate is it, and what limits it?
 
-**The circuit ranks unseen texts well and gets the amounts wrong, and what limits it are the shortcuts that give each token one number, rather than Equation 1.** {{?ranks}} {{?equation_1}} But it ranks them even better in a layer of random weights ($r$ = {{r_blank}}), so a good score says that we have described what heads compute, and not that they have learned anything. {{?blank_passes}} In our small model `{{model}}` it leaves {{fvu}} of the median neuron's variance unexplained; better constants, which still give each token one number, leave {{best_mini}}. {{?which}} By a test fixed in advance, it beats a uniform average clearly in two of four models. {{?worth_more}}
+**The circuit often gets the amounts wrong, and what limits it are the shortcuts that give each token one number: in stable heads, it is not the split of scores into position and content.** {{?equation_1}} In our small model `{{model}}` it leaves {{typical_mini}} of the median neuron's variance unexplained with a typical calibration text; better constants, which still give each token one number, leave {{best_mini}}. {{?which}} It ranks texts well, {{?ranks}} but it ranks them even better in a layer of random weights ($r$ = {{r_blank}}), so a good score does not show that a layer has learned anything. {{?blank_passes}}
 
-In each model we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare this with what the model computes. The table has the median correlation $r$ and the median share of the variance that is left unexplained (FVU). Two rivals stand beside the circuit. One knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The other averages the tokens' values uniformly, without kernel and content. A *line* is a slope and an offset for each neuron, fitted on other texts. The last column is `{{model}}` with random weights. In which column would you expect the circuit to do best?
+In each model we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare this with what the model computes. The table has the median correlation $r$ and the median share of the variance that is left unexplained (FVU). Two rivals stand beside the circuit. One knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The other averages the tokens' values uniformly, without kernel and content. A *line* is a slope and an offset for each neuron, fitted on other texts. The last column is `{{model}}` with random weights.
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -42,9 +42,9 @@ followed = min(NEURON, weights.n_neurons - 1)
 half_B = cb.halves(study.texts)[1]
 own = torch.stack([text.tokens[: n + 1] for text in half_B[::2]])  # with their own tokens at n
 kind = np.array([text.domain for text in half_B])
-controls, lines, constants, kept_shares = (  # of real models and of mini
+controls, lines, constants, kept_shares, law = (  # of real models and of mini
     json.loads(cb.evidence(f"{name}.json").read_text())
-    for name in ("controls", "lines", "constants", "shares")
+    for name in ("controls", "lines", "constants", "shares", "one_page")
 )
 NAMES = {MODEL: MODEL.rpartition("/")[2], "qwen": "Qwen", "smollm2": "SmolLM2", "minilm": "MiniLM"}
 REAL = [*NAMES][1:]
@@ -76,12 +76,15 @@ blank = cx.study(cb.nulls.untrained(weights), study.texts, TOKEN)
 layers = {MODEL: fits, "untrained": judged(blank)[-1]}
 for m in REAL:  # kept
     layers[m] = pd.DataFrame(controls[m]["readings"]["contribution"]).T
-    layers[m]["r"] = layers[m]["r"].str[0]  # of an estimate
+    for r in ("r", "r within domains"):
+        layers[m][r] = layers[m][r].str[0]  # of an estimate
     for guess, fvu in lines[m]["with a line"].items():
         layers[m].loc[f"{guess}, line", "FVU"] = fvu
 SCORES = {  # of which guess, and which
     "r": ("circuit", "r"),
     "r of a uniform average": ("uniform average", "r"),
+    "r within domains": ("circuit", "r within domains"),
+    "r within domains, uniform average": ("uniform average", "r within domains"),
     "FVU": ("circuit", "FVU"),
     "FVU of the domain's mean": ("domain mean", "FVU"),
     "FVU with a line": ("circuit, line", "FVU"),
@@ -99,9 +102,9 @@ shown.rename(columns=NAMES).rename_axis("medians")
 
 # %% [markdown]
 r"""
-A layer of random weights, each matrix with its own mean and spread, has the highest correlation and the largest FVU; and with lines the circuit beats the uniform average there as well. {{?blank_passes}} We had agreed in advance that a score detects training if the random layer scores worse than `{{model}}`. Of the circuit's own scores, only the plain FVU does. By that score the mean of the text's domain is a better guess in `{{model}}` and SmolLM2. {{?loses_to_domain}}
+Most of what heads add depends on the subject of a text, and any average of its tokens gives the subject away. So we also take $r$ *within* domains, where each domain's mean is subtracted on both sides, and what is left is the difference between one recipe and the next. There the circuit is ahead of the uniform average in all four models, in `{{model}}` with {{within}} against {{within_even}}. {{?ahead_within}}
 
-The order is good, but a uniform average has a good one, too. Most of what heads add depends on the subject of a text, and any average of its tokens gives the subject away. So we also take $r$ *within* domains, where each domain's mean is subtracted on both sides, and what is left is the difference between one recipe and the next. There the circuit has {{within}} in `{{model}}`, and the uniform average {{within_even}}. {{?ahead_within}}
+But a layer of random weights, each matrix with its own mean and spread, has the highest correlation, within domains too ({{r_blank_within}}, where the uniform average has {{r_blank_even}}), and with lines the circuit beats the uniform average there as well. {{?blank_passes}} We had agreed in advance that a score detects training if the random layer scores worse than `{{model}}`. Of the circuit's own scores, only the plain FVU does. By that score the mean of the text's domain is a better guess in SmolLM2 and, with this page, in `{{model}}`. {{?loses_to_domain}}
 
 ## Three ways of being wrong
 
@@ -128,9 +131,9 @@ parts(np.array([2.5, 3, 3.5]), np.array([1, 2, 3])).round(2)
 
 # %% [markdown]
 r"""
-The offset is six times as costly as the slope, and together they make an FVU of $1.75$: worse than saying $2$ each time. Yet one straight line per neuron mends both. Only the order is beyond repair. Forecasters split their errors in this way {cite}`murphy1988skill`.
+The offset is six times as costly as the slope, and together they make an FVU of $1.75$: worse than saying $2$ each time. Yet one straight line per neuron mends both. Forecasters split their errors in this way {cite}`murphy1988skill`.
 
-A line fitted on half A leaves about $1 - r^2$ on half B. {{?line_is_order}} It helps the rival, too, and how good a circuit looks depends on what it is compared with {cite}`miller2024faithfulness`. Our condition, fixed in advance: with a line each, the circuit must leave less than {{= 0.8 =}} of what the uniform average leaves. It does in `{{model}}` ({{page_line}} against {{even_line}}) and Qwen. MiniLM, with its good correlation and FVU, fails it, and in SmolLM2 the average does better. {{?worth_more}}
+A line fitted on half A does so on half B. {{?line_is_order}} It helps the rival, too, and how good a circuit looks depends on its rival {cite}`miller2024faithfulness`. Our condition, fixed in advance: with a line each, the circuit must leave less than {{= 0.8 =}} of what the uniform average leaves. It does in `{{model}}` ({{page_line}} against {{even_line}}) and Qwen. MiniLM, with its good correlation and FVU, fails it, and in SmolLM2 the average does better. {{?worth_more}}
 
 ## A circuit that borrows nothing
 
@@ -164,11 +167,11 @@ summary = out[heads].sum(0) @ weights.mlp_input()[0] / s  # neuron
 
 # %% [markdown]
 r"""
-In the package this is `circuit.self_normalized()`, the *self-normalised circuit*; the paper does not have it. It is the first layer itself with one equation in place of the exact residual stream, so its error is that of this equation alone: Equation 1 in `{{model}}` and MiniLM, and the least-squares split of [chapter 13](13_families) in Qwen and SmolLM2.
+In the package this is `circuit.self_normalized()`, the *self-normalised circuit*; the paper does not have it. It is the first layer itself with one equation in place of the exact residual stream, so its error is that of this split of scores alone: Equation 1 in `{{model}}` and MiniLM, and the least-squares split of [chapter 13](13_families) in Qwen and SmolLM2.
 
 ## Which circuit should you use?
 
-If all tokens of a text share its denominators, we can no longer say what a token adds *before there is a text*. The table of one number per token, and with it the search for neurons in [chapter 6](06_neurons), exists only with fixed constants. Here is the median FVU of five circuits, on the texts of the first table. Three have a table of tokens: the paper's; one with the mean constants of half A and, where positions are added to tokens, with *position patterns*, what positions add to the values on average; and the [centred circuit](08_real_model), which takes from the calibration text what each head adds in every text. The last two need the text.
+If all tokens of a text share its denominators, we can no longer say what a token adds *before there is a text*. The table of one number per token, and with it the search for neurons in [chapter 6](06_neurons), exists only with fixed constants. Here is the median FVU of five circuits, on the texts of the first table. Three have a table of tokens: the paper's; one with the mean constants of half A and, where positions are added to tokens, with *position patterns*, what positions add to the values on average; and the [centred circuit](08_real_model), which takes from the calibration text what each head adds in every text. The last two need the text. The last rows are for {{= 20 =}} other calibration texts, which the intervals leave out: medians, and with how many the same of the three tables is least.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -181,15 +184,26 @@ CIRCUITS = {
 }
 five = pd.DataFrame({m: constants[m]["circuits"]["left"] for m in ("mini", *REAL)}).loc[[*CIRCUITS]]
 five = five.map(lambda kept: cb.Estimate(*kept))
-five.rename(CIRCUITS).rename(columns=NAMES).map("{:.2f}".format)
+values = five.map(lambda of: of.value).astype(float)
+contest = {  # of the tables of tokens, with other calibration texts
+    m: pd.DataFrame(constants[m]["circuits"]["by page"]).assign(**{"half A, patterns": fixed})
+    for m, fixed in values.loc["half A, patterns"].items()
+}
+least = {m: int((of.idxmin(axis=1) == values[m][:3].idxmin()).sum()) for m, of in contest.items()}
+typical = pd.DataFrame({m: of.median() for m, of in contest.items()})
+shown = five.map("{:.2f}".format).rename(CIRCUITS)
+for one in ("one page", "centred"):
+    shown.loc[f"{CIRCUITS[one]}, other texts"] = typical.loc[one].map("{:.2f}".format)
+shown.loc["same table is least"] = pd.Series(least).map("{} of 20".format)
+shown.rename(columns=NAMES)
 
 # %% [markdown]
 r"""
-To *find* neurons, you need a table. By a rule fixed in advance we advise the one with the least FVU, and any other whose difference from it could be zero. One is left in each model: mean constants and patterns in `mini` and MiniLM, whose positions are added to tokens, and the centred circuit in Qwen and SmolLM2, whose positions are rotary. {{?which}}
+To *find* neurons, you need a table. By a rule fixed in advance, the one with the least FVU on our page is mean constants and patterns in `mini` and MiniLM, and the centred circuit in Qwen and SmolLM2; no other could be as good. {{?which}} It had to be the same with at least {{= 19 =}} of {{= 20 =}} other texts. It is with all of them in three models, but in Qwen with {{least_qwen}} only: there mean constants, which depend on no page, are least with {{least_half_A}}, more than any other. {{?least_three}} Take mean constants in `mini`, MiniLM and Qwen, and the centred circuit in SmolLM2, where it leaves {{centred_smol}} with a typical page (the domain's mean {{domain_smol}}, a uniform average with a line {{even_smol}}).
 
-For the *amounts* in a text that you have, take the self-normalised circuit. It leaves {{own_most}} of the variance in SmolLM2, and {{own_qwen}} or less in the other three. So most of what the circuit gets wrong comes from what we fixed in order to have one number for each token and neuron. {{?equation_1}} The text's own denominators are not enough: where the heads still share a kernel and positions add nothing to the values, `mini` is left with {{own_alone}}. {{?own_not_enough}}
+For the *amounts* in a text that you have, take the self-normalised circuit. It leaves {{own_most}} of the variance in SmolLM2, and {{own_qwen}} or less in the other three (over all neurons, {{own_all}} or less in all four). So most of what the circuit gets wrong comes from what we fixed in order to have one number for each token and neuron. {{?equation_1}} {{?own_not_enough}}
 
-<span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes, for neuron {{neuron}}, which responds to planets ([chapter 1](01_first_layer)). Type over the texts, and watch the paper's curve depart from the model's.
+<span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes, for neuron {{neuron}}, which responds to planets ([chapter 1](01_first_layer)). Type over the texts.
 """
 
 # %% tags=["hide-input"]
@@ -217,7 +231,7 @@ cv.LiveReader(
 r"""
 ## Which approximation costs what?
 
-The paper's circuit makes five approximations ([chapter 5](05_circuit)): Equation 1 in place of the keys, values as if every token were at position $n$, one kernel for all heads, the denominators of one page, and its LayerNorm scale. Errors can cancel. Say that one is off by $+3$ and another by $-2$. Alone they cost $9$ and $4$, but together $1$, so repairing the second makes things worse. A fair account makes them one after another, and takes the mean over all orders of what each adds, its **Shapley value** {cite}`shapley1953value`. The first adds $9$, or $1 - 4 = -3$ if it comes second: $3$ in the mean. The second adds $4$ or $1 - 9 = -8$, so $-2$. In code each approximation has an axis, without it ({{= 0 =}}) and with it ({{= 1 =}}):
+The paper's circuit makes five approximations ([chapter 5](05_circuit)): Equation 1 (in rotary models the split of chapter 13) in place of the keys, values as if every token were at position $n$, one kernel for all heads, the denominators of one page, and its LayerNorm scale. Errors can cancel. Say that one is off by $+3$ and another by $-2$. Alone they cost $9$ and $4$, but together $1$, so repairing the second makes things worse. A fair account makes them one after another, and takes the mean over all orders of what each adds, its **Shapley value** {cite}`shapley1953value`. The first adds $9$, or $1 - 4 = -3$ if it comes second: $3$ in the mean. The second adds $4$ or $1 - 9 = -8$, so $-2$. In code each approximation has an axis, without it ({{= 0 =}}) and with it ({{= 1 =}}):
 """
 
 # %% tags=["nbval-check-output"]
@@ -225,7 +239,7 @@ cb.shares.shapley(np.array([[0, 4], [9, 1]]))
 
 # %% [markdown]
 r"""
-For our five we make all {{= 32 =}} subsets, and divide by the FVU with all five. Intervals are the wider of documents and domains. The last row counts with how many of {{= 20 =}} other calibration texts the same share is the largest.
+For our five we make all {{= 32 =}} subsets, and divide by the FVU with all five. The last row counts with how many of {{= 20 =}} other calibration texts the same share is the largest.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -240,39 +254,19 @@ table.rename(columns=NAMES)
 
 # %% [markdown]
 r"""
-In Qwen and SmolLM2 the borrowed denominators make {{qwen_denominators}} and {{smol_denominators}} of the error, whichever text calibrates. {{?denominators_first}} (Rotary positions never enter a value.) Values and denominators together make {{minilm_two}} of the error in MiniLM and {{mini_two}} in `{{model}}`. Values lead in both, but our condition for calling that certain fails (see Evidence). {{?values_first}}
+In Qwen and SmolLM2 the borrowed denominators make {{qwen_denominators}} and {{smol_denominators}} of the error, whichever text calibrates. {{?denominators_first}} Values and denominators together make {{minilm_two}} of the error in MiniLM and {{mini_two}} in `{{model}}`. Values lead in both, but our condition for calling that certain fails (see Evidence). {{?values_first}}
 
-Equation 1 is not the main limit, for its share stays below a fifth. {{?keys_small}} In `{{model}}` it is a cost; in the other three, its interval holds zero or ends there. {{?keys_sign}}
+For the stable heads, this split (*keys*) is not the main limit, for its share stays below a fifth. {{?keys_small}} {{?keys_sign}} For whole neurons, with each text's own denominators, it is all that is left ([chapter 10](10_whole_neuron)).
 
 ## What can go wrong
 
-**Another page.** We let each of the {{pages}} labelled passages of the book calibrate in turn.
-"""
-
-# %% tags=["hide-cell"] mystnb={"code_prompt_show": "What the circuit says with every passage's constants"}
-x_P = study.fixed.prepare(passages)
-scales = circuit.scale / circuit.fixed.scale(x_P, circuit.fixed.head_outputs(x_P))  # page 1
-factors = circuit.denominators / circuit.fixed.denominators(x_P)[:, heads] * scales  # page head
-
-
-def by_pages(x):
-    """Summaries with the constants of every passage: `page text neuron`."""
-    says = einsum(circuit.z(x), circuit.readout[..., J], "t h e, h e j -> t h j")
-    return einsum(says, factors, "t h j, p h -> p t j")
-
-
-fits_of = [cx.evaluation.Moments.of(v, true_B).table(J).median() for v in by_pages(x_B)]
-paged = pd.DataFrame(fits_of)
-
-# %% [markdown]
-r"""
-The page decides how wrong the amounts are, and hardly touches the order. Nineteen pages in twenty leave between {{least_fvu}} and {{most_fvu}} of the variance and the worst leaves {{worst_fvu}}, but none brings $r$ below {{least_r}}. (Our own page is the most typical of sixteen passages of prose; no result chose it. [Chapter 5](05_circuit) has a third of these texts.)
+**Another page.** The page decides how wrong the amounts are. With {{= 20 =}} other texts, the paper's circuit leaves between {{least_fvu}} and {{most_fvu}} of the variance in `{{model}}`, typically {{typical_mini}}; our own page, which no result chose, leaves {{fvu}}, more than most. {{?own_page}}
 
 **The heads are not the neuron.** All of this is about what the stable heads add. With a neuron's output, the circuit correlates by {{post_r}} in `{{model}}` and by {{qwen_post}} in Qwen. The paper's median is {{= 0.9485 =}}; if its *neuron activations* are outputs, and not what heads add to them, none of our four models reaches it.
 
 ## Where this leaves us
 
-What limits the circuit is mainly what we fixed in order to have one number per token, and never mainly the split of keys. The paper's constants tell which text adds more; better constants, or the text's own, tell how much. Of eight conditions fixed in advance, two are met in every model that they are about, and six in some models or scores only (see Evidence). {{?keys_small}} {{?as_said}} {{?denominators_first}} But even a perfect description of what heads add would not tell whether the model uses it. [Chapter 12](12_causal) puts the circuit into the model and asks.
+What limits the circuit of the stable heads is mainly what we fixed in order to have one number per token, and not the split of their scores. For amounts, take better constants than one page's, or the text's own. Of nine conditions fixed in advance, two are met in every model that they are about, and seven in some models or scores only (see Evidence). {{?keys_small}} {{?as_said}} {{?denominators_first}} But even a perfect description of what heads add would not tell whether the model uses it. [Chapter 12](12_causal) puts the circuit into the model and asks.
 
 ## Exercises
 
@@ -294,7 +288,7 @@ r"""
 
 ## Evidence
 
-**What was fixed in advance.** Two conditions are told above, that a score detects training and that a line is worth less than kernel and content. The other six follow.
+**What was fixed in advance.** Three conditions are told above: that a score detects training, that a line is worth less than kernel and content, and that the advised table is not due to one page. The other six follow.
 
 **Which approximation costs most?** Before any share was computed we had required that the interval of the largest share's lead over the next lie above zero, and that the same one come first with at least {{= 19 =}} of {{= 20 =}} other texts of half A. Qwen and SmolLM2 meet both. MiniLM misses the second. So does `{{model}}`, and the first as well, for on the other texts of `tools/evidence/controls.py` the interval of its lead holds zero. {{?values_first}} That Equation 1 has less than a fifth is met in all four, though with two of the {{= 20 =}} texts its share in Qwen is a little more ({{qwen_most}} at most). {{?qwen_pages}}
 
@@ -312,12 +306,23 @@ by_constants.map(lambda v: "" if v != v else f"{v:.2f}")
 
 # %% [markdown]
 r"""
-**The ledger.** All but the last line are about the neurons that [chapter 6](06_neurons) finds, so their median FVU is not that of the scoreboard. The interval of the median FVU holds {{= 95 =}} in {{= 100 =}} of the passages that calibrated above, the last line's draws passages, and the others are the wider of documents and domains.
+**The ledger.** All but the last line are about the neurons that [chapter 6](06_neurons) finds, so their median FVU is not that of the scoreboard. The interval of the median FVU holds {{= 95 =}} in {{= 100 =}} of the book's {{pages}} labelled passages, each of which calibrates in turn, the last line's draws passages, and the others are the wider of documents and domains.
 
 Lines {{= 6 =}} and {{= 7 =}} read one sentence of the post in two ways: *were other heads and LayerNorm exact, the token at the destination would be the main source of error.* For each approximation alone (with the text's own token at $n$, so that the circuit's *the* is a sixth), line {{= 6 =}} counts what is lost of the order, $1 - r^2$, and line {{= 7 =}} the whole FVU. By order the token costs {{shape_all}} times what the costliest of the others does, by FVU {{added_all}} of the costliest, which is the values. So line {{= 7 =}} fails. Without the values, which the post corrects, it is undecided; but we thought of leaving them out when the number was known, so the line stands as it was first set.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger"}
+x_P = study.fixed.prepare(passages)
+scales = circuit.scale / circuit.fixed.scale(x_P, circuit.fixed.head_outputs(x_P))  # page 1
+factors = circuit.denominators / circuit.fixed.denominators(x_P)[:, heads] * scales  # page head
+
+
+def by_pages(x):
+    """Summaries with the constants of every passage: `page text neuron`."""
+    says = einsum(circuit.z(x), circuit.readout[..., J], "t h e, h e j -> t h j")
+    return einsum(says, factors, "t h j, p h -> p t j")
+
+
 table = cx.find_neurons(circuit, threshold=-np.inf)
 found = table.index[: int((table["z"] > cx.neurons.STANDS_OUT).sum()) or NEURONS].tolist()
 each = {k: cx.evaluation.approx_summary(circuit, own, {k}) for k in cx.evaluation.APPROXIMATIONS}
@@ -381,24 +386,24 @@ r_of, within, here = fits["r"], fits["r within domains"], fits["FVU"]
 by_line = pd.DataFrame({m: of["with a line"] for m, of in constants.items()})
 worth = by_line.loc["circuit"] / by_line.loc["uniform average"]
 again = board.loc["FVU with a line"] / board.loc["FVU of a uniform average with a line"]
-low, high = np.quantile(paged["fvu"], [0.025, 0.975])
+mini_pages = contest["mini"]["one page"]
 patterns = every.loc["one page, patterns"]
 closes = (every.loc["one page"] - patterns) / (every.loc["one page"] - every.loc["exact values"])  # fmt: skip
 activation = [controls[m]["readings"]["activation"]["circuit"]["r"][0] for m in ("mini", *REAL)]
 in_two = costs.loc[["values", "denominators"]].sum()
-values = five.map(lambda of: of.value).astype(float)
 own_left = values.loc["own"].sort_values()
 worse = [v[1] > 0 for m in five for v in constants[m]["circuits"]["more than the least"].values()]
 cb.facts(
     "evaluation",
     model=MODEL.rpartition("/")[2],
     neuron=f"{followed}",
+    **{f"r_{k}": cb.fact(board.loc[f"r within domains{of}", "untrained"]) for k, of in (("blank_within", ""), ("blank_even", ", uniform average"))},
     within=cb.fact(within["circuit"]),
     within_even=cb.fact(within["uniform average"]),
     ranks=r_of["circuit"] > cb.ALMOST_EXACTLY,
     fvu=cb.fact(here["circuit"], ".0%"),
     r_blank=cb.fact(board.loc["r", "untrained"], ".3f"),
-    blank_passes=again["untrained"] < 0.8 and all(board.loc[row, "untrained"] < board.loc[row, MODEL] for row in board.index if row.endswith("line")) and (board["untrained"] > board[MODEL])[["r", "r of a uniform average", "FVU"]].all() and {*board.loc[["r", "FVU"]].idxmax(axis=1)} == {"untrained"},
+    blank_passes=again["untrained"] < 0.8 and all(board.loc[row, "untrained"] < board.loc[row, MODEL] for row in board.index if row.endswith("line")) and (board["untrained"] > board[MODEL])[["r", "r of a uniform average", "r within domains", "FVU"]].all() and {*board.loc[["r", "r within domains", "FVU"]].idxmax(axis=1)} == {"untrained"},
     loses_to_domain=[m for m in NAMES if board.loc["FVU", m] > board.loc["FVU of the domain's mean", m]] == [MODEL, "smollm2"],
     own_most=cb.fact(own_left.iloc[-1], ".0%"),
     own_qwen=cb.fact(own_left.iloc[-2], ".0%"),
@@ -409,9 +414,14 @@ cb.facts(
     worth_more=all([m for m in NAMES if of.get(m, 1) < 0.8] == [MODEL, "qwen"] and of["smollm2"] > 1 for of in (worth, again)) and board.loc["r", "smollm2"] < board.loc["r of a uniform average", "smollm2"],
     best_mini=cb.fact(values.loc["half A, patterns", "mini"], ".0%"),
     which=all(worse) and [*values.iloc[:3].idxmin()] == ["half A, patterns", "centred", "centred", "half A, patterns"] and (values.loc["one page"] - board.loc["FVU"].reindex(values.columns)).abs().max() < 1e-3,
-    own_alone=cb.fact(values.loc["its own", "mini"], ".0%"),
     own_not_enough=(values.loc["own"] < values.loc["its own"] / 2).all(),
-    ahead_within=r_of["circuit"] > r_of["uniform average"] > r_of["domain mean"] and within["circuit"] > within["uniform average"] + 0.05,
+    ahead_within=(board.loc["r within domains"] > board.loc["r within domains, uniform average"] + 0.05)[[*NAMES]].all(),
+    least_qwen=cb.fact(least["qwen"], "words"),
+    least_half_A=cb.fact(int((winners := contest["qwen"].idxmin(axis=1).value_counts())["half A, patterns"]), "words"),
+    least_three=[m for m, k in least.items() if k < 20] == ["qwen"] and winners.idxmax() == "half A, patterns",
+    centred_smol=cb.fact(typical.loc["centred", "smollm2"], ".0%"),
+    **{f"{k}_smol": cb.fact(board.loc[of, "smollm2"], ".0%") for k, of in (("domain", "FVU of the domain's mean"), ("even", "FVU of a uniform average with a line"))},
+    own_all=cb.fact(max(law[m]["remedy"]["own"]["FVU of all"] for m in NAMES if m in law), ".0%"),
     qwen_denominators=cb.fact(costs.loc["denominators", "qwen"], ".0%"),
     smol_denominators=cb.fact(costs.loc["denominators", "smollm2"], ".0%"),
     denominators_first=all(costs[m].idxmax() == "denominators" and shares[m]["lead"].low > 0 and same_first[m] >= 19 for m in ("qwen", "smollm2")),
@@ -425,10 +435,10 @@ cb.facts(
     shape_all=cb.fact(shape.value, ".1f", holds=shape.low > 1),
     added_all=cb.fact(added_all.value, ".0%", holds=added_all.value < added.value < 1 < added.high),
     pages=len(passages),
-    least_r=cb.fact(np.floor(100 * paged["r"].min()) / 100),
-    least_fvu=cb.fact(low, ".0%"),
-    worst_fvu=cb.fact(paged["fvu"].max(), ".0%"),
-    most_fvu=cb.fact(high, ".0%", holds=paged["r"].min() > cb.NEARLY_ALL and high > 2 * low),
+    least_fvu=cb.fact(mini_pages.min(), ".0%"),
+    most_fvu=cb.fact(mini_pages.max(), ".0%"),
+    typical_mini=cb.fact(typical.loc["one page", "mini"], ".0%"),
+    own_page=(typical.loc["one page", "mini"] < here["circuit"]) and (contest["minilm"]["one page"] > values.loc["one page", "minilm"]).mean() > cb.MOST,
     qwen_post=cb.fact(activation[1], holds=max(*activation, r_post.value) < 0.94845),
     post_r=cb.fact(r_post.value, holds=r_post.high < 0.9485 and abs(activation[1]) < 0.05),
     as_said=closes[["mini", "minilm"]].min() >= 0.5 and [m for m in constants if constants[m]["ratio"][2] < 0.8] == ["smollm2"] and patterns["minilm"] <= 0.14265 < patterns["mini"],

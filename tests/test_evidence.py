@@ -112,6 +112,7 @@ def test_other_constants_are_those_of_circuits_calibrated_on_them(model):
     truth = circuit.fixed.exact_summary(x_B, circuit.heads)[:, J]
     of = constants.circuits(circuit, x_A, x_B, truth, texts[40:], J)
     assert len(of["left"]) == 5 and of["left"]["own"].value < 0.1 < of["left"]["one page"].value
+    assert all(row["one page"] > of["left"]["own"].value for row in of["by page"])
     more = {k: of["left"][k].value - v.value for k, v in of["more than the least"].items()}
     assert [*more.values()] == pytest.approx(
         [min(of["left"][k].value for k in [*of["left"]][:3])] * 2
@@ -306,6 +307,14 @@ def test_british_facts_are_those_of_the_kept_documents():
     moved = [np.mean(v) for v in by_document.values()]
     assert np.isclose(found["moved"][0], np.mean(moved)) and found["documents"] == len(moved)
     assert found["falls in"] == np.mean(np.array(moved) < 0) and found["rank of |t|"]["B"] == 15
+
+
+def test_the_prediction_at_n_is_the_circuits_with_every_heads_own_kernel(model):
+    circuit = cx.study(model, 100).circuit
+    split, heads, x = circuit.fixed.decomposition, list(circuit.heads), circuit.calibration
+    weight = split.kernels[heads] * split.content[heads][:, x] / circuit.denominators[:, None]
+    by_hand = torch.einsum("hi,ihd->hd", weight, split.values(heads)[x])
+    assert torch.allclose(british.predicted_z(circuit)(x)[-1], by_hand, atol=1e-4)
 
 
 def test_other_changes_are_made_near_the_words_of_the_table_and_as_often():

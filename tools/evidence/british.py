@@ -4,7 +4,7 @@ other consistent changes of the same documents do to the neuron (`british.toml` 
 committed before they were run).
 
     python tools/evidence/british.py             # names of models choose; --facts: read it again
-    python tools/evidence/british.py --changes   # of Qwen
+    python tools/evidence/british.py --changes   # of Qwen; and so --predicted
 
 Held-out documents in both spellings: the gate, the up and the product of both discovered neurons,
 at the tokens that are alike. Of Qwen also use: the log odds of the next word's two spellings, with
@@ -20,6 +20,22 @@ gets its interval from both, contexts and sentences drawn anew, each by itself, 
 Neuron 6419, both neurons or the forty work against the preference, as the page says, only if this
 interval lies below zero, the neuron is used only if it lies above the bound of `dialect.toml`, and
 a loss of 1% could have been seen only if half the interval's width is below that.
+
+`predicted.json`: what weights say of whole documents. For both spellings of each document of half
+B, page 0's prediction (the stable heads, and the page of prose that calibrates there) stands beside
+what the same heads add in the model, and beside the gate, at the tokens behind the first respelled
+word that are alike, up to position n, where the calibration text ends. Fixed before it was run: the
+prediction holds if, over documents,
+
+- its mean move is within a factor of 2 of the model's heads' (other calibration texts move the
+  paragraph of page 0 by about as much),
+- it has their sign in at least 90% of the documents, and
+- it correlates with their move by at least 0.7 (half of the variance), and more than the share of
+  the tokens so far that are respelled does.
+
+Kept without a condition: the share of the gate's move that goes through these heads, the
+correlation over all neurons of the discovering z with the gate's mean move, in standard deviations
+over documents, and how well gate and prediction tell British from American documents as found.
 """
 
 from __future__ import annotations
@@ -30,6 +46,7 @@ import re
 import sys
 import tomllib
 from collections import defaultdict
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,11 +56,15 @@ import numpy as np
 import pandas as pd
 import torch
 from command import ROOT, command
+from einops import einsum
 from evidence import kept, provenance
+from jaxtyping import Float, Int
+from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 import ctxbook as cb
 import ctxlib as cx
+from ctxlib.weights import passed
 
 EVIDENCE = ROOT / "data" / "evidence"
 KEPT = cb.evidence("british.json")
@@ -54,6 +75,8 @@ REAL = ("qwen", "smollm2")
 TEXTS = 250  # of the collection, for heads and frequencies, as in chapter 9
 RANDOM_DOCUMENTS = 24  # the first of the judging half, for random words
 PARTS = ("gate", "up", "product")
+Ids = Int[Tensor, " token"]
+Gathered = Float[Tensor, "token head d_head"]
 
 
 # ---------------------------------------------------------------- the runs
@@ -65,6 +88,13 @@ def probe_of(name):
     texts = cx.texts.collection(cx.texts.Reader.of(fixed, fixed.length), TEXTS)
     circuit = cx.study(fixed, texts, or_all=True).circuit
     return cb.SpellingProbe(circuit, texts, BAR["like"], BAR["draws"])
+
+
+def english(fixed, least=0, **half):
+    """The English texts of the collection, or of a half, with so many words of the table."""
+    texts = cx.texts.collection(cx.texts.Reader.of(fixed, 512), **half)
+    few = [t for t in texts if t.dialect.startswith("en")]
+    return [t for t in few if len(cb.spelling.matches(t.source)) >= least]
 
 
 def crop(tokenizer, parts):
@@ -103,7 +133,7 @@ def documents_of(name, probe):
     """Held-out documents in both spellings, and between: means over the tokens that are alike."""
     reads, gate, up = first_layer(name)
     fixed, neurons = probe.circuit.fixed, probe.found
-    tokenizer, reader = fixed.tokenizer, cx.texts.Reader.of(fixed, 512)
+    tokenizer = fixed.tokenizer
     begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
     rng, rows, moves, typical = np.random.default_rng(0), [], [], []
     sizes = dict(zip(PAIR, map(len, probe.pieces(PAIR)), strict=True))
@@ -125,12 +155,7 @@ def documents_of(name, probe):
         both = torch.nn.functional.silu(g) * u
         return torch.stack([g, u, both]).mean(2), len(alike)  # (gate up product) version neuron
 
-    english = [
-        t
-        for t in cx.texts.collection(reader)
-        if t.dialect.startswith("en") and len(cb.spelling.matches(t.source)) >= BAR["least"]
-    ]
-    for t in cx.texts.progress(english, f"{name}: documents"):
+    for t in cx.texts.progress(english(fixed, BAR["least"]), f"{name}: documents"):
         found, first = cb.spelling.matches(t.source), cb.spelling.matches(t.source)[0].start()
         order = (rng.permutation(len(found)) / len(found)).tolist()
         turn = dict(zip([m.start() for m in found], order, strict=True))
@@ -230,8 +255,6 @@ def use_of(name, probe, moved, size):
         far[forty + others] = torch.inf
         others.append(int(far.argmin()))
     begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
-    reader = cx.texts.Reader.of(fixed, 512)
-    texts = [t for t in cx.texts.collection(reader, half="B") if t.dialect.startswith("en")]
 
     def ids(string):
         return tokenizer.encode(string, add_special_tokens=False)
@@ -289,11 +312,11 @@ def use_of(name, probe, moved, size):
         return do
 
     after = range(0, len(layers) - 3, 4)
-    parts = {"post": (down, True), "z": (o_proj, True), "attention": (layers[0].self_attn, False)}
+    parts = {"post": (down, True), "z": (o_proj, True)}
     parts |= {"MLP": (layers[0].mlp, False)} | {k: (layers[k], False) for k in after}
     d_head = o_proj.weight.shape[1] // fixed.n_heads
     inside = [h * d_head + k for h in probe.circuit.heads for k in range(d_head)]
-    contexts = contexts_of(tokenizer, texts, begin)
+    contexts = contexts_of(tokenizer, english(fixed, half="B"), begin)
     for words, t, american, british in cx.texts.progress(contexts, f"{name}: use"):
         held.clear()
         said = {"American": odds(american, [(*where, keep(part)) for part, where in parts.items()])}
@@ -306,10 +329,8 @@ def use_of(name, probe, moved, size):
             "forty": ("post", None, forty),
             "forty others": ("post", None, others),
             "stable heads": ("z", None, inside),
-            "attention elsewhere": ("attention", elsewhere, None),
             "MLP elsewhere": ("MLP", elsewhere, None),
             "MLP": ("MLP", None, None),
-            "stream elsewhere": (0, elsewhere, None),
         } | {f"words after layer {k + 1}": (k, own, None) for k in after}
         for what, (part, where, some) in as_american.items():
             said[what] = odds(british, [(*parts[part], put(part, where, some))])
@@ -369,8 +390,7 @@ def in_parts(text: str, places: list[Place], changed: bool) -> list[tuple[str, b
 
 def changes_of(name: str) -> dict[str, Any]:
     """Return what British spelling and other consistent changes do to the gate of a model's
-    neuron: its mean move over documents of half B with its interval, in how many it moves the more
-    frequent way, and its rank among all neurons by the size of t.
+    neuron: its mean move over documents of half B, with its interval.
     """
     plan = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     changes: dict[str, Any] = {"British spelling": None} | plan["words"] | plan["misspelled"]
@@ -378,16 +398,8 @@ def changes_of(name: str) -> dict[str, Any]:
     (reads, gate, _), fixed, neuron = first_layer(name), probe.circuit.fixed, probe.found[0]
     begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
     moves: dict[str, dict[str, list[torch.Tensor]]] = defaultdict(lambda: defaultdict(list))
-    words: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    english = [
-        t
-        for t in cx.texts.collection(cx.texts.Reader.of(fixed, 512))
-        if t.dialect.startswith("en")
-        and t.half == "B"
-        and len(cb.spelling.matches(t.source)) >= BAR["least"]
-    ]
-    for t in cx.texts.progress(english, f"{name}: changes"):
-        parts = cb.spelling.respelled(t.source, lambda m: PAIR[m.group()][1])
+    for t in cx.texts.progress(english(fixed, BAR["least"], half="B"), f"{name}: changes"):
+        parts = cb.spelling.respelled(t.source, partial(form_of, 1))
         text = "".join(part for part, _ in parts)
         found = [(m.start(), m.end(), PAIR[m.group()][0]) for m in cb.spelling.matches(text)]
         before = reads(begin + crop(fixed.tokenizer, in_parts(text, [], False))[0])[len(begin) :]
@@ -405,21 +417,96 @@ def changes_of(name: str) -> dict[str, Any]:
                     x[[of[end] for end in alike]] for x, of in zip((before, after), at, strict=True)
                 )
                 moves[called][t.document].append((two - one).mean(0) @ gate)
-                words[called][t.document].append(len(places))
     out: dict[str, Any] = {}
     for called, of in moves.items():
         d = torch.stack([torch.stack(rows).mean(0) for rows in of.values()]).numpy()
-        t_all = np.abs(d.mean(0) / d.std(0, ddof=1))
         texts: list[Any] = [SimpleNamespace(document=key, name=key) for key in of]
         ends = cb.with_interval(partial(mean_of, d[:, neuron]), texts)
-        out[called] = {
-            "documents": len(d),
-            "words": float(np.mean([np.mean(k) for k in words[called].values()])),
-            "moved": [*ends[:3]],
-            "one way": float(max((d[:, neuron] > 0).mean(), (d[:, neuron] < 0).mean())),
-            "rank of |t|": int((t_all > t_all[neuron]).sum()) + 1,
-        }
+        out[called] = {"documents": len(d), "moved": [*ends[:3]]}
     return {"neuron": neuron, "changes": out}
+
+
+# ---------------------------------------------------------------- prediction beside measurement
+
+
+def predicted_z(circuit: cx.ContextualCircuit) -> Callable[[Ids], Gathered]:
+    """Return what page 0 predicts that each head gathers at each token of a text of at most n + 1,
+    as if the query stood there.
+    """
+    split, heads, n = circuit.fixed.decomposition, list(circuit.heads), circuit.fixed.n
+    back = torch.arange(n + 1)[:, None] - torch.arange(n + 1)  # token source
+    kernel = split.kernels[heads][:, n - back.clamp(min=0)] * (back >= 0)
+    content, values = split.content[heads], split.values(heads)
+    of_page = einsum(kernel, content[:, circuit.calibration], "h token i, h i -> token h")
+
+    def gathered(x: Ids) -> Gathered:
+        weight = kernel[:, : len(x), : len(x)] * content[:, None, x]
+        z = einsum(weight, values[x], "h token i, i h d -> token h d")
+        return z / of_page[: len(x), :, None]
+
+    return gathered
+
+
+def form_of(side: int, word: re.Match[str]) -> str:
+    return PAIR[word.group()][side]
+
+
+def beside_the_model(name: str) -> dict[str, Any]:
+    """Return for documents of half B how far respelling moves the neuron by the prediction, by the
+    same heads in the model, and by its gate; and these three in documents as found.
+    """
+    probe = probe_of(name)
+    circuit, fixed, neuron = probe.circuit, probe.circuit.fixed, probe.found[0]
+    model, heads = cx.load(name, layers=1).original_model.model, list(circuit.heads)
+    layer, predict = model.layers[0], predicted_z(circuit)
+    parts = layer.self_attn.o_proj, layer.post_attention_layernorm  # in the order they run
+    gate = layer.mlp.gate_proj.weight.detach().T
+    write = layer.self_attn.o_proj.weight.detach().T.unflatten(0, (fixed.n_heads, -1))[heads]
+    into = write.flatten(0, 1) @ (parts[1].weight.detach()[:, None] * gate)
+    maps = circuit.readout.flatten(0, 1), into, gate  # of the three, to neurons
+    layer.mlp = torch.nn.Identity()
+    begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
+
+    def read(spelled: list[tuple[str, bool]]) -> tuple[dict[int, Tensor], dict[int, float]]:
+        """By where a token ends, what the three read at it, and the share respelled so far."""
+        ids, ends = crop(fixed.tokenizer, spelled)
+        x = torch.tensor((begin + ids)[: fixed.n + 1])
+        ((z,), _), ((mid,), out) = passed(model, x[None], parts)
+        z = z[0].unflatten(-1, (fixed.n_heads, -1))[:, heads].flatten(1)
+        scale = (mid[0].square().mean(-1, keepdim=True) + fixed.readout.eps).sqrt()
+        rows = torch.cat([predict(x).flatten(1), z / scale, out[0]], 1)[1:]
+        ends = ends[: len(rows)]
+        so_far = (np.array(ends) < 0).cumsum() / np.arange(2, len(ends) + 2)
+        return dict(zip(ends, rows, strict=True)), dict(zip(ends, so_far, strict=True))
+
+    def to_neurons(mean: Tensor) -> Tensor:
+        """What the three add to every neuron."""
+        each = mean.split([len(of) for of in maps])
+        return torch.stack([one @ of for one, of in zip(each, maps, strict=True)])
+
+    rows, moves, sizes = [], [], []
+    for t in cx.texts.progress(english(fixed, half="B"), f"{name}: prediction"):
+        found = to_neurons(torch.stack([*read([(t.source, True)])[0].values()]).mean(0))
+        row: dict[str, Any] = {"document": t.document, "dialect": t.dialect}
+        rows.append(row | {"found": found[:, neuron].tolist()})
+        if len(words := cb.spelling.matches(t.source)) < BAR["least"]:
+            continue
+        (one, _), (two, dose) = (
+            read(cb.spelling.respelled(t.source, partial(form_of, side))) for side in (0, 1)
+        )
+        alike = [end for end in one.keys() & two.keys() if end > words[0].start()]
+        if alike:
+            british, american = (
+                to_neurons(torch.stack([of[end] for end in alike]).mean(0)) for of in (one, two)
+            )
+            rows[-1] |= {"moved": (british - american)[:, neuron].tolist()}
+            rows[-1]["share"] = float(np.mean([dose[end] for end in alike]))
+            moves.append(british - american)
+            sizes.append(american[-1])
+    mean, spread = torch.stack(moves).mean(0).numpy(), torch.stack(sizes).std(0).numpy()
+    of_z = np.corrcoef(probe.columns["discovery"].z, mean[-1] / spread)[0, 1]
+    over = {"z": of_z, "predicted move": np.corrcoef(mean[0], mean[1])[0, 1]}
+    return {"neuron": neuron, "heads": heads, "texts": rows, "over neurons": over}
 
 
 # ---------------------------------------------------------------- what is read off them
@@ -460,10 +547,14 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("models", nargs="*", default=REAL)
     parser.add_argument("--facts", action="store_true", help="read what is kept: no model is run")
     parser.add_argument("--changes", action="store_true", help="other changes, and nothing else")
+    parser.add_argument("--predicted", action="store_true", help="the prediction, likewise")
     args = parser.parse_args(argv)
-    if args.changes:
+    others = {"changes": changes_of, "predicted": beside_the_model}
+    if chosen := [of for of in others if getattr(args, of)]:
         with torch.no_grad():
-            kept(cb.evidence("changes.json"), "qwen", provenance("qwen") | changes_of("qwen"))
+            for of in chosen:
+                facts = provenance(REAL[0]) | others[of](REAL[0])
+                kept(cb.evidence(f"{of}.json"), REAL[0], facts)
         return
     if not args.facts:
         keep_runs(args.models)

@@ -48,7 +48,6 @@ from first_layers import AT_ONCE, FirstLayer, first_layer, keep
 from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
-from transformers.activations import ACT2FN
 
 import ctxbook as cb
 import ctxlib as cx
@@ -85,12 +84,10 @@ def readings(layer: FirstLayer) -> dict[str, Any]:
     def said(by: Any) -> ByNeuron:
         return torch.cat([by(few)[:, J] for few in layer.x[B].split(32)])
 
-    act = ACT2FN[layer.study.fixed.readout.act_fn]
     guesses = {
         "circuit": said(circuit.summary),
         "uniform average": cb.uniform_average(circuit, layer.x[B], J),
     }
-    guesses["circuit through the activation function"] = act(said(circuit.pre_activations))
     guesses["self-normalised"] = said(own.summary)
     kept: dict[str, Any] = {}
     for reading, truth in truths.items():

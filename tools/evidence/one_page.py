@@ -150,10 +150,8 @@ def measured_of(layer: FirstLayer) -> dict[str, Any]:
     for page in draw().choice(A, PLAN["pages"], replace=False):
         made = cx.ContextualCircuit.calibrate(study.fixed, layer.texts[page], layer.heads)
         of_page = errors(layer, made.denominators, made.scale)
-        predicted, on_A = law(of_page[A], u_A[..., J]), measured(of_page[A], u_A[..., J])[1]
-        found = (predicted, measured(of_page[B], u_B[..., J])[1], on_A)
+        found = law(of_page[A], u_A[..., J]), measured(of_page[B], u_B[..., J])[1]
         pages.append([float(v.median()) for v in found])
-    by_law, on_B, on_A = np.array(pages).T.tolist()
     order = several.argsort()
     sample = order[np.linspace(0, len(order) - 1, min(200, len(order))).astype(int)]
     return {
@@ -172,13 +170,12 @@ def measured_of(layer: FirstLayer) -> dict[str, Any]:
             "by domain": forms["by domain"][sample].tolist(),
             "measured": neurons_B[sample].tolist(),
         },
-        "pages": [by_law, on_B],
+        "pages": np.array(pages).T.tolist(),
         "constant over spread": float((mean.sum(0).abs() / variance.sqrt())[J].median()),
         "remedy": remedy(layer),
         "on A": {
             "heads": heads_A.tolist(),
             "neurons": {form: agreement(predicted, neurons_A) for form, predicted in forms.items()},
-            "pages": on_A,
             "as half B": agreement(neurons_A, neurons_B),
         },
     }
@@ -208,29 +205,6 @@ def remedy(layer: FirstLayer) -> dict[str, Any]:
     return kept
 
 
-def verdicts(kept: dict[str, Any]) -> dict[str, Any]:
-    """Return what the comparisons that were set come to."""
-    models = [kept[name] for name in PLAN["models"] if name in kept]
-    pooled = {
-        k: [[v for m in models for v in m["heads"][of]] for of in (predicted, "measured")]
-        for k, predicted in (("heads", "predicted"), ("heads by domain", "by domain"))
-    }
-    pooled |= {
-        "pages": [[v for m in models for v in m["pages"][k]] for k in (0, 1)],
-    }
-    found = {k: agreement(*map(torch.tensor, pair)) for k, pair in pooled.items()}
-    for kind in models[0]["neurons"]:
-        met = sum(m["neurons"][kind]["holds"] for m in models)
-        found[kind] = {"models": met, "of": len(models), "holds": met >= 7}
-    gain = {
-        n: kept[n]["remedy"]["centred"]["FVU"][0] - kept[n]["remedy"]["circuit"]["FVU"][0]
-        for n in PLAN["models"] if n in kept
-    }  # fmt: skip
-    worst = max((v for n, v in gain.items() if n != "smollm2"), default=0.0)
-    found["remedy"] = {"gain": gain, "others": worst, "others hold": worst <= 0.05}
-    return found
-
-
 @command("one_page")
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -241,9 +215,7 @@ def main(argv: list[str] | None = None) -> None:
     def measure(name: str) -> dict[str, Any]:
         return measured_of(first_layer(name, PLAN["texts"])) | provenance(name)
 
-    kept = keep(args.file, args.models, measure, VERSION)
-    for kind, found in verdicts(kept).items():
-        print(kind, found)
+    keep(args.file, args.models, measure, VERSION)
 
 
 if __name__ == "__main__":

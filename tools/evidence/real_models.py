@@ -5,7 +5,7 @@ about them that other pages quote (`rows.json`).
 
 Of each model that `make models` has fetched: what its stable heads gather in each text, and
 LayerNorm's scale, from which comes what they add to every neuron; TV by head; how far tokens move
-each neuron; r and FVU over all neurons, and of each approximation made alone. The lines compare the
+each neuron; and r and FVU with each approximation made alone. The lines compare the
 circuit of the stored layer with that, but for the FVU, which is the model's own (`one_page.py`).
 Intervals are those had other documents been read or other texts calibrated, whichever is wider.
 """
@@ -57,11 +57,6 @@ def kept_of(name: str) -> tuple[dict[str, Tensor], dict[str, Any], list[str]]:
     ]
     top = cx.find_neurons(circuit, threshold=-math.inf)["top"].sort_index()
     budget = cx.evaluation.error_budget(circuit, on_B[::THIRD], layer.strongest)[["r", "fvu"]]
-    kinds: dict[str, Any] = {"one page": circuit, "own": circuit.self_normalized()}
-    every = {
-        how: cx.evaluate(one, on_B)[["r", "fvu"]].median().round(4).to_dict()
-        for how, one in kinds.items()
-    }
     files = cx.models.real_models()[name]["files"]
     source = next(f for f in files if f.endswith((".gguf", ".safetensors")))
     tensors = {
@@ -72,7 +67,7 @@ def kept_of(name: str) -> tuple[dict[str, Tensor], dict[str, Any], list[str]]:
     }
     facts = {
         "source": source, "sha256": files[source], "n": fixed.n, "heads": heads,
-        "calibrating": study.calibration_text.name, "all neurons": every,
+        "calibrating": study.calibration_text.name,
         "budget": [[made, item, *row] for (made, item), row in budget.round(4).T.items()],
     }  # fmt: skip
     return tensors, facts, [text.name for text in layer.texts]
