@@ -2,7 +2,7 @@
 r"""
 # Does it work on real models?
 
-**In the language model Qwen and the encoder MiniLM, one page of prose is enough to tell texts of one kind apart by what the stable heads add to a neuron; in the chat model SmolLM2 the published circuit fails.** In Qwen the median correlation within domains is {{r_in_qwen}} (a uniform average has {{even_in_qwen}}), but the amounts depend on the page, and these heads are a small part of what varies. {{?carries_over}} In SmolLM2 the error is {{error_smol}} times the variance, because its heads add nearly the same to every text. A formula gives the part of the error that is due to borrowed constants, for single neurons only within each kind of text. {{?law_verdict}}
+**In Qwen and MiniLM, with one page of prose the circuit tells texts of one kind apart by what the stable heads add to a neuron; in SmolLM2 the published circuit fails.** In Qwen the median correlation within domains is {{r_in_qwen}} (a uniform average has {{even_in_qwen}}), but the amounts depend on the page, and these heads are a small part of what varies. {{?carries_over}} In SmolLM2 the error is {{error_smol}} times the variance, because its heads add nearly the same to every text. A formula gives the part of the error that borrowed constants make, for single neurons only within each kind of text. {{?law_verdict}}
 
 Here is one neuron of each model. Each dot is an unseen text, and a perfect prediction would put all dots on the diagonal. Which would you trust?
 """

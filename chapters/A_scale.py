@@ -2,7 +2,7 @@
 r"""
 # Where does Equation 1 err?
 
-**In the middle of a text, Equation 1 puts {{published}} of the attention in the wrong place, and more than a quarter of that is due to one number: it assumes that tokens are as long as those of the vocabulary, and those of texts are shorter.** {{?a_quarter}} With the typical length of a text's tokens, and the first token, BOS, read by its own key, the error falls to {{repaired}}. (Both are for our small model `{{model}}` and the query *the*: the median text, with heads weighted by variance share.) But the better constant is not a fact about the model: moving the origin of its embeddings, which changes nothing that it computes, can make the other one better. {{?constant_moves}}
+**In the middle of a text, Equation 1 puts {{published}} of the attention in the wrong place, and more than a quarter of that is due to one number: it assumes that tokens are as long as those of the vocabulary, and those of texts are shorter.** {{?a_quarter}} With the typical length of a text's tokens, and the first token, BOS, read by its own key, the error falls to {{repaired}}. (Both are for `{{model}}` and the query *the*: the median text, with heads weighted by variance share.) But which constant is better is no fact about the model: a shift of its embeddings that changes nothing it computes can make the other one better. {{?constant_moves}}
 
 LayerNorm divides token plus position by the length of their sum, which the figure shows. [Chapter 2](02_keys) had to replace this length by one that depends on the position alone, so that the key comes apart, and took for the token a constant, $C$. How far would you expect a typical length to be off?
 """

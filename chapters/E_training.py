@@ -2,7 +2,7 @@
 r"""
 # What would another training change?
 
-**Another training gives almost exactly the same map of the subjects, but the typical neuron has no counterpart in it that we could recognise.** {{?other_neurons}} A *map* says how near each pair of subjects lies in what the heads of the first layer add. The maps of three trainings, on the same texts in the same order, correlate by {{map}} or more; one of counted words reaches {{words}}, and one of a further training's values, averaged without attention, {{average}}. {{?same_map}} {{?learned}} {{?no_attention}} By a rule fixed in advance the neurons come back, too: it is met by a hundredth, and was badly chosen, we think, because it requires no size. {{?by_a_hair}}
+**Another training gives almost exactly the same map of the subjects, but the typical neuron has no counterpart in it that we could recognise.** {{?other_neurons}} A *map* says how near each pair of subjects lies in what the heads of the first layer add. The maps of three trainings on the same texts correlate by {{map}} or more; one of counted words reaches {{words}}, and one of a further training's values, averaged without attention, {{average}}. {{?same_map}} {{?learned}} {{?no_attention}} By a rule fixed in advance the neurons come back, too, by a hundredth; we think that the rule was badly chosen, because it requires no size. {{?by_a_hair}}
 
 Training begins with random weights, and a **seed** says which. Suppose we train the same model once more with another seed, on the same texts in the same order. Before you read on, guess what comes back: the neurons, the subjects, or neither?
 """
