@@ -155,17 +155,31 @@ Few of our cases are from the first layer, so here we test every head. For each 
 """
 
 # %%
+def remade(p, change):
+    """The prompts with their tokens changed, without those of which nothing is left."""
+    tokenizer = read.model.tokenizer
+    ids = ((tokenizer.encode(s, add_special_tokens=False) for s in part) for part in astuple(p))
+    kept = ([change(x) for x in part] for part in ids)
+    return cx.lookups.explain.Prompts(*(tuple(tokenizer.decode(x) for x in part if x) for part in kept))  # fmt: skip
+
+
+the = model.tokenizer.encode(" the", add_special_tokens=False)
+CHANGES = {"of 16 tokens": lambda x: x[-16:] if len(x) >= 16 else [], "length alone": lambda x: the * len(x)}  # fmt: skip
 anywhere = list(cb.cases.every_head(read, read.ordinary, read.anywhere))
 one_length = list(cb.cases.every_head(read, read.same_length, read.alike))
 
 
-def by_head(tests):
-    """The rule and its score for every test."""
-    found = [(t.layer, t.head, *tested(t.prompts)) for t in tests]
-    return pd.DataFrame(found, columns=["layer", "head", "sentence", "shown", "score"])
+def by_head(tests, change=lambda p: p):
+    """The rule for every test, and its score for true and for shuffled labels."""
+    found = [(t.layer, t.head, *tested(p), tested(shuffled(p, k))[2]) for k, t in enumerate(tests) for p in [change(t.prompts)]]  # fmt: skip
+    return pd.DataFrame(found, columns=["layer", "head", "sentence", "shown", "score", "shuffled"])
 
 
-trap = {"rules, any length": by_head(anywhere), "rules, one length": by_head(one_length)}
+trap = {
+    "rules, any length": by_head(anywhere),
+    "length alone": by_head(anywhere, lambda p: remade(p, CHANGES["length alone"])),
+    "rules, one length": by_head(one_length),
+}
 
 # %% tags=["hide-input", "nbval-check-output"]
 by_layer = pd.DataFrame({k: some.groupby("layer")["score"].mean() for k, some in trap.items()})
@@ -180,16 +194,6 @@ Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so 
 
 
 # %%
-def remade(p, change):
-    """The prompts with their tokens changed, without those of which nothing is left."""
-    tokenizer = read.model.tokenizer
-    ids = ((tokenizer.encode(s, add_special_tokens=False) for s in part) for part in astuple(p))
-    kept = ([change(x) for x in part] for part in ids)
-    return cx.lookups.explain.Prompts(*(tuple(tokenizer.decode(x) for x in part if x) for part in kept))  # fmt: skip
-
-
-the = model.tokenizer.encode(" the", add_special_tokens=False)
-CHANGES = {"of 16 tokens": lambda x: x[-16:] if len(x) >= 16 else [], "length alone": lambda x: the * len(x)}  # fmt: skip
 alike = {}
 for name, change in CHANGES.items():
     parts = {k: remade(case.prompts, change) for k, case in enumerate(cases)}

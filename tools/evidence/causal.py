@@ -251,9 +251,7 @@ def later_on(model, study, A, table, silent) -> dict[str, Any]:
     z = run_A.first_layer("attn.hook_z")[:, READ:, heads]
     written = torch.stack([z[:, :-1].mean(1), z[:, -1]]).flatten(2)
     written = written @ study.fixed.readout.W_O[heads].flatten(0, 1)  # where, text, d_model
-    g, at_n = (
-        cb.domain_mean(of, of_A["domain"], table["domain"]) - of.mean(0) for of in written
-    )
+    g, at_n = (cb.domain_mean(of, of_A["domain"], table["domain"]) - of.mean(0) for of in written)
     by_query = torch.where((run.tokens == token)[..., None], at_n[:, None], g[:, None])
     quiet = cx.lookups.replace_z(0, heads, silent)
 
