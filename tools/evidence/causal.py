@@ -5,8 +5,8 @@
 Documents of half B are read, heads of the first layer silenced by a mean over half A. Kept of both
 models: the loss that vectors of a domain give back, beside vectors as long and corrections of the
 predictions, in the second half of the early tokens. Of `mini`: the stand-ins farther on, at n, and
-at one position alone, there with their mean error over half A subtracted, too; BOS by its own key
-alone. Of SmolLM2: each head, silenced alone. Fixed in advance:
+at one position alone; what the near-copy's mean error over half A costs; BOS by its own key alone.
+Of SmolLM2: each head, silenced alone. Fixed in advance:
 
 - *Negative control*: a domain's vector gives back more of what silence of SmolLM2's stable heads
   costs in English than of what silence of its local head does.
@@ -210,15 +210,14 @@ def stand_ins(study) -> dict[str, Callable[[Tensor], Tensor]]:
     return dict(zip(STAND_INS, made, strict=True))
 
 
-def mean_errors(study, texts, silent) -> dict[str, Tensor]:
-    """Return how far the mean of each stand-in over texts is from that of the heads."""
-    made = stand_ins(study).items()
-    return {k: torch.stack([z(t) for t in texts]).mean(0) - silent for k, z in made}
+def mean_error(study, texts, silent) -> Tensor:
+    """Return how far the mean of the near-copy over texts is from that of the heads."""
+    return torch.stack([cb.exact_bos_z(study.circuit, t) for t in texts]).mean(0) - silent
 
 
 def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
-    """Return KLs at n alone, with the mean errors `off` subtracted, too; and what such an error
-    alone costs, at one position and at every one.
+    """Return KLs at n alone, and what the near-copy's mean error `off` costs, added to the heads'
+    own at one position and at every one.
     """
     n, heads, found = study.n, list(study.heads), {}
     in_place = stand_ins(study)
@@ -228,9 +227,8 @@ def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
     for name in (STAND_INS[0], STAND_INS[2], STAND_INS[3]):
         here = torch.stack([in_place[name](t)[n] for t in far.tokens])
         puts = {"silence": silent[n].expand_as(here), name: here}
-        puts["mean put right"] = here - off[name][n]
         found[f"alone: {name}"] = {k: at_one_position(far, v, heads) for k, v in puts.items()}
-    moved = near.first_layer("attn.hook_z")[:, :, heads] + off[STAND_INS[2]][:READ]
+    moved = near.first_layer("attn.hook_z")[:, :, heads] + off[:READ]
     every = near.effect(lambda rows: [cx.lookups.replace_z(0, heads, moved[rows])])
     found["mean error alone"] = {
         "every place": every.kl[:, -1].tolist(),
@@ -329,7 +327,7 @@ def measure(name: str) -> dict[str, Any]:
 
         by_key = {"key": kl(key), "neither": kl(own)}
         facts["BOS"] = {k: v[:, -len(SECOND) : -1].mean(1).tolist() for k, v in by_key.items()}
-        off = mean_errors(study, meant, silent)
+        off = mean_error(study, meant, silent)
         facts["later on"] = later_on(model, study, A, table, silent)
         facts["beyond"] = farther_on(model, study, read, silent, off)
         return facts
