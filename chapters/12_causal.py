@@ -153,7 +153,7 @@ for name, stand_in in STAND_INS.items():
 r"""
 ## How far does each get?
 
-We judge all five by the damage and by the rise of the loss, with the stand-in at every position of the text: at every fourth position from {{half}} to {{last}}; farther on, from {{read}}; and where the query is *the*. For the damage that is at {{n}}, with *the* put in, as the published circuit is defined. (Elsewhere it is our extension.) For the loss we need to know what came next, so there we take the places from {{read}} on where the text itself has *the*. The vector is the mean of what heads write in other documents at the positions judged, in the last two rows at {{n}} with *the* in it. The last column says by how much more of what silence costs the repaired circuit undoes than the vector.
+We judge all five by the damage and by the rise of the loss, with the stand-in at every position of the text: at every fourth position from {{half}} to {{last}}; farther on, from {{read}}; and where the query is *the*. For the damage that is at {{n}}, with *the* put in, as the published circuit is defined. (Elsewhere it is our extension.) For the loss we need to know what came next, so there we take the places from {{read}} on where the text itself has *the*. The vector is the mean of what heads write in other documents at the positions judged, in the last two rows at {{n}} with *the* in it.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -176,13 +176,10 @@ costs = {  # of silence and each stand-in
     key: {name: np.array(of[field]) for name, of in far.items()}
     for key, field in {(FAR, "damage"): "kl", (FAR, "loss"): "rise", HOME: "home", QUERY: "query"}.items()
 }  # fmt: skip
-settings, ahead = {}, {}
-for key, (of, made) in {k: (table if k[0] == NEAR else known["mini"], ROWS | {VECTOR: AT_N[0]} if k in (HOME, QUERY) else ROWS) for k in costs}.items():  # fmt: skip
-    whole, mended = costs[key]["silence"], costs[key][REPAIRED]
-    settings[key] = {name: repaired(costs[key][kept], whole, of) for name, kept in made.items()}
-    ahead[key] = repaired(mended - costs[key][made[VECTOR]] + whole, whole, of)
-shown = pd.DataFrame(settings).T.assign(apart=ahead)
-shown = shown.set_axis(["paper's", "vector", "repaired", "self-normalised", "near-copy", "repaired less vector"], axis=1)  # fmt: skip
+documents = lambda key: table if key[0] == NEAR else known["mini"]
+put_in = lambda key: ROWS | {VECTOR: AT_N[0]} if key in (HOME, QUERY) else ROWS
+settings = {key: {name: repaired(of[kept], of["silence"], documents(key)) for name, kept in put_in(key).items()} for key, of in costs.items()}  # fmt: skip
+shown = pd.DataFrame(settings).T.rename(columns={VECTOR: "vector", BOS: "near-copy"})
 shown.map("{:.0%}".format).rename_axis(["undone", "of the"])
 
 # %% [markdown]
@@ -191,7 +188,32 @@ r"""
 
 **The repaired circuit** stands in for the heads in part. We had required that it undo some of the damage in both windows, by the rise of the loss as well, and half of it at {{n}}. All this is met. {{?in_part}} {{?repair_helps}} What is left needs the text's own queries and denominators: the self-normalised circuit undoes {{own_later}} in the first window, and the near-copy {{bos_later}}. {{?bos_mends}}
 
-**Is it ahead of the vector?** In running text hardly: farther on it leads by {{ahead_far}} of the damage, where we had required a tie, and neither is shown to lead by the loss or in the first window. {{?depends}} (There our texts are too few to exclude that the vector is ahead by as much as {{vector_lead}} of the loss.) Where the query is *the*, the circuit is ahead, by {{ahead_home}} of the damage and {{ahead_query}} of the loss. {{?home_wins}} (We had expected a tie there, too. The first vector at {{n}} had been made elsewhere and from other queries, which is unfair. So we fixed that the circuit must be ahead of one made there, put in at every position or only at *the*, and by the loss as well.) So what the circuit knows beyond the domain shows where the query is its own.
+Is it ahead of the vector?
+"""
+
+
+# %% tags=["hide-input"]
+def lead(key, put):
+    """By how much more of what silence costs the repaired circuit undoes than a vector."""
+    of = costs[key]
+    return repaired(of[REPAIRED] - of[put] + of["silence"], of["silence"], documents(key))
+
+
+ahead = {key: lead(key, put_in(key)[VECTOR]) for key in costs}
+figure, ((axis,),) = cb.figures.panels(height=2.2, width=6.4)
+for k, estimate in enumerate(ahead.values()):
+    axis.plot(estimate.ends, [k, k], color="C0")
+    axis.plot(estimate.value, k, "o", color="C0")
+axis.axvline(0, color=cb.figures.INK, lw=0.8, ls="--")
+axis.set_yticks(range(len(ahead)), [", ".join(key) for key in ahead])
+axis.xaxis.set_major_formatter("{x:+.0%}")
+axis.set(xlabel="circuit undoes more than the vector", ylim=(len(ahead) - 0.5, -0.5))
+words = "; ".join(f"{', '.join(key)}: {v:.1%}" for key, v in ahead.items())
+cb.figures.picture(figure, "12.2", "By how much more of what silence costs the repaired circuit undoes than the vector of the domain, with 95% intervals. Left of the dashed line the vector is ahead.", f"{words}.")  # fmt: skip
+
+# %% [markdown]
+r"""
+In running text hardly: farther on it leads by {{ahead_far}} of the damage, where we had required a tie, and neither is shown to lead by the loss or in the first window. {{?depends}} (There our texts are too few to exclude that the vector is ahead by as much as {{vector_lead}} of the loss.) Where the query is *the*, the circuit is ahead, by {{ahead_home}} of the damage and {{ahead_query}} of the loss. {{?home_wins}} (We had expected a tie there, too. The first vector at {{n}} had been made elsewhere and from other queries, which is unfair. So we fixed that the circuit must be ahead of one made there, put in at every position or only at *the*, and by the loss as well.) So what the circuit knows beyond the domain shows where the query is its own.
 
 ## Is it the domain?
 
@@ -310,13 +332,6 @@ windows = {key: v for key, v in ahead.items() if key not in (HOME, QUERY)}
 least = min((settings[key][REPAIRED] for key in windows), key=lambda v: v.low)
 paper_home, mended_home = (settings[HOME][name] for name in (PAPER, REPAIRED))
 
-
-def lead(key, put):
-    """By how much more of what silence costs after *the* the circuit undoes than a vector."""
-    of = costs[key]
-    return repaired(of[REPAIRED] - of[put] + of["silence"], of["silence"], known["mini"])
-
-
 first_home = lead(HOME, ROWS[VECTOR])
 home_lead, query_lead = (min((lead(key, put) for put in AT_N), key=lambda v: v.low) for key in (HOME, QUERY))  # fmt: skip
 qwen = {k: cb.Estimate(*v) for k, v in resampled["qwen"]["result"].items() if k.startswith("heads")}
@@ -391,7 +406,7 @@ other_kl, same_kl, other_smol, same_smol = (
 )
 errors = (np.array(beyond["mean error alone"][k]) for k in ("one place", "every place"))
 error_alone, error_all = (over(lambda d, v=v: v[d].mean(), known["mini"]) for v in errors)
-gives_back, mended_later = settings[NEAR, "loss"][VECTOR], same_places[REPAIRED]
+gives_back, farther_on = settings[NEAR, "loss"][VECTOR], settings[FAR, "damage"]
 document = found_mini["another document of its domain, of another text"][0]
 corrections = [back[put].value / whole.value for put in ("log odds at the logits", "constant part at the logits")]  # fmt: skip
 ratio, off_ratio, ratio_smol, off_smol = (
@@ -400,15 +415,16 @@ ratio, off_ratio, ratio_smol, off_smol = (
     for side in SIDES
 )
 leaning, leaning_off = (cb.Estimate(*special["mini"]["result"]["found, of leaning mixtures"][f"kl {side}, ratio"]) for side in SIDES)  # fmt: skip
+percents = {
+    "paper_early": paper[EVERY], "paper_home": paper_home, "paper_query": settings[QUERY][PAPER],
+    "mended_silence": mended[EVERY], "mended_home": mended_home, "vector_home": settings[HOME][VECTOR],
+    "mended_later": same_places[REPAIRED], "vector": same_places[VECTOR],
+    "mended_far": farther_on[REPAIRED], "vector_far": farther_on[VECTOR],
+    "own_later": same_places[OWN], "bos_later": same_places[BOS],
+}  # fmt: skip
 cb.facts(
     "causal",
-    mended_silence=cb.fact(mended[EVERY].value, ".0%"),
-    mended_later=cb.fact(mended_later.value, ".0%"),
-    paper_early=cb.fact(paper[EVERY].value, ".0%"),
-    paper_home=cb.fact(paper_home.value, ".0%"),
-    paper_query=cb.fact(settings[QUERY][PAPER].value, ".0%"),
-    mended_home=cb.fact(mended_home.value, ".0%"),
-    vector_home=cb.fact(settings[HOME][VECTOR].value, ".0%"),
+    **{name: cb.fact(v.value, ".0%") for name, v in percents.items()},
     vector_lead=cb.fact(-min(v.low for v in windows.values()), ".0%"),
     ahead_home=f"{ahead[HOME]:.0%}", ahead_query=f"{ahead[QUERY]:.0%}",
     home_wins=min(home_lead.low, query_lead.low) > 0,
@@ -416,11 +432,6 @@ cb.facts(
     whole_loss=cb.fact(whole.value), own_text=cb.fact(back["its own text's"].value),
     corrections=cb.fact(max(corrections) * whole.value),
     by_donor=cb.fact(1 - same_kl.value / other_kl.value, ".0%"),
-    mended_far=cb.fact(settings[FAR, "damage"][REPAIRED].value, ".0%"),
-    vector_far=cb.fact(settings[FAR, "damage"][VECTOR].value, ".0%"),
-    own_later=cb.fact(same_places[OWN].value, ".0%"),
-    bos_later=cb.fact(same_places[BOS].value, ".0%"),
-    vector=cb.fact(same_places[VECTOR].value, ".0%"),
     own_vector=cb.fact(back["its domain's"].value), silence_kl=cb.fact(quiet_kl.value),
     other_kl=cb.fact(other_kl.value), same_kl=cb.fact(same_kl.value),
     smol_cost=cb.fact(smol_cost.value),
@@ -430,7 +441,7 @@ cb.facts(
     failed=cb.fact(len(met) - sum(met), "words", holds=[k for k, came in enumerate(met) if not came] == [0, 1, 2, 7, 10, 11, 12, 13, 14, 16, 17]),
     asked=cb.fact(len(met), "words"),
     subject_lost={pieces[k] for k in most} == {" solar", " formation", " are", " a"},
-    paper_fails=to_other.value < cb.ABOUT and max(paper[EVERY].high, settings[FAR, "damage"][PAPER].high) < 0 and -1 < same_places[PAPER].value < -0.9,
+    paper_fails=to_other.value < cb.ABOUT and max(paper[EVERY].high, farther_on[PAPER].high) < 0 and -1 < same_places[PAPER].value < -0.9,
     ahead_far=f"{ahead[FAR, 'damage']:.1%}",
     depends=[v.low > 0 for v in windows.values()] == [False, False, True, False] and min(v.high for v in windows.values()) > 0,
     in_part=least.low > 0,
@@ -442,10 +453,7 @@ cb.facts(
     alone_fails=max(paper[ALONE].high, mended[ALONE].high, bos[ALONE].high) < 0,
     cancels=error_alone.low > 10 * error_all.high,
     centring_fails=of_centring["early"].high < 0,
-    vector_works=min(gives_back.low, vector_other.low) > cb.MOST
-    and max(back[put].high for put in ("another domain's", "random")) < 0
-    and max(corrections) < gives_back.low / 2
-    and document < vector_other.value,
+    vector_works=min(gives_back.low, vector_other.low) > cb.MOST and max(back[put].high for put in ("another domain's", "random")) < 0 and max(corrections) < gives_back.low / 2 and document < vector_other.value,
     constant_will_do=back["its own text's"].value > 0.75 * whole.value,
     special=cb.fact(ratio.value, ".0f", holds=ratio.low > 1 > off_ratio.high),
     special_lean=cb.fact(leaning.value, ".0f", holds=leaning.low > 1 > leaning_off.high),

@@ -426,8 +426,7 @@ cb.facts(
     best_qwen=cb.fact(best["qwen"]["kept"][0], ".0%"),
     near_best={best[name]["ours is"] for name in ("smollm2", "qwen")} == {"near"},
     exact=table.loc[["ALiBi (twin)", "none (twin)"], "split"].max() < 1e-3,
-    survives=table.loc[["ALiBi (twin)", "none (twin)"], "split"].max() < 1e-3
-    and all(table.loc[row, "split"] < rival[row] for row in table.index if "rotary" in row),
+    survives=table.loc[["ALiBi (twin)", "none (twin)"], "split"].max() < 1e-3 and all(table.loc[row, "split"] < rival[row] for row in table.index if "rotary" in row),
     both_parts=min(rival[f"rotary ({name})"] / v for name, v in alone.items()) > 1.5,
     order=table.loc["learned (twin)", "split"] < table.loc["rotary (twin)", "split"] < min(alone.values()),
     slow_planes=by_slow > cb.MOST,

@@ -378,11 +378,8 @@ cb.facts(
     open=cb.fact(verdicts["undecided"], "words"),
     untestable=cb.fact(verdicts["untestable"], "words"),
     smol_median=cb.fact(median["SmolLM2"], ".0%"),
-    no_single=max(median.values()) < 0.1
-    and all(tenth_of[m, "by P"] < cb.MOST * NEURONS for m in BOTH),
-    no_mark=min(p_tenth.values()) > 0.05
-    and tenth_of["mini", "by P"] < tenth_of["mini", "like those by P"]
-    and tenth_of["SmolLM2", "by congruence"] == tenth_of["SmolLM2", "like those by congruence"] == 2,
+    no_single=max(median.values()) < 0.1 and all(tenth_of[m, "by P"] < cb.MOST * NEURONS for m in BOTH),
+    no_mark=min(p_tenth.values()) > 0.05 and tenth_of["mini", "by P"] < tenth_of["mini", "like those by P"] and tenth_of["SmolLM2", "by congruence"] == tenth_of["SmolLM2", "like those by congruence"] == 2,
     both_fail=max(reach.values()) < cb.MOST * NEURONS,
     by_p_better=all(reach[m, "by P"] > reach[m, "by congruence"] for m in BOTH),
     comma_layer=layer, comma_neuron=neuron,
@@ -412,9 +409,7 @@ cb.facts(
     weak=np.mean(both["below 5%"]) < 1 - cb.NEARLY_ALL and median["SmolLM2"] < 0.05,
     controls_more=D["SmolLM2", "like those by P"].low > 0 > D["SmolLM2", "by P"].value,
     undecided=all(D[m, "by P"].low < 0 < D[m, "by P"].high for m in BOTH),
-    cost_like_others=all(
-        D[m, "by congruence"].low > 0 and p_cost[m, "by congruence"] > 0.05 for m in BOTH
-    ),
+    cost_like_others=all(D[m, "by congruence"].low > 0 and p_cost[m, "by congruence"] > 0.05 for m in BOTH),
 )  # fmt: skip
 
 # %% [markdown]
