@@ -179,7 +179,7 @@ costs = {  # of silence and each stand-in
 documents = lambda key: table if key[0] == NEAR else known["mini"]
 put_in = lambda key: ROWS | {VECTOR: AT_N[0]} if key in (HOME, QUERY) else ROWS
 settings = {key: {name: repaired(of[kept], of["silence"], documents(key)) for name, kept in put_in(key).items()} for key, of in costs.items()}  # fmt: skip
-shown = pd.DataFrame(settings).T.rename(columns={PAPER: "paper's", VECTOR: "vector", BOS: "near-copy"})
+shown = pd.DataFrame(settings).T.rename(columns={PAPER: "paper's", BOS: "near-copy"})
 for name in ("paper's", OWN, "near-copy"):  # intervals of the two that are compared
     shown[name] = [v.value for v in shown[name]]
 shown.map("{:.0%}".format).rename_axis(["undone", "of the"])
