@@ -2,7 +2,7 @@
 r"""
 # Can the circuit take the heads' place?
 
-**The published circuit cannot take the place of the heads of `{{model}}`; a repaired one can in part, in running text about as far as one fixed vector for the text's domain.** {{?no_better}} We silence the first layer's heads, and ask how much of the damage a stand-in undoes: at positions {{half}} to {{last}} of English texts the repaired circuit undoes {{mended_later}}, and the vector, which must be told the domain, {{vector}}. {{?repair_helps}} Only at position {{n}}, for which the circuits are made, is the repaired one clearly ahead of the vector, and does the published one help ({{paper_home}}); elsewhere that one does more damage than silence. {{?home_wins}} {{?paper_fails}} {{?paper_at_home}} Of {{asked}} conditions fixed in advance {{failed}} failed.
+**After *the*, the query that it is made for, a repaired circuit can do much of what the first layer's heads do in `{{model}}`; elsewhere it is hardly better than one fixed vector for the text's domain, and the published circuit does harm.** {{?home_wins}} {{?no_better}} {{?paper_fails}} We silence the heads and ask how much of the damage a stand-in undoes. At position {{n}}, after *the*, the repaired circuit undoes {{mended_home}}, the vector, which must be told the domain, {{vector_home}}, and the published circuit {{paper_home}}. {{?repair_helps}} {{?paper_at_home}} Of {{asked}} conditions fixed in advance {{failed}} failed.
 
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average in every text. The model now predicts the blue tokens worse. What does the model lose if its first layer cannot look back?
 """
@@ -153,52 +153,56 @@ for name, stand_in in STAND_INS.items():
 r"""
 ## How far does each get?
 
-We judge all five by the damage in three settings, with the stand-in at every position of the text: at every fourth position from {{half}} to {{last}}; farther on, from {{read}}; and at position {{n}}, with *the* in it, for which the circuits are made. (The vector is the mean of what heads write in other documents at the positions judged; at {{n}} it is that of the positions farther on.)
+We judge all five by the damage and by the rise of the loss, with the stand-in at every position of the text: at every fourth position from {{half}} to {{last}}; farther on, from {{read}}; and where the query is *the*. For the damage that is at {{n}}, with *the* put in, as the published circuit is defined. (Elsewhere it is our extension.) For the loss we need to know what came next, so there we take the places from {{read}} on where the text itself has *the*. The vector is the mean of what heads write in other documents at the positions judged, in the last two rows at {{n}} with *the* in it.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
-NEAR, FAR, HOME = f"{READ // 2} to {READ - 1}", f"{READ} to {n - 1}", f"at {n}"
+NEAR, FAR = f"{READ // 2} to {READ - 1}", f"{READ} to {n - 1}"
+HOME, QUERY = (f"at {n}, the", "damage"), ("after the", "loss")
 ROWS = {PAPER: PAPER, VECTOR: "its domain's", REPAIRED: REPAIRED, OWN: OWN, BOS: BOS}  # kept as
+AT_N = [f"its domain's, {how}" for how in ("made at n", "by query")]  # where it is put in
 later, far = asked[:-1] >= READ // 2, causal["mini"]["later on"]  # far: name, measure, document
 
 
-def undone(effect, places=slice(None)):
-    """The share of the damage of silence that is undone at these of the judged positions."""
-    left, whole = (of.kl[:, :-1][:, places].mean(1) for of in (effect, by_silence))
-    return repaired(left, whole)
+def cost(effect, places=slice(None), field="kl"):
+    """The mean over these of the judged positions: a number a document."""
+    return getattr(effect, field)[:, : len(later)][:, places].mean(1).numpy()
 
 
-settings = {
-    name: {
-        NEAR: undone(effects[name], later),
-        FAR: repaired(far[kept]["kl"], far["silence"]["kl"], known["mini"]),
-        HOME: repaired(far[kept]["home"], far["silence"]["home"], known["mini"]),
-    }
-    for name, kept in ROWS.items()
-}
-same_places = {name: of[NEAR] for name, of in settings.items()}
-pd.DataFrame(settings).T.rename({BOS: "near-copy"}).map("{:.0%}".format).rename_axis("undone")
+costs = {  # of silence and each stand-in
+    (NEAR, of): {"silence": cost(by_silence, later, field)} | {ROWS[name]: cost(effect, later, field) for name, effect in effects.items()}
+    for of, field in (("damage", "kl"), ("loss", "rise"))
+} | {
+    key: {name: np.array(of[field]) for name, of in far.items()}
+    for key, field in {(FAR, "damage"): "kl", (FAR, "loss"): "rise", HOME: "home", QUERY: "query"}.items()
+}  # fmt: skip
+documents = lambda key: table if key[0] == NEAR else known["mini"]
+put_in = lambda key: ROWS | {VECTOR: AT_N[0]} if key in (HOME, QUERY) else ROWS
+settings = {key: {name: repaired(of[kept], of["silence"], documents(key)) for name, kept in put_in(key).items()} for key, of in costs.items()}  # fmt: skip
+shown = pd.DataFrame(settings).T.rename(columns={PAPER: "paper's", BOS: "near-copy"})
+for name in ("paper's", OWN, "near-copy"):  # intervals of the two that are compared
+    shown[name] = [v.value for v in shown[name]]
+shown.map("{:.0%}".format).rename_axis(["undone", "of the"])
 
 # %% [markdown]
 r"""
-**The paper's circuit** does nearly twice the damage of silence in the first window, and more than silence in the second. Only at {{n}} does it undo some. {{?paper_fails}} {{?paper_at_home}}
+**The paper's circuit** does nearly twice the damage of silence in the first window, and more than silence in the second. Where the query is *the* it undoes some, {{paper_home}} of the damage and {{paper_query}} of the loss. {{?paper_fails}} {{?paper_at_home}}
 
-**The repaired circuit** stands in for the heads in part. We had required that it undo some of the damage in both windows, by the rise of the loss as well, and half of it at {{n}}. All of this is met. {{?in_part}} {{?repair_helps}} What is left needs the text's own queries and denominators: the self-normalised circuit undoes {{own_later}} in the first window, and the near-copy {{bos_later}}. {{?bos_mends}}
+**The repaired circuit** stands in for the heads in part. We had required that it undo some of the damage in both windows, by the rise of the loss as well, and half of it at {{n}}. All this is met. {{?in_part}} {{?repair_helps}} What is left needs the text's own queries and denominators: the self-normalised circuit undoes {{own_later}} in the first window, and the near-copy {{bos_later}}. {{?bos_mends}}
 
-Is it ahead of the vector? We compare the two by the damage and by the rise of the loss.
+Is it ahead of the vector?
 """
 
+
 # %% tags=["hide-input"]
-costs = {  # of silence, the repaired circuit and the vector: a number a document
-    (NEAR, of): [getattr(e, field)[:, : len(later)][:, later].mean(1).numpy() for e in (by_silence, effects[REPAIRED], effects[VECTOR])]
-    for of, field in (("damage", "kl"), ("loss", "rise"))
-}  # fmt: skip
-for key, field in {(FAR, "damage"): "kl", (FAR, "loss"): "rise", (HOME, "damage"): "home"}.items():
-    costs[key] = [np.array(far[k][field]) for k in ("silence", REPAIRED, ROWS[VECTOR])]
-of_key = {key: table if key[0] == NEAR else known["mini"] for key in costs}
-undoes = {key: repaired(mended, whole, of_key[key]) for key, (whole, mended, _) in costs.items()}
-ahead = {key: repaired(a - b + whole, whole, of_key[key]) for key, (whole, a, b) in costs.items()}
-figure, ((axis,),) = cb.figures.panels(height=2.0, width=6.4)
+def lead(key, put):
+    """By how much more of what silence costs the repaired circuit undoes than a vector."""
+    of = costs[key]
+    return repaired(of[REPAIRED] - of[put] + of["silence"], of["silence"], documents(key))
+
+
+ahead = {key: lead(key, put_in(key)[VECTOR]) for key in costs}
+figure, ((axis,),) = cb.figures.panels(height=2.2, width=6.4)
 for k, estimate in enumerate(ahead.values()):
     axis.plot(estimate.ends, [k, k], color="C0")
     axis.plot(estimate.value, k, "o", color="C0")
@@ -206,24 +210,18 @@ axis.axvline(0, color=cb.figures.INK, lw=0.8, ls="--")
 axis.set_yticks(range(len(ahead)), [", ".join(key) for key in ahead])
 axis.xaxis.set_major_formatter("{x:+.0%}")
 axis.set(xlabel="circuit undoes more than the vector", ylim=(len(ahead) - 0.5, -0.5))
-cb.figures.picture(
-    figure,
-    "12.2",
-    "By how much more of what silence costs the repaired circuit undoes than the vector of the domain, with 95% intervals. Left of the dashed line the vector is ahead.",
-    "; ".join(f"{', '.join(key)}: {v:.1%}" for key, v in ahead.items()) + ".",
-)
+words = "; ".join(f"{', '.join(key)}: {v:.1%}" for key, v in ahead.items())
+cb.figures.picture(figure, "12.2", "By how much more of what silence costs the repaired circuit undoes than the vector of the domain, with 95% intervals. Left of the dashed line the vector is ahead.", f"{words}.")  # fmt: skip
 
 # %% [markdown]
 r"""
-We had required that neither be ahead in either window, by either measure: that the interval of the difference hold zero. Farther on the circuit is ahead by {{ahead_far}} of the damage, so the requirement failed; by the loss, and in the first window, neither is ahead. {{?depends}} We had required the same at {{n}}, and there the circuit is ahead by {{ahead_home}}, so this failed, too. {{?home_wins}} (There the vector is not the mean at the position judged, nor with *the* as the query. But everywhere it is told the true domain.)
-
-**At position {{n}} alone,** with the heads at work everywhere before, both circuits do more harm than silence. But so does the near-copy, and we had fixed in advance that this test says nothing about the circuits unless the near-copy undoes half of the damage. {{?alone_fails}} It measures the constant part of the error: later layers cancel it if every position carries it, and at one position it stands out. With its mean error subtracted, the paper's circuit undoes {{right_alone}} of the damage at its one position. {{?cancels}}
+In running text hardly: farther on it leads by {{ahead_far}} of the damage, where we had required a tie, and neither is shown to lead by the loss or in the first window. {{?depends}} (There our texts are too few to exclude that the vector is ahead by as much as {{vector_lead}} of the loss.) Where the query is *the*, the circuit is ahead, by {{ahead_home}} of the damage and {{ahead_query}} of the loss. {{?home_wins}} (We had expected a tie there, too. The first vector at {{n}} had been made elsewhere and from other queries, which is unfair. So we fixed that the circuit must be ahead of one made there, put in at every position or only at *the*, and by the loss as well.) So what the circuit knows beyond the domain shows where the query is its own.
 
 ## Is it the domain?
 
-The vector gives a text one message, and the same to all texts of its domain. At positions {{half}} to {{last}} silence costs {{whole_loss}} nats of loss. The domain's own vector gives back {{own_vector}} of them, and another domain's costs {{other_vector}} more, and a random one as long does harm, too. If instead we correct the predictions, once for each domain, this gives back {{corrections}} at most. And the text's own vector, which looks ahead, gives back {{own_text}}. {{?constant_will_do}} {{?vector_works}}
+The vector gives a text one message, and the same to all texts of its domain. At positions {{half}} to {{last}} silence costs {{whole_loss}} nats of loss. The domain's own vector gives back {{own_vector}} of them, and another domain's costs {{other_vector}} more, and a random one as long does harm. If instead we correct the predictions, once for each domain, this gives back {{corrections}} at most. And the text's own vector, which looks ahead, gives back {{own_text}}. {{?constant_will_do}} {{?vector_works}}
 
-How much is *not* the domain? Instead of silence, which does {{silence_kl}} nats of damage over the first {{read}} positions, give the heads what they gathered in another document. If that is of another domain, the damage is {{other_kl}} nats, and if it is of the same, {{same_kl}}. {{?other_is_worse}} So {{by_donor}} of the damage disappears if the donor shares the domain, and against silence the domain's vector undoes {{vector}}. Either way about three tenths of what this model uses is not the domain. {{?three_tenths}}
+How much is *not* the domain? Instead of silence, which does {{silence_kl}} nats of damage over the first {{read}} positions, give the heads what they gathered in another document. If that is of another domain, the damage is {{other_kl}} nats, and if it is of the same, {{same_kl}}. {{?other_is_worse}} So {{by_donor}} of the damage disappears if the donor shares the domain, and the rest is what two texts of one domain do not share. (Against silence the domain's vector undoes {{vector}}, at positions {{half}} to {{last}}.)
 
 ## What can go wrong
 
@@ -233,11 +231,11 @@ How much is *not* the domain? Instead of silence, which does {{silence_kl}} nats
 
 **A remedy does not carry over.** With the constants of the calibration text, which mend the circuit in SmolLM2 ([chapter 8](08_real_model)), the repaired circuit does more damage at the first positions than without. {{?centring_fails}}
 
-**Silence is a mean over mostly English texts,** and a wrong message elsewhere, which is why all numbers above are for English. And a domain is a source: its vector holds the source's habits, spelling and layout, too.
+**Silence is a mean over mostly English texts,** and a wrong message elsewhere, which is why all numbers above are for English. And a domain is a source, one of those that `mini` was trained on: its vector holds the source's habits, spelling and layout, too.
 
 ## Where this leaves us
 
-Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but cannot take the place of the heads. Repaired, it can in part, in running text about as far as a vector for the true domain; and Equation 1 with each text's own denominators can, if BOS is read exactly. (Do the predictions depend more on the neurons of [chapter 6](06_neurons) than on mixtures? In `mini` they do, and in SmolLM2 not: see Evidence.) All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them, and [chapter 13](13_families) asks what is left of the method there.
+Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but away from its own query it cannot take the place of the heads. Repaired, it can in part, after *the* farther than a vector for the true domain; and Equation 1 with each text's own denominators can, if BOS is read exactly. (Do the predictions depend more on the neurons of [chapter 6](06_neurons) than on mixtures? In `mini` they do, and in SmolLM2 not: see Evidence.) All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them, and [chapter 13](13_families) asks what is left of the method there.
 
 ## Exercises
 
@@ -269,7 +267,7 @@ OTHER, SAME = "of another text", "of same domain"
 
 stands = {
     name: {
-        EVERY: undone(effects[name]),
+        EVERY: repaired(cost(effects[name]), cost(by_silence)),
         **{way: cb.Estimate(*found_mini[f"{name}, {way}, kl"]) for way in (OTHER, SAME)},
     }
     for name in STAND_INS
@@ -282,6 +280,8 @@ shown.map(lambda v: "–" if v != v else f"{v:.0%}")
 
 # %% [markdown]
 r"""
+**At position {{n}} alone,** with the heads at work everywhere before, both circuits do more harm than silence. But so does the near-copy, and we had fixed in advance that this test says nothing about the circuits unless the near-copy undoes half of the damage. {{?alone_fails}} A constant error is enough for such harm: the near-copy's mean error, added to what the heads do, costs {{error_alone}} nats of damage at one position, and {{error_all}} if every position carries it. {{?cancels}}
+
 Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
 
 **Are the neurons that we found special?** Mixtures of neurons sort texts as well as the neurons that [chapter 6](06_neurons) found. Do the predictions depend on the found ones more? Of the hundred strongest we silence those of one label together, and then, in their place, as many random mixtures of other neurons, matched in label, in variance between texts and in the length of what they write. (A mixture is a direction among neurons, and to silence it we replace what the neurons do along it by its mean. *Mixtures that lean as far* are matched in how far the mean of the label's texts lies above that of other texts.)
@@ -297,7 +297,7 @@ pd.DataFrame(damages).T.map("{:.3f}".format).rename_axis("damage of silence (nat
 r"""
 In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures, as fixed in advance, and {{special_lean}} times that of mixtures that lean as far, a fairer control that we thought of after this result. On other texts they do less than either. In SmolLM2 they do not: there the first ratio is {{special_smol}}, and on other texts the found neurons do more damage than the mixtures. The rule fixed in advance required more damage, and more selective damage, in both models, so it is not met. (It is not among the conditions below.)
 
-**What was fixed in advance.** The first five conditions are those for this page as first written, the next three those for the second baseline, the next four those for the repaired circuit, which a reader had missed, then the control for one position alone, the second window and Qwen, and at last circuit and vector at {{n}}. A vector of SmolLM2 gives nothing back that could be shared out. All of Qwen's heads at once were to get another text, too, but each such reading takes minutes, and we left it out.
+**What was fixed in advance.** The first five conditions are those for this page as first written, the next three those for the second baseline, the next four those for the repaired circuit, which a reader had missed, then the control for one position alone, the second window and Qwen, and at last circuit and vector at {{n}}, first with a vector made elsewhere and then, as the last two lines say, with one made there. A vector of SmolLM2 gives nothing back that could be shared out. All of Qwen's heads at once were to get another text, too, but each such reading takes minutes, and we left it out.
 """
 
 
@@ -330,9 +330,12 @@ of_centring = {  # how much less damage it does, at n and over the first positio
     "home": np.subtract(far[REPAIRED]["home"], far[CENTRED]["home"]),
     "early": np.subtract(put_in[REPAIRED]["kl"], put_in[CENTRED]["kl"]),
 }
-windows = {key: v for key, v in ahead.items() if key[0] != HOME}
-least = min((undoes[key] for key in windows), key=lambda v: v.low)
-paper_home, mended_home = (settings[name][HOME] for name in (PAPER, REPAIRED))
+windows = {key: v for key, v in ahead.items() if key not in (HOME, QUERY)}
+least = min((settings[key][REPAIRED] for key in windows), key=lambda v: v.low)
+paper_home, mended_home = (settings[HOME][name] for name in (PAPER, REPAIRED))
+
+first_home = lead(HOME, ROWS[VECTOR])
+home_lead, query_lead = (min((lead(key, put) for put in AT_N), key=lambda v: v.low) for key in (HOME, QUERY))  # fmt: skip
 qwen = {k: cb.Estimate(*v) for k, v in resampled["qwen"]["result"].items() if k.startswith("heads")}
 of_qwen = [qwen[f"heads {k}: another text less same domain, kl"] for k in ("8", "4, 7")]
 rises_qwen = [
@@ -354,10 +357,12 @@ conditions = {
     "with the constants of the calibration text it does less, here and there": (f"{of_centring['home']:+.2f}, {of_centring['early']:+.2f}", min(v.low for v in of_centring.values()) > 0),
     "the near-copy repairs half of the damage of silence at that position alone": (f"{bos[ALONE]:.0%}", bos[ALONE].low > 0.5),
     "neither the repaired circuit nor the vector is ahead in either window, by either measure": (f"{ahead[FAR, 'damage']:.1%} farther on", max(v.low for v in windows.values()) < 0 < min(v.high for v in windows.values())),
-    "nor at its position, by the damage": (f"{ahead[HOME, 'damage']:.0%}", ahead[HOME, "damage"].low < 0 < ahead[HOME, "damage"].high),
+    "nor at its position, by the damage": (f"{first_home:.0%}", first_home.low < 0 < first_home.high),
     "the repaired circuit undoes some in both, by both": (f"{least:.0%}", least.low > 0),
     "another text raises Qwen's loss in head 8 and in heads 4 and 7, and so does the mean": (cb.listed([f"{v:+.2f}" for v in rises_qwen]), min(v.low for v in rises_qwen) > 0),
     "another text does more damage there than one of the same domain": (cb.listed([f"{v:+.3f}" for v in of_qwen]), min(v.low for v in of_qwen) > 0),
+    "the repaired circuit is ahead at its position of a vector made there, however put in": (f"{home_lead:.0%}", home_lead.low > 0),
+    "and, by the loss, where the text itself has the": (f"{query_lead:.0%}", query_lead.low > 0),
 }  # fmt: skip
 met = [bool(came) for _, came in conditions.values()]
 pd.DataFrame(conditions, ["found", "met"]).T
@@ -393,18 +398,17 @@ cb.ledger(
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-early_kl = by_silence.kl[:, :-1].mean(1).numpy()
+early_kl = cost(by_silence)
 quiet_kl = over(lambda d: early_kl[d].mean())
+same_places = {name: settings[NEAR, "damage"][name] for name in ROWS}
 other_kl, same_kl, other_smol, same_smol = (
     cb.Estimate(*resampled[m]["result"][f"heads stable: {way}, kl"])
     for m in ("mini", "smollm2")
     for way in ("another text", "same domain")
 )
-right_alone = repaired(alone_at[PAPER]["mean put right"], alone_at[PAPER]["silence"], known["mini"])  # fmt: skip
 errors = (np.array(beyond["mean error alone"][k]) for k in ("one place", "every place"))
 error_alone, error_all = (over(lambda d, v=v: v[d].mean(), known["mini"]) for v in errors)
-gives_back = repaired(effects[VECTOR].rise[:, later].mean(1), by_silence.rise[:, later].mean(1))
-mended_later = same_places[REPAIRED]
+gives_back, farther_on = settings[NEAR, "loss"][VECTOR], settings[FAR, "damage"]
 document = found_mini["another document of its domain, of another text"][0]
 corrections = [back[put].value / whole.value for put in ("log odds at the logits", "constant part at the logits")]  # fmt: skip
 ratio, off_ratio, ratio_smol, off_smol = (
@@ -413,52 +417,45 @@ ratio, off_ratio, ratio_smol, off_smol = (
     for side in SIDES
 )
 leaning, leaning_off = (cb.Estimate(*special["mini"]["result"]["found, of leaning mixtures"][f"kl {side}, ratio"]) for side in SIDES)  # fmt: skip
+percents = {
+    "paper_early": paper[EVERY], "paper_home": paper_home, "paper_query": settings[QUERY][PAPER],
+    "mended_silence": mended[EVERY], "mended_home": mended_home, "vector_home": settings[HOME][VECTOR],
+    "mended_later": same_places[REPAIRED], "vector": same_places[VECTOR],
+    "mended_far": farther_on[REPAIRED], "vector_far": farther_on[VECTOR],
+    "own_later": same_places[OWN], "bos_later": same_places[BOS],
+}  # fmt: skip
 cb.facts(
     "causal",
-    mended_silence=cb.fact(mended[EVERY].value, ".0%"),
-    mended_later=cb.fact(mended_later.value, ".0%"),
-    paper_early=cb.fact(paper[EVERY].value, ".0%"),
-    paper_home=cb.fact(paper_home.value, ".0%"),
-    ahead_home=f"{ahead[HOME, 'damage']:.0%}",
-    home_wins=ahead[HOME, "damage"].low > 0,
-    whole_loss=cb.fact(whole.value),
-    own_text=cb.fact(back["its own text's"].value),
+    **{name: cb.fact(v.value, ".0%") for name, v in percents.items()},
+    vector_lead=cb.fact(-min(v.low for v in windows.values()), ".0%"),
+    ahead_home=f"{ahead[HOME]:.0%}", ahead_query=f"{ahead[QUERY]:.0%}",
+    home_wins=min(home_lead.low, query_lead.low) > 0,
+    error_alone=cb.fact(error_alone.value), error_all=cb.fact(error_all.value),
+    whole_loss=cb.fact(whole.value), own_text=cb.fact(back["its own text's"].value),
     corrections=cb.fact(max(corrections) * whole.value),
-    right_alone=cb.fact(right_alone.value, ".0%"),
     by_donor=cb.fact(1 - same_kl.value / other_kl.value, ".0%"),
-    three_tenths=max(abs(v - 0.3) for v in (same_kl.value / other_kl.value, 1 - same_places[VECTOR].value)) < 0.05,
-    own_later=cb.fact(same_places[OWN].value, ".0%"),
-    bos_later=cb.fact(same_places[BOS].value, ".0%"),
-    vector=cb.fact(same_places[VECTOR].value, ".0%"),
-    own_vector=cb.fact(back["its domain's"].value),
-    silence_kl=cb.fact(quiet_kl.value),
-    other_kl=cb.fact(other_kl.value),
-    same_kl=cb.fact(same_kl.value),
+    own_vector=cb.fact(back["its domain's"].value), silence_kl=cb.fact(quiet_kl.value),
+    other_kl=cb.fact(other_kl.value), same_kl=cb.fact(same_kl.value),
     smol_cost=cb.fact(smol_cost.value),
-    other_vector=cb.fact(-back["another domain's"].value),
-    n=n,
-    read=READ,
-    half=READ // 2, last=READ - 1,
+    other_vector=cb.fact(-back["another domain's"].value), n=n,
+    read=READ, half=READ // 2, last=READ - 1,
     model=MODEL.rpartition("/")[2],
     failed=cb.fact(len(met) - sum(met), "words", holds=[k for k, came in enumerate(met) if not came] == [0, 1, 2, 7, 10, 11, 12, 13, 14, 16, 17]),
     asked=cb.fact(len(met), "words"),
     subject_lost={pieces[k] for k in most} == {" solar", " formation", " are", " a"},
-    paper_fails=to_other.value < cb.ABOUT and max(paper[EVERY].high, settings[PAPER][FAR].high) < 0 and -1 < same_places[PAPER].value < -0.9,
+    paper_fails=to_other.value < cb.ABOUT and max(paper[EVERY].high, farther_on[PAPER].high) < 0 and -1 < same_places[PAPER].value < -0.9,
     ahead_far=f"{ahead[FAR, 'damage']:.1%}",
     depends=[v.low > 0 for v in windows.values()] == [False, False, True, False] and min(v.high for v in windows.values()) > 0,
     in_part=least.low > 0,
     no_better=max(map(abs, (*ahead[NEAR, "damage"].ends, *ahead[FAR, "damage"].ends))) < cb.ABOUT,
     repair_helps=mended[EVERY].low > 0 and mended_home.low > max(cb.MOST, paper_home.high),
-    bos_mends=min(nearly, bos[EVERY].low) > 0.95 and settings[BOS][HOME].low > paper_home.high,
+    bos_mends=min(nearly, bos[EVERY].low) > 0.95 and settings[HOME][BOS].low > paper_home.high,
     other_is_worse=other_kl.low > quiet_kl.high and same_kl.low > 0.1,
-    paper_at_home=paper_home.low > 0,
+    paper_at_home=min(paper_home.low, settings[QUERY][PAPER].low) > 0,
     alone_fails=max(paper[ALONE].high, mended[ALONE].high, bos[ALONE].high) < 0,
-    cancels=right_alone.low > cb.MOST and error_alone.low > 10 * error_all.high,
+    cancels=error_alone.low > 10 * error_all.high,
     centring_fails=of_centring["early"].high < 0,
-    vector_works=min(gives_back.low, vector_other.low) > cb.MOST
-    and max(back[put].high for put in ("another domain's", "random")) < 0
-    and max(corrections) < gives_back.low / 2
-    and document < vector_other.value,
+    vector_works=min(gives_back.low, vector_other.low) > cb.MOST and max(back[put].high for put in ("another domain's", "random")) < 0 and max(corrections) < gives_back.low / 2 and document < vector_other.value,
     constant_will_do=back["its own text's"].value > 0.75 * whole.value,
     special=cb.fact(ratio.value, ".0f", holds=ratio.low > 1 > off_ratio.high),
     special_lean=cb.fact(leaning.value, ".0f", holds=leaning.low > 1 > leaning_off.high),

@@ -2,7 +2,7 @@
 r"""
 # Does the split survive other kinds of positions?
 
-**With ALiBi or without any positions the split is exact, which is algebra; with rotary positions, which most models use today, it survives only roughly.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place; position alone or content alone would put at least {{smollm2_rival}} there. {{?both_parts}} Of {{asked}} conditions fixed in advance two failed: with rotary positions, position and token act together more than we had expected, and not only in those parts of a key that turn fast. {{?quarter}} {{?not_the_fast}}
+**With ALiBi or without any positions the split is exact, which is algebra; with rotary positions, which most models use today, it survives only roughly.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place; position alone or content alone would put at least {{smollm2_rival}} there. {{?both_parts}} Of {{asked}} conditions two failed, about how much position and token act together with rotary positions; they were fixed before the models were measured for this page, though some numbers of an earlier form of it were known. {{?quarter}} {{?not_the_fast}}
 
 Up to here a position was a vector that is added to a token. To see what becomes of our split elsewhere, we trained four small models, the *twins*, that differ in their positions and in little else. In each picture a head scores three tokens by their distance to the query, *the*. If a score is a sum of one part for the distance and one for the token, the three curves run side by side. In which picture do they not?
 """
@@ -228,7 +228,7 @@ With ALiBi and with no positions the split makes no error. {{?exact}} That is al
 
 ## Where does the rotary error come from?
 
-Perhaps we chose the two parts badly? Ours are the least-squares fit that weighs the scores by the kernel and by how often tokens occur. If a score counts instead as much as it is attended to on average, the best sum of two parts still keeps {{best_smollm2}} of our error in SmolLM2, and {{best_qwen}} in Qwen. {{?near_best}} (Kept, `tools/evidence/best_split.py`; at least {{= 80% =}} was fixed in advance.) So most of the error is interaction, which no sum of two parts can hold, and it must come from the turning.
+Perhaps we chose the two parts badly? Ours are the least-squares fit that weighs the scores by the kernel and by how often tokens occur. If a score counts instead as much as it is attended to on average, the best sum of two parts still keeps {{best_smollm2}} of our error in SmolLM2, and {{best_qwen}} in Qwen. {{?near_best}} (Kept, `tools/evidence/best_split.py`; at least {{= 80% =}} was fixed in advance.) So unless a fit of the attention itself, which we have not made, does much better, most of the error is interaction, and this must come from the turning.
 
 Why, then, is there any content at all, if a head turns its query by another angle for every distance? Rotary positions divide query and key into **planes** of two numbers each, {{= 16 =}} for a head of the twin. Plane $k$ turns by the angle $\theta_k$ with each token: one radian in the first plane, a few ten-thousandths in the last. In the mean over sources, what turns by $\theta$ is multiplied by
 
@@ -283,9 +283,13 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Training has mainly used the slow planes of the twin, as the post expected: in the median stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} That is why content survives. But of the hatched variance in Figure 13.3, which is interaction, {{in_between}} lies in the four planes around the dotted line, slow enough to be used and fast enough to turn. {{?between}} So some of the interaction stays without the fast planes: {{kept_variance}} of its variance, or {{kept_by_slow}} of its standard deviation, where we had expected at most half. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads its standard deviation is more than a quarter of that of the token's own part, where we had expected less. {{?quarter}}
+Training has mainly used the slow planes of the twin, as the post expected: in the median stable head they hold {{slow_share}} of the variance of the scores. {{?slow_planes}} That is why content survives. But of the hatched variance in Figure 13.3, which is interaction, {{in_between}} lies in the four planes around the dotted line, slow enough to be used and fast enough to turn. {{?between}} Without the fast planes {{kept_variance}} of the interaction's variance is still there. As a standard deviation that is {{kept_by_slow}}, and the condition, at most half, was about this one; of the variance it would have been met. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads its standard deviation is more than a quarter of that of the token's own part, where we had expected less. {{?quarter}}
 
-So two tables are too few for a rotary head. [Chapter 10](10_whole_neuron) adds pairs of two more, one of positions and one of tokens, whose product is added to the score. (It calls such a pair a plane of interaction, which is not a plane of rotation.) With one or two pairs a head, little is left in Qwen, and more in SmolLM2. Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
+So two tables are too few for a rotary head. [Chapter 10](10_whole_neuron) adds pairs of two more, one of positions and one of tokens, whose product is added to the score. (It calls such a pair a plane of interaction, which is not a plane of rotation.) With two pairs a head little is left in Qwen, and more in SmolLM2. Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
+
+## Is stability learned?
+
+Does training make heads stable? We keep a head's kernel and permute its contents, so that *moon* gets that of *because*: in {{above}} of {{broad}} broad heads of nine models most permuted denominators vary *less* than the trained one. {{?topic}} Contents follow the topic of a text, and that moves denominators. So a stable head is one whose kernel is broad enough for its contents, whatever these mean. {{?kernel_suffices}}
 
 ## What can go wrong
 
@@ -349,7 +353,7 @@ seeds[["kind", "stable", "TV"]]
 
 # %% [markdown]
 r"""
-**Is it learned that a head is stable?** We leave a head its kernel and permute its contents, so that *moon* gets the content of *because*, {{= 200 =}} times for each of the {{broad}} broad heads of nine models. If training made denominators stable, they would vary more after a permutation. But in {{above}} of the heads most permuted denominators vary *less* than the trained one, and in the others exactly half do. {{?topic}} Contents follow the topic of a text, and this moves denominators. All stable heads stay stable when their contents are permuted. {{?kernel_suffices}} So a stable head is one whose kernel is broad enough for its contents, whatever these mean.
+**Permuted contents.** There are {{= 200 =}} permutations for each head. In the heads that are not among the {{above}}, exactly half of the permuted denominators vary less. {{?topic}} All stable heads stay stable when their contents are permuted. {{?kernel_suffices}}
 
 **What was fixed in advance.** We wrote the conditions down before the twins were measured for this page (an earlier form of it had seen some of the numbers). The last one decides little: the {{loose}} heads that are not stable meet it, too. {{?free}}
 """
@@ -415,16 +419,14 @@ is_stable = trained < max_cv
 best = json.loads(cb.evidence("best_split.json").read_text())
 cb.facts(
     "families",
-    model=MODEL.rpartition("/")[2],
-    smollm2=cb.fact(alone["SmolLM2"], ".0%"),
+    model=MODEL.rpartition("/")[2], smollm2=cb.fact(alone["SmolLM2"], ".0%"),
     qwen=cb.fact(alone["Qwen"], ".0%"),
     smollm2_rival=cb.fact(rival["rotary (SmolLM2)"], ".0%"),
     best_smollm2=cb.fact(best["smollm2"]["kept"][0], ".0%"),
     best_qwen=cb.fact(best["qwen"]["kept"][0], ".0%"),
     near_best={best[name]["ours is"] for name in ("smollm2", "qwen")} == {"near"},
     exact=table.loc[["ALiBi (twin)", "none (twin)"], "split"].max() < 1e-3,
-    survives=table.loc[["ALiBi (twin)", "none (twin)"], "split"].max() < 1e-3
-    and all(table.loc[row, "split"] < rival[row] for row in table.index if "rotary" in row),
+    survives=table.loc[["ALiBi (twin)", "none (twin)"], "split"].max() < 1e-3 and all(table.loc[row, "split"] < rival[row] for row in table.index if "rotary" in row),
     both_parts=min(rival[f"rotary ({name})"] / v for name, v in alone.items()) > 1.5,
     order=table.loc["learned (twin)", "split"] < table.loc["rotary (twin)", "split"] < min(alone.values()),
     slow_planes=by_slow > cb.MOST,
@@ -441,8 +443,7 @@ cb.facts(
     over_quarter=cb.fact(int((rotary.left > 0.25).sum()), "words"),
     rotary_stable=cb.fact(len(rotary.heads), "words"),
     quarter=learned.left.max() < 0.25 < rotary.left.max(),
-    asked=cb.fact(len(conditions), "words"),
-    kept_by_slow=cb.fact(kept_by_slow, ".0%"),
+    asked=cb.fact(len(conditions), "words"), kept_by_slow=cb.fact(kept_by_slow, ".0%"),
     kept_variance=cb.fact(kept_variance, ".0%"),
     not_the_fast=[k for k, (_, met) in conditions.items() if not met] == list(conditions)[1:3],
     own_is_small=max(own_split, table.loc["learned (twin)", "split"]) < cb.ABOUT / 2,

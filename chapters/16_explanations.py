@@ -2,7 +2,7 @@
 r"""
 # Can a simple rule predict a head?
 
-**A sentence about a head can score well without saying anything about the head, so three controls belong beside its score: shuffled labels, a planted rule, and prompts of one length.** In our small model `{{model}}`, rules that a program wrote seem to predict the heads of the first layer, with a score of {{easy}}, but reach only {{hard}} once all prompts have one length. {{?trap}} For heads that drive chosen neurons they score {{score}}, a little more than a coin. They beat shuffled labels on prompts of one length, but not demonstrably a rule about the length on whole prompts. {{?better}} {{?ends_pass}} {{?not_apart}} We cannot say whether a language model would write better sentences. {{?lm_fails}} {{?lm_odds_fail}}
+**A sentence about a head can score well without saying anything about the head, so three controls belong beside its score: shuffled labels, a planted rule, and a rule that sees nothing but the length of the prompts.** In our small model `{{model}}`, rules that a program wrote seem to predict the heads of the first layer, with a score of {{easy}}, but the length alone scores {{by_length}}. {{?trap}} {{?is_length}} For heads that bring about chosen neurons they score {{score}}: on whole prompts not demonstrably more than the length, though at one length still more than with shuffled labels. {{?better}} {{?not_apart}} {{?no_more}} {{?ends_pass}} {{?alike_finds}}
 
 People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
 """
@@ -147,35 +147,11 @@ pd.DataFrame(prompts, columns=["the head is", "prompt, as it ends", "called acti
 
 # %% [markdown]
 r"""
-It was picked as the best of {{cases}}, to show how the test works and not how it usually ends. (In such names, layers and heads count from zero.)
+It was picked as the best of {{cases}}, to show how the test works and not how it usually ends, and its neuron is a random one. {{?random_example}} (In such names, layers and heads count from zero.)
 
 ## A trap: the length of the prompt
 
-Few of our cases are from the first layer, so here we test every head. For each head we take the two neurons in whose input its term varies most, compared with the whole input (by standard deviations over prompts), and call the head active on the fifth of ordinary prompts where the term is largest. In a first version texts are cut off anywhere, in a second all at one length.
-"""
-
-# %%
-anywhere = list(cb.cases.every_head(read, read.ordinary, read.anywhere))
-one_length = list(cb.cases.every_head(read, read.same_length, read.alike))
-
-
-def by_head(tests):
-    """The rule and its score for every test."""
-    found = [(t.layer, t.head, *tested(t.prompts)) for t in tests]
-    return pd.DataFrame(found, columns=["layer", "head", "sentence", "shown", "score"])
-
-
-trap = {"rules, any length": by_head(anywhere), "rules, one length": by_head(one_length)}
-
-# %% tags=["hide-input", "nbval-check-output"]
-by_layer = pd.DataFrame({k: some.groupby("layer")["score"].mean() for k, some in trap.items()})
-by_layer.rename_axis("score on half B, layer").round(2)
-
-# %% [markdown]
-r"""
-Heads of the first layer (layer {{= 0 =}}) look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. On prompts of any length, most of the sentences about the first layer name the length. {{?trap}} Held-out texts do not reveal this trap, because their lengths vary in the same way.
-
-Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. We made two tests, with conditions fixed before each. In the first, every prompt is cut to its last {{= 16 =}} tokens, and prompts that have fewer are left out; the cases pass if sentences still beat shuffled labels. In the second, the rules see nothing but the length, with every token of a prompt replaced by *the*; sentences say more than the length if they score more than it on the same cases. (In both, p is to be below {{= 0.05 =}} by sign flips, each neuron counted once.)
+Few of our cases are from the first layer, so here we test every head. For each head we take the two neurons in whose input its term varies most, compared with the whole input (by standard deviations over prompts), and call the head active on the fifth of ordinary prompts where the term is largest. In a first version texts are cut off anywhere, in a second all at one length. Beside the first stands a rule that sees nothing but the length, with every token of a prompt replaced by *the*.
 """
 
 
@@ -190,6 +166,35 @@ def remade(p, change):
 
 the = model.tokenizer.encode(" the", add_special_tokens=False)
 CHANGES = {"of 16 tokens": lambda x: x[-16:] if len(x) >= 16 else [], "length alone": lambda x: the * len(x)}  # fmt: skip
+anywhere = list(cb.cases.every_head(read, read.ordinary, read.anywhere))
+one_length = list(cb.cases.every_head(read, read.same_length, read.alike))
+
+
+def by_head(tests, change=lambda p: p):
+    """The rule for every test, and its score for true and for shuffled labels."""
+    found = [(t.layer, t.head, *tested(p), tested(shuffled(p, k))[2]) for k, t in enumerate(tests) for p in [change(t.prompts)]]  # fmt: skip
+    return pd.DataFrame(found, columns=["layer", "head", "sentence", "shown", "score", "shuffled"])
+
+
+trap = {
+    "rules, any length": by_head(anywhere),
+    "length alone": by_head(anywhere, lambda p: remade(p, CHANGES["length alone"])),
+    "rules, one length": by_head(one_length),
+}
+
+# %% tags=["hide-input", "nbval-check-output"]
+by_layer = pd.DataFrame({k: some.groupby("layer")["score"].mean() for k, some in trap.items()})
+by_layer.rename_axis("score on half B, layer").round(2)
+
+# %% [markdown]
+r"""
+Heads of the first layer (layer {{= 0 =}}) look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. {{?trap}} Is the length what makes them look easy? It is, we fixed in advance, if it alone gets three quarters as far above a half as the rules do; and the rules say more if they are ahead of it (p below {{= 0.05 =}}, each head counted once). The length alone gets {{length_part}} as far, and the rules are ahead by {{over_length}} (p = {{p_over_length}}). {{?is_length}} {{?no_more}} At one length the rules still beat shuffled labels, so something else is there to be found. {{?alike_finds}} Held-out texts do not reveal this trap, because their lengths vary in the same way.
+
+Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. We made two tests, with conditions fixed before each (p below {{= 0.05 =}} by sign flips, each neuron counted once). In the first, every prompt is cut to its last {{= 16 =}} tokens, and shorter ones are left out; do sentences still beat shuffled labels? In the second, do they score more than the length alone?
+"""
+
+
+# %%
 alike = {}
 for name, change in CHANGES.items():
     parts = {k: remade(case.prompts, change) for k, case in enumerate(cases)}
@@ -238,7 +243,7 @@ pd.concat([both, curve[SCORES].set_axis(words)]).rename_axis("mean score").round
 r"""
 On the prompts shown, sentences for meaningless labels score nearly as much as real ones. {{?fits_anything}} So a good fit to the examples is hardly evidence: a theme will be found in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`.
 
-On new documents real labels do score more than shuffled ones, by {{over_cases}} over cases and by {{over}} with each neuron counted once (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} But it is not much, as the planted rules show. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels. {{?planted_found}} (We had required both in advance.) With three labels in ten turned round, a planted rule can no longer be told from none. {{?faint}} Our cases score little more than such rules, and less than rules with two in ten turned round. {{?between}} So a faint rule in one of our cases would escape us, too.
+On new documents real labels do score more than shuffled ones, by {{over_cases}} over cases and by {{over}} with each neuron counted once (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} (For heads of neurons that predict their token the score is {{score_next}}, for those of random ones {{score_random}}, which chance can make: p = {{p_next}}.) {{?next_undecided}} But it is not much, as the planted rules show. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels. {{?planted_found}} (We had required both in advance.) With three in ten it cannot be told from none. {{?faint}} Our cases score little more than that, so a faint rule in one of them would escape us, too. {{?between}}
 
 ## Would a better reader do better?
 
@@ -252,7 +257,7 @@ The rules see tokens, and this is one small model. A head may do several things 
 
 ## Where this leaves us
 
-This is the last page of the main text, which began with a grey harbour. The first layer came apart into tables, and those predicted neurons. For single heads of later layers, simple rules know a little, and embeddings of the whole text are not demonstrably better. Whoever explains heads or neurons by sentences should report the three controls with each score. Of the eleven conditions that we had fixed in advance, five are met: both about planted rules, the two positive ones about embeddings, and the first about the length. Five fail: the second about the length, and four about the language model. And it is undecided whether embeddings or rules score more. {{?five_met}}
+This is the last page of the main text, which began with a grey harbour. The first layer came apart into tables, and those predicted neurons. For single heads of later layers, simple rules beat shuffled labels, but not demonstrably the length, and embeddings of the whole text are not demonstrably better. Whoever explains heads or neurons by sentences should report the three controls with each score. Of thirteen conditions fixed in advance six are met (see Evidence).
 
 ## Exercises
 
@@ -266,7 +271,9 @@ This is the last page of the main text, which began with a grey harbour. The fir
 
 ## Evidence
 
-**Does it come again?** We write each case's sentence once more, from half B, and judge it on half A. Cases that score high one way do so the other way: the scores of the two ways correlate, far more than for shuffled labels. {{?comes_again}} On SmolLM2, with as many texts, sentences beat shuffled labels as well, by less. {{?smol_too}} Whether the heads of neurons that predict a token are easier to explain than those of random neurons is undecided. {{?next_undecided}}
+**What was fixed in advance.** Of the thirteen conditions that we had fixed in advance, six are met: both about planted rules, the two positive ones about embeddings, and two about the length. Six fail: two about saying more than the length, and four about the language model. And it is undecided whether embeddings or rules score more. {{?six_met}}
+
+**Does it come again?** We write each case's sentence once more, from half B, and judge it on half A. Cases that score high one way do so the other way: the scores of the two ways correlate, far more than for shuffled labels. {{?comes_again}} On SmolLM2, with as many texts, sentences beat shuffled labels as well, by less. {{?smol_too}}
 """
 
 
@@ -297,24 +304,28 @@ found.round(3)
 
 # %% [markdown]
 r"""
-**Sentences, their ends, and the length.** What each scores more than its rival, on the cases that both have, and how often chance makes as much, by sign flips of neurons and of cases.
+**Sentences, their ends, and the length.** What each scores more than its rival, on the tests that both have, and how often chance makes as much, by sign flips of neurons (in the first layer, of heads) and of single tests.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Sentences against shuffled labels and against the length"}
-shorter, length = alike.values()
+of_neuron = lambda of: of.assign(unit=[str(cases[c].neuron) for c in of.index])
+shorter, length = map(of_neuron, alike.values())
 paired = shorter.assign(length=length["true"])  # on the cases that both have
+first = {k: of.query("layer == 0").rename(columns={"head": "unit"}) for k, of in trap.items()}
+both_first = first["rules, any length"].assign(length=first["length alone"]["score"])
 scores_of = {
-    "16 tokens, over shuffled labels": paired[["true", "shuffled"]],
-    "length alone, over shuffled labels": length[["true", "shuffled"]],
-    "16 tokens, over the length": paired[["true", "length"]],
-    "whole prompts, over the length": length[["whole prompts", "true"]],
-}
+    "16 tokens, over shuffled labels": paired[["unit", "true", "shuffled"]],
+    "length alone, over shuffled labels": length[["unit", "true", "shuffled"]],
+    "16 tokens, over the length": paired[["unit", "true", "length"]],
+    "whole prompts, over the length": length[["unit", "whole prompts", "true"]],
+    "first layer, over the length": both_first[["unit", "score", "length"]],
+} | {f"first layer, {k}, over shuffled": v[["unit", "score", "shuffled"]] for k, v in first.items()}
 tests = {}
 for name, of in scores_of.items():
-    by_neuron = of.groupby([str(cases[c].neuron) for c in of.index]).mean()
-    (over, p_cases), (_, p) = (apart(*v.to_numpy().T, "samples") for v in (of, by_neuron))
-    tests[name] = {"cases": len(of), "ahead by": over, "p, neurons": p, "p, cases": p_cases}
-tests = pd.DataFrame(tests).T.astype({"cases": int})
+    pairs = of.drop(columns="unit"), of.groupby("unit").mean()
+    (over, p_each), (_, p) = (apart(*v.to_numpy().T, "samples") for v in pairs)
+    tests[name] = {"tests": len(of), "ahead by": over, "p": p, "p, one by one": p_each}
+tests = pd.DataFrame(tests).T.astype({"tests": int})
 tests.round(3)
 
 # %% [markdown]
@@ -373,63 +384,54 @@ cb.ledger(
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 again_ends = cb.by_document(r_of, by_drawn, 299)
 result, here, there = semantic["result"], found[MODEL], found["SmolLM2"]
-easy, hard = by_layer.loc[0]
+easy, by_length, hard = by_layer.loc[0]
+part, kinds_of = (by_length - 0.5) / (easy - 0.5), table.groupby("next")["true"].mean()
 named = trap["rules, any length"].query("layer == 0")["sentence"].str.contains(" tokens").mean()
 by_neuron = table.groupby(["next", "neuron"])["true"].mean()
 _, p_next = apart(by_neuron[True].to_numpy(), by_neuron[False].to_numpy())
-over_length = tests[tests.index.str.endswith("over the length")]
-whole = over_length.iloc[-1]
+over_length = tests.iloc[2:4]  # of the cases
+whole, first = over_length.iloc[-1], tests.loc["first layer, over the length"]
 at_noise = dict([*plants.groupby("noise")])  # noise: a planted rule a row
 fifth, three = (curve["held out"][noise] for noise in (0.2, 0.3))
 differs, subjects = result["meaning over rules"], kinds["planted subjects"]
 in_french = answers["planted: french"]["zero-shot"]["sentence"]
 cb.facts(
     "explanations",
-    score=cb.fact(here["true"]),
-    length=cb.fact(length["true"].mean()),
-    meaning=cb.fact(result["true, mean"]),
-    shown_shuffled=cb.fact(mixed["shown"].mean()),
-    planted=cb.fact(curve["held out"][0.0]),
-    over=cb.fact(here["over, by neuron"]),
+    score=cb.fact(here["true"]), length=cb.fact(length["true"].mean()),
+    meaning=cb.fact(result["true, mean"]), shown_shuffled=cb.fact(mixed["shown"].mean()),
+    planted=cb.fact(curve["held out"][0.0]), over=cb.fact(here["over, by neuron"]),
     over_cases=cb.fact(here["true"] - here["shuffled"]),
-    five_met=min(planted) >= 0.9 and result["true over shuffled"]["p"] < 0.05 < differs["p"],
-    lm_planted=cb.fact(subjects["zero-shot"]),
-    lm_odds=cb.fact(odds["planted, mean AUC"]),
-    rules_planted=cb.fact(subjects["rules"]),
-    easy=cb.fact(easy),
-    hard=cb.fact(hard),
-    model=MODEL.rpartition("/")[2],
-    cases=len(cases),
-    own_token=own_token,
-    said=len(said),
-    neurons=int(here["neurons"]),
-    lm_cases=int((~is_planted).sum()),
-    whole_over=cb.fact(whole["ahead by"]),
-    p_whole_over=cb.fact(whole["p, neurons"]),
-    not_apart=over_length[["p, neurons", "p, cases"]].min(axis=None) > 0.05,
-    ends_pass=tests["ahead by"].iloc[0] > 0 and tests["p, neurons"].iloc[0] < 0.05,
+    six_met=min(planted) >= 0.9 and result["true over shuffled"]["p"] < 0.05 < differs["p"] and part >= 0.75 and first["p"] > 0.05,
+    lm_planted=cb.fact(subjects["zero-shot"]), lm_odds=cb.fact(odds["planted, mean AUC"]),
+    rules_planted=cb.fact(subjects["rules"]), easy=cb.fact(easy),
+    hard=cb.fact(hard), model=MODEL.rpartition("/")[2], cases=len(cases),
+    own_token=own_token, said=len(said),
+    neurons=int(here["neurons"]), lm_cases=int((~is_planted).sum()),
+    whole_over=cb.fact(whole["ahead by"]), p_whole_over=cb.fact(whole["p"]),
+    by_length=cb.fact(by_length), length_part=cb.fact(part, ".0%"),
+    over_length=cb.fact(first["ahead by"]), p_over_length=cb.fact(first["p"]),
+    is_length=part >= 0.75 and tests["p"].iloc[6] < 0.05,
+    no_more=first["p"] > 0.05,
+    alike_finds=tests["ahead by"].iloc[7] > 0 and tests["p"].iloc[7] < 0.05,
+    random_example=not example.token,
+    score_next=cb.fact(kinds_of[True]), score_random=cb.fact(kinds_of[False]), p_next=cb.fact(p_next),
+    not_apart=over_length[["p", "p, one by one"]].min(axis=None) > 0.05,
+    ends_pass=tests["ahead by"].iloc[0] > 0 and tests["p"].iloc[0] < 0.05,
     better=here["over, by neuron"] > 0 and here["p"] < 0.001 and here["true"] < 0.65,
     between=three < here["true"] < fifth,
-    meaning_alike=differs["p"] > 0.05
-    and abs(differs["by"]) < cb.ABOUT * (result["true, mean"] - 0.5)
-    and min(planted) == 1
-    and len(meaning) == len(cases),
+    meaning_alike=differs["p"] > 0.05 and abs(differs["by"]) < cb.ABOUT * (result["true, mean"] - 0.5) and min(planted) == 1 and len(meaning) == len(cases),
     fits_anything=mixed["shown"].mean() - 0.5 > 0.75 * (true["shown"].mean() - 0.5),
-    planted_found=curve["held out"][0.0] >= 0.9
-    and at_noise[0.1]["held out"].min() > at_noise[0.1]["shuffled"].max(),
+    planted_found=curve["held out"][0.0] >= 0.9 and at_noise[0.1]["held out"].min() > at_noise[0.1]["shuffled"].max(),
     faint=at_noise[0.3]["held out"].min() < at_noise[0.3]["shuffled"].max(),
     lm_odds_fail=odds["planted, mean AUC"] < 0.9,
     lm_odds_p=cb.fact(odds["heads over shuffled, p"], holds=odds["heads over shuffled, p"] > 0.05),
     lm_lists="phrases like" in in_french and "French" not in in_french,
-    lm_fails=subjects["zero-shot"] < 0.55
-    and subjects["rules"] > 0.7
-    and inactive > cb.NEARLY_ALL
-    and all(not of.low > 0 for of in lm.values()),
+    lm_fails=subjects["zero-shot"] < 0.55 and subjects["rules"] > 0.7 and inactive > cb.NEARLY_ALL and all(not of.low > 0 for of in lm.values()),
     trap=easy - hard > 0.1 and named > cb.MOST,
     comes_again=again_ends[0] > 0.2 > abs(here["r, shuffled"]),
     smol_too=0 < there["over, by neuron"] < here["over, by neuron"] and there["p"] < 0.05,
     next_undecided=p_next > 0.05,
-)
+)  # fmt: skip
 
 # %% [markdown]
 r"""

@@ -145,7 +145,7 @@ def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
     meant = [torch.cat([text.tokens[: study.n], the]) for text in A[: causal.MEANS]]
     silent = cx.lookups.mean_z(model, meant, study.n + 1)[:, study.heads]
     few = [0, len(read) - 1]
-    off = causal.mean_errors(study, meant[:1], silent)  # of one text, for what takes it
+    off = causal.mean_error(study, meant[:1], silent)  # of one text, for what takes it
     again = causal.farther_on(model, study, [read[k] for k in few], silent, off)
     for name in (causal.STAND_INS[0], causal.STAND_INS[2], causal.STAND_INS[3]):
         for what in ("silence", name):
@@ -177,7 +177,8 @@ def test_tables_explain_scores_that_are_a_sum_and_a_rest_by_place_is_common():
     tables = deeper_mini.two_means(moved, x, 0, 6)
     rest = deeper_mini.shares(deeper_mini.left_over(tables, moved, x, 0))[2]
     assert (rest > 0.02).all()
-    assert deeper_mini.in_common(tables, moved, x, 0, domains) > 0.5
+    left = deeper_mini.rest_of(tables, moved, x, 0)[2]
+    assert deeper_mini.in_common(left, tables[0], x, domains) > 0.5
 
 
 def test_an_additive_table_is_fitted_whatever_the_weights_and_another_by_least_squares():

@@ -5,8 +5,8 @@
 Documents of half B are read, heads of the first layer silenced by a mean over half A. Kept of both
 models: the loss that vectors of a domain give back, beside vectors as long and corrections of the
 predictions, in the second half of the early tokens. Of `mini`: the stand-ins farther on, at n, and
-at one position alone, there with their mean error over half A subtracted, too; BOS by its own key
-alone. Of SmolLM2: each head, silenced alone. Fixed in advance:
+at one position alone; what the near-copy's mean error over half A costs; BOS by its own key alone.
+Of SmolLM2: each head, silenced alone. Fixed in advance:
 
 - *Negative control*: a domain's vector gives back more of what silence of SmolLM2's stable heads
   costs in English than of what silence of its local head does.
@@ -46,6 +46,15 @@ Fixed when both windows had been judged, and before the vector was put in at n:
 
 - *At n*: with the vector that is the mean from position 97 on, at every position, neither it nor
   the repaired circuit is ahead at n, by the damage: the interval of the difference holds zero.
+
+Fixed when that had failed, the circuit being ahead, and before a vector made at n was put in:
+
+- *Made at n*: the vector is the mean of half A at n, with the query token there. It is added at
+  every position, and, in a second run, where a text has that token (at n it always has), with the
+  vector from position 97 on elsewhere. The repaired circuit is ahead at n if the lower end of the
+  difference of the shares, of the damage, is above zero against both. If not, the page's lead says
+  that the vector was behind there for where it had been made. The rise of the loss is judged in the
+  same way, at positions 97 to 255 where the text itself has the token (none came after that at n).
 """
 
 from __future__ import annotations
@@ -201,15 +210,14 @@ def stand_ins(study) -> dict[str, Callable[[Tensor], Tensor]]:
     return dict(zip(STAND_INS, made, strict=True))
 
 
-def mean_errors(study, texts, silent) -> dict[str, Tensor]:
-    """Return how far the mean of each stand-in over texts is from that of the heads."""
-    made = stand_ins(study).items()
-    return {k: torch.stack([z(t) for t in texts]).mean(0) - silent for k, z in made}
+def mean_error(study, texts, silent) -> Tensor:
+    """Return how far the mean of the near-copy over texts is from that of the heads."""
+    return torch.stack([cb.exact_bos_z(study.circuit, t) for t in texts]).mean(0) - silent
 
 
 def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
-    """Return KLs at n alone, with the mean errors `off` subtracted, too; and what such an error
-    alone costs, at one position and at every one.
+    """Return KLs at n alone, and what the near-copy's mean error `off` costs, added to the heads'
+    own at one position and at every one.
     """
     n, heads, found = study.n, list(study.heads), {}
     in_place = stand_ins(study)
@@ -219,9 +227,8 @@ def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
     for name in (STAND_INS[0], STAND_INS[2], STAND_INS[3]):
         here = torch.stack([in_place[name](t)[n] for t in far.tokens])
         puts = {"silence": silent[n].expand_as(here), name: here}
-        puts["mean put right"] = here - off[name][n]
         found[f"alone: {name}"] = {k: at_one_position(far, v, heads) for k, v in puts.items()}
-    moved = near.first_layer("attn.hook_z")[:, :, heads] + off[STAND_INS[2]][:READ]
+    moved = near.first_layer("attn.hook_z")[:, :, heads] + off[:READ]
     every = near.effect(lambda rows: [cx.lookups.replace_z(0, heads, moved[rows])])
     found["mean error alone"] = {
         "every place": every.kl[:, -1].tolist(),
@@ -231,32 +238,44 @@ def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
 
 
 def later_on(model, study, A, table, silent) -> dict[str, Any]:
-    """Return what silence, each stand-in and the domain's vector cost from position 97 on: KL and
-    rise of the loss before n, and KL at n (`home`), a number a text.
+    """Return what silence, each stand-in and the domain's vectors cost from position 97 on: KL and
+    rise of the loss before n, KL at n (`home`) and the sum of the rises where the text has the
+    query token (`query`), a number a text.
     """
     n, heads, of_A = study.n, list(study.heads), cb.first_windows(A, len(A))
-    places = torch.tensor([*range(READ + 2, n - 1, 4), n])
-    run = cb.InterventionRun.of(model, table["text"], places, study.fixed.token)
-    run_A = cb.InterventionRun.of(model, of_A["text"], torch.tensor([n - 1]))
-    written = run_A.first_layer("attn.hook_z")[:, READ:, heads].mean(1).flatten(1)
-    written = written @ study.fixed.readout.W_O[heads].flatten(0, 1)
-    g = cb.domain_mean(written, of_A["domain"], table["domain"]) - written.mean(0)
+    every, token = torch.arange(READ, n + 1), study.fixed.token
+    run = cb.InterventionRun.of(model, table["text"], every, token)
+    run_A = cb.InterventionRun.of(model, of_A["text"], torch.tensor([n]), token)
+    z = run_A.first_layer("attn.hook_z")[:, READ:, heads]
+    written = torch.stack([z[:, :-1].mean(1), z[:, -1]]).flatten(2)
+    written = written @ study.fixed.readout.W_O[heads].flatten(0, 1)  # where, text, d_model
+    g, at_n = (cb.domain_mean(of, of_A["domain"], table["domain"]) - of.mean(0) for of in written)
+    by_query = torch.where((run.tokens == token)[..., None], at_n[:, None], g[:, None])
     quiet = cx.lookups.replace_z(0, heads, silent)
-    effects = {
-        "silence": run.effect(lambda rows: [quiet]),
-        "its domain's": run.effect(lambda rows: [quiet, cx.lookups.add_direction(0, g[rows])]),
-    }
+
+    def push(v):
+        add = cx.lookups.add_direction
+        if v.ndim == 2:  # the same at every position
+            return run.effect(lambda rows: [quiet, add(0, v[rows])])
+        hook = "blocks.0.hook_attn_out"
+        return run.effect(lambda rows: [quiet, (hook, lambda own, hook: own + v[rows])])
+
+    effects = {"silence": run.effect(lambda rows: [quiet])}
+    vectors_of = {"": g, ", made at n": at_n, ", by query": by_query}
+    effects |= {f"its domain's{how}": push(v) for how, v in vectors_of.items()}
 
     def with_it(stand_in):
         z = torch.stack([stand_in(text) for text in run.tokens])
         return run.effect(lambda rows: [cx.lookups.replace_z(0, heads, z[rows])])
 
     effects |= {name: with_it(stand_in) for name, stand_in in stand_ins(study).items()}
+    window, asks = slice(2, -2, 4), run.tokens[:, READ:n] == token
     return {
         name: {
-            "kl": of.kl[:, :-1].mean(1).tolist(),
-            "rise": of.rise.mean(1).tolist(),
+            "kl": of.kl[:, window].mean(1).tolist(),
+            "rise": of.rise[:, window].mean(1).tolist(),
             "home": of.kl[:, -1].tolist(),
+            "query": (of.rise * asks).sum(1).tolist(),
         }
         for name, of in effects.items()
     }
@@ -308,7 +327,7 @@ def measure(name: str) -> dict[str, Any]:
 
         by_key = {"key": kl(key), "neither": kl(own)}
         facts["BOS"] = {k: v[:, -len(SECOND) : -1].mean(1).tolist() for k, v in by_key.items()}
-        off = mean_errors(study, meant, silent)
+        off = mean_error(study, meant, silent)
         facts["later on"] = later_on(model, study, A, table, silent)
         facts["beyond"] = farther_on(model, study, read, silent, off)
         return facts

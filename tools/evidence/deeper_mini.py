@@ -108,15 +108,15 @@ def shares(left: Left) -> Float[Tensor, "part head"]:
     return torch.stack([total - no_position, no_position - rest, rest]) / total
 
 
-def in_common(tables: Tables, run: Run, x: Ids, layer: int, domains: Sequence[str]) -> float:
-    """Return the share of the rest that texts of two domains have in common where they have the
-    same token about as far back (1, 2 to 3, 4 to 7 ... tokens), mean of the heads."""
-    left = rest_of(tables, run, x, layer)[2].double()
+def in_common(left: Tensor, weight: Tensor, x: Ids, domains: Sequence[str]) -> float:
+    """Return the share of the rest (`text head source`, sources weighted) that texts of two domains
+    have in common where they have the same token about as far back (1, 2 to 3, 4 to 7 ... tokens),
+    mean of the heads."""
     at = pd.DataFrame({"token": x[:, 1:].flatten().numpy()})
     at["back"] = np.tile(np.log2(np.arange(left.shape[-1], 0, -1)).astype(int), len(x))
     at["domain"] = np.repeat(np.array(domains), left.shape[-1])
     place, found = ["token", "back"], []
-    for e, w in zip(left.transpose(0, 1), tables[0].double(), strict=True):
+    for e, w in zip(left.double().transpose(0, 1), weight.double(), strict=True):
         rest = at.assign(e=e.flatten(), w=w.repeat(len(e)), square=(w * e**2).flatten(), count=1)
         total = rest.groupby(place)[["e", "w", "square", "count"]].sum()
         own = rest.groupby([*place, "domain"])[["e", "count"]].sum().pow(2).groupby(place).sum()
@@ -320,8 +320,10 @@ def of_scores(seen: Seen, x_many: Ids, run_many: Run) -> tuple[dict, list[Condit
             for k in range(L - 1)
         ],
         "in common": [
-            in_common(tables[len(x_many)][k], run_fresh, x_fresh, k, [t.domain for t in fresh])
-            for k in range(L)
+            in_common(
+                rest_of(of, run_fresh, x_fresh, k)[2], of[0], x_fresh, [t.domain for t in fresh]
+            )
+            for k, of in enumerate(tables[len(x_many)])
         ],
         "of each, as judged before": [1 - float(shares(v)[2].mean()) for v in many],
     }

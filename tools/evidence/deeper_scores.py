@@ -12,6 +12,12 @@ Each share has an interval, the wider of two, documents and domains redrawn; the
 before any was computed, when the shares were known: chapter 14 says that one layer is above another
 only where the interval of their difference, on the same draws, is above zero. These are the second
 layer over each other one by position, and each over the one before by position and token.
+
+Set later, before it was computed: where two texts of different domains have the same token about as
+far back, their rests have a share in common, as in `deeper_mini.py`. If this is 80% or more in the
+first layer, whose rest cannot be the context, the comparison works here. The rest of a deeper layer
+is then mostly context if less than half of it is in common. If it does not work, page 14 goes on to
+say that its tables for this model cannot tell why it grows.
 """
 
 from __future__ import annotations
@@ -29,6 +35,7 @@ from typing import Any
 import numpy as np
 import torch
 from command import command
+from deeper_mini import in_common
 from einops import einsum, rearrange, repeat
 from evidence import provenance, rounded
 from files import replace as write
@@ -123,17 +130,22 @@ def measure(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, dict]
     }  # fmt: skip
     kinds = ("position", "position and token", "mean stream, own query")
     pairs: dict[int, list] = {layer: [] for layer in layers}
+    read: list[Tensor] = []
     for x, streams_of, rows in streams(model, B, layers):
+        read.append(x)
         for layer, stream in streams_of.items():
             truth = check(parts[layer].scores(stream, stream), rows[layer])
             by_position = tables[layer].position.expand_as(truth)
             by_token = centered(by_position + tables[layer].token.T[x].mT)
             own = parts[layer].scores(stream, mean[layer][x])
             pairs[layer].append((truth, by_position, by_token, own))
-    sums = {}
+    sums, common = {}, {}
     for layer, several in pairs.items():
         truth, *guesses = (torch.cat(v) for v in zip(*several, strict=True))
         left = {k: squares(truth - guess) for k, guess in zip(kinds, guesses, strict=True)}
+        rest = (truth - guesses[1])[..., 1:]
+        even, of = torch.ones_like(rest[0]), [text.domain for text in B]
+        common[str(layer)] = in_common(rest, even, torch.cat(read), of)
         sums[layer] = {k: torch.stack([v, squares(truth)]).numpy() for k, v in left.items()}
 
     def share(kind: str, layer: int, drawn: np.ndarray) -> float:
@@ -152,6 +164,7 @@ def measure(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, dict]
             }
             for layer in layers
         },
+        "in common": common,
         "second less": {str(k): less(place, second, k) for k in layers if k != second},
         "less the one before": {str(k): less(both, k, before) for before, k in pairwise(layers)},
     }

@@ -37,6 +37,14 @@ Set last, when the plants of one head had been counted and before any of these w
   more than half of those that bring a tenth of the rise are found. (Two heads bring what both add;
   by way of an MLP, a head brings the share that is gone at the largest peaks if it computes its
   mean over texts and positions.) A kind that is not seen is named in the page's lead.
+
+Set after all that, before the largest share at any single peak was computed:
+
+- *Different heads*: the source speaks of different heads in different texts. At a peak of half B,
+  how much of the rise there does the head bring that brings most, and what is the median of this
+  over a neuron's peaks? Single heads drive the neurons by P, one here and another there, if in each
+  model the median is a tenth or more in over half of these neurons, and its mean over them above
+  that of random neurons (permutation, p below 0.05). A maximum over heads is large by chance, too.
 """
 
 from __future__ import annotations
@@ -275,6 +283,7 @@ def facts_of(model: Any, found: LookedUp, group: str) -> dict[str, Any]:
         profiles = found.profile_A, found.profile
         facts["strongest"] = [profile.argmax(1).tolist() for profile in profiles]
         facts["winners"] = heads.flatten(2).argmax(2).tolist()
+        facts["largest"] = (heads.flatten(2).amax(2) / rise["all"]).quantile(0.5, 0).tolist()
         facts["rise"] = {part: v.tolist() for part, v in rise.items()}
     return facts
 

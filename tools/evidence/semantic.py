@@ -24,6 +24,14 @@ All in `data/evidence/`. Set before any of it was measured:
   ones (sign flips over cases, p below 0.05).
 - *Answers*: a language model explains if its sentences score more for true labels than for shuffled
   ones, interval above 0; few-shot adds if it scores more than zero-shot, interval above 0.
+
+Set last, of the page's tests of every head of the first layer, with prompts cut anywhere, before
+rules were made that see nothing but the length of those prompts (the page makes them):
+
+- *Trap*: the length is what makes these heads look easy if the length alone gets at least three
+  quarters as far above a half as the rules do.
+- *More than the length*: the rules say more than it if they are ahead of it, p below 0.05 by sign
+  flips, each head counted once.
 """
 
 from __future__ import annotations
