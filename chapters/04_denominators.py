@@ -412,7 +412,7 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. The variance that single tokens make would be halved, but most of the variance is the topic's, so you should expect less than $\sqrt 2$ from this. Head {{first}} falls from {{spread_first}} to {{later_first}} and head {{second}} from {{spread_second}} to {{later_second}}. {{?fall}} Where a head falls by more than $\sqrt 2$, something else has moved: content is read from $n$, and from another $n$ a head may look for other words.
+1. The variance that single tokens make would be halved, but most of the variance is the topic's, so you should expect less than $\sqrt 2$ from this. Head {{first}} falls from {{spread_first}} to {{later_first}} and head {{second}} from {{spread_second}} to {{later_second}}. {{?position_matters}} Where a head falls by more than $\sqrt 2$, something else has moved: content is read from $n$, and from another $n$ a head may look for other words.
 2. $(1 + e)(1 + e') = 1$, so $e' = -e / (1 + e)$. Of a pair, the text with the smaller denominator is the worse page.
 3. The denominator is then nearly the content of the word, since the kernel sums to one. A word of high content makes it too large, and the error tends to $-1$. A comma, a new line or the word *a* makes it too small, and then the error has no bound. The word *walked* is close to right. Heads {{calm}} mind *every* least.
 ```
@@ -602,7 +602,6 @@ cb.facts(
     empty=cb.listed(heads[guaranteed["Hoeffding"] > 1]),
     max_cv=study.max_cv,
     calm=cb.listed(sorted(word_errors.abs().argsort()[:3].tolist())),
-    fall=(later < spread)[influential].all(),
     all=cb.fact(len(heads), "words"),
     queries=cb.fact(len(others), "words"),
     much_the_same=(spread < study.max_cv).all() and effective.min() > 100,

@@ -268,7 +268,7 @@ mended = slope * (approx - approx_A.mean(0)) + truth_A.mean(0)
 
 # %% [markdown]
 r"""
-The median FVU falls to {{mended}}. {{?mended}} That of neuron {{first}} falls from {{first_before}} to {{first_mended}}. Here it is again, on six texts of half B:
+The median FVU falls to {{mended}}. {{?mended}} That of neuron {{first}} falls to {{first_mended}}. Here it is again, on six texts of half B:
 """
 
 # %% tags=["nbval-check-output"]
@@ -369,7 +369,6 @@ cb.facts(
     each_helps=medians["FVU"].is_monotonic_decreasing,
     own_r=cb.fact(medians["r"].iloc[2], ".3f", holds=medians["r"].iloc[2] > 0.99),
     first=str(table.index[0]),
-    first_before=cb.fact(table["FVU"].iloc[0], ".0%"),
     first_mended=cb.fact(of_mended[0], ".0%"),
     second=str(table.index[1]),
     amounts=table["FVU"].iloc[0] > cb.NEARLY_ALL and table["FVU"].iloc[1] < 1 - cb.MOST,
