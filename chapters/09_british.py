@@ -185,9 +185,7 @@ first, again, _ = probe.columns.values()
 axis.plot(first.z, again.z, ".", ms=2, color="C0", rasterized=True)
 axis.plot(first.z[probe.found], again.z[probe.found], "o", color="C1")
 for j in probe.found:
-    axis.annotate(
-        f"neuron {j}", (first.z[j] - 0.6, again.z[j]), ha="right", va="center", color="C1"
-    )
+    axis.annotate(f"neuron {j}", (first.z[j] - 0.6, again.z[j]), ha="right", color="C1")
 axis.set(xlabel="z, families that discover", ylabel="z, families that judge")
 cb.figures.picture(
     figure,
