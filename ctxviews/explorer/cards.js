@@ -11,8 +11,7 @@ import { several } from "../ui/words.js";
  *  @import { Label } from "../ui/labels.js"
  *  @typedef {{neuron: number, title: string, words: string}} Card */
 
-const MOST = 12; // cards
-const WORDS = 3; // of a neuron
+const [MOST, WORDS] = [12, 3]; // cards, and words on each
 const FADE = 40; // pixels at the right end of the row, where an arrow shows that there are more
 const NONE =
   "This model has no cards: none of the neurons that pass fits a label that rests on words better than random mixtures do. Heads and line work as ever. For named neurons, choose another model.";
@@ -60,6 +59,7 @@ export function cardsSection(tools, comes) {
   const { layer, go } = tools;
   const ways = { role: "group", "aria-label": "Named neurons" };
   const row = element("div", { class: "ctx-neurons-cards", ...ways });
+  row.onclick = ({ target }) => target === row && row.scrollBy(row.clientWidth / 2, 0); // the arrow
   const rule = quiet("Neurons to begin with:");
   const root = element("div", { class: "ctx-neurons-named", hidden: !comes }, rule, row);
   const paint = inStep((/** @type {Scene} */ { labels, neuron, left }, changed) => {
@@ -67,7 +67,7 @@ export function cardsSection(tools, comes) {
       const made = namedNeurons(labels, layer.model).map(({ neuron, title, words }) => {
         const parts = [element("b", {}, title), element("span", {}, `${neuron} · ${words}`)];
         const ways = { value: neuron, class: labels.get(neuron)?.weak && "ctx-weak" };
-        const onclick = () => go({ neuron });
+        const onclick = () => go({ neuron, search: "" });
         return element("button", { type: "button", ...ways, onclick }, parts);
       });
       rule.textContent = made.length ? `${several(made.length, "neuron")} to begin with:` : NONE;

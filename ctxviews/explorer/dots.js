@@ -104,7 +104,7 @@ export function dotsSection(tools, reset) {
       point(null);
     },
     pointermove(event) {
-      if (dragged) return drag(event);
+      if (dragged) return void (Math.abs(event.offsetX - from) > 3 && drag(event)); // no swipe
       point(at(event));
       const idle = under === null && !laneAt(event);
       canvas.style.cursor = onLine(event) ? "ew-resize" : idle ? "default" : "pointer";

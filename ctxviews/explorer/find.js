@@ -36,7 +36,7 @@ function meant(typed, { ranking, neuron, labels }, tools, names) {
     const many = `${several(found.of.length, "neuron")} named${found.name}`;
     const [first] = found.of;
     const named = nameOf(layer.model, first, labels);
-    return [{ neuron: first, search: "" }, `${many}, listed below the dots.`, named];
+    return [{ neuron: first, search: "" }, `${many}, below the dots. Grey: doubtful.`, named];
   }
   const pieces = tools.read(` ${typed.trim()}`).map(name);
   if (id < 0 && pieces.length > 1)
@@ -93,9 +93,9 @@ export function findBox(tools) {
     if (wait) later = window.setTimeout(look, PAUSE);
   };
   const input = element("input", {
-    type: "text",
     maxlength: LONGEST_SEARCH,
     ...PLAIN,
+    onfocus: () => input.select(),
     oninput: () => soon(void said.replaceChildren()),
     onkeydown: (/** @type {KeyboardEvent} */ { key }) => key === "Enter" && look(true),
   });

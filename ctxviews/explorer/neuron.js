@@ -14,7 +14,7 @@ import { sameAgain } from "./search.js";
 
 const OUTERMOST = 10; // tokens shown of each end of a neuron
 const LABELS =
-  "A label names the texts that raise a neuron most, and the neuron may respond to something else that they share. We chose it on half of our texts, and tested it on the other half (the AUC). A random mixture, our check, adds up the input weights of all neurons, each times a random factor. The label rests on tokens that such texts use often, or seldom where they lower the neuron; the two lists show the strongest tokens, however rare. A card has the best neuron of a label, if it is better than 95% of random mixtures.";
+  "A label names the texts that raise a neuron most, and the neuron may respond to something else that they share. We chose it on half of our texts, and tested it on the other half (the AUC). A random mixture, our check, adds up the input weights of all neurons, each times a random factor. The label rests on tokens that such texts use often, or seldom where they lower the neuron; the two lists show the strongest tokens, however rare. A card has the best neuron of a label, if it is better than 95% of random mixtures; the first card is a neuron that chapters follow.";
 
 /** Name, label, outermost tokens, place. @param {Tools} tools @param {HTMLElement} driven the line about a token */
 export function neuronSection(tools, driven) {
