@@ -299,7 +299,7 @@ Why planes, then? The one advantage left is that they can be read. Each list of 
 
 ## What can go wrong
 
-**A median hides half of the neurons.** With *and* as the query, {{and_below}} of Qwen's neurons are predicted worse than the mark of {{= 0.99 =}}. Most of this is due to head {{and_worst}}, which puts {{and_wrong}} of its attention in the wrong place. Neurons that hardly vary from text to text are predicted worst. {{?by_spread}}
+**A median hides half of the neurons.** With *and* as the query, {{and_below}} of Qwen's neurons are predicted worse than the mark of {{= 0.99 =}}. Head {{and_worst}} puts {{and_wrong}} of its attention in the wrong place there, more than any other; whether that is the reason we did not test. Neurons that hardly vary from text to text are predicted worst. {{?by_spread}}
 
 **A correlation is not a use.** We have not put the tables into the model ([chapter 12](12_causal) shows why that matters).
 

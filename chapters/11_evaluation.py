@@ -2,7 +2,7 @@
 r"""
 # How accurate is it, and what limits it?
 
-**The circuit often gets the amounts wrong, and what limits it are the shortcuts that give each token one number: in stable heads, it is not the split of scores into position and content.** {{?equation_1}} In our small model `{{model}}` it leaves {{typical_mini}} of the median neuron's variance unexplained with a typical calibration text; better constants, which still give each token one number, leave {{best_mini}}. {{?which}} It ranks texts well, {{?ranks}} but it ranks them even better in a layer of random weights ($r$ = {{r_blank}}), so a good score does not show that a layer has learned anything. {{?blank_passes}}
+**The circuit often gets the amounts wrong. In stable heads, the limit is not the split of scores into position and content, but the shortcuts that give each token one number.** {{?equation_1}} In our small model `{{model}}` it leaves {{typical_mini}} of the median neuron's variance unexplained with a typical calibration text; better constants, which still give each token one number, leave {{best_mini}}. {{?which}} It ranks texts well, {{?ranks}} but it ranks them even better in a layer of random weights ($r$ = {{r_blank}}), so a good score does not show that a layer has learned anything. {{?blank_passes}}
 
 In each model we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare this with what the model computes. The table has the median correlation $r$ and the median share of the variance that is left unexplained (FVU). Two rivals stand beside the circuit. One knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The other averages the tokens' values uniformly, without kernel and content. A *line* is a slope and an offset for each neuron, fitted on other texts. The last column is `{{model}}` with random weights.
 """
@@ -199,7 +199,7 @@ shown.rename(columns=NAMES)
 
 # %% [markdown]
 r"""
-To *find* neurons, you need a table. By a rule fixed in advance, the one with the least FVU on our page is mean constants and patterns in `mini` and MiniLM, and the centred circuit in Qwen and SmolLM2; no other could be as good. {{?which}} It had to be the same with at least {{= 19 =}} of {{= 20 =}} other texts. It is with all of them in three models, but in Qwen with {{least_qwen}} only: there mean constants, which depend on no page, are least with {{least_half_A}}, more than any other. {{?least_three}} Take mean constants in `mini`, MiniLM and Qwen, and the centred circuit in SmolLM2, where it leaves {{centred_smol}} with a typical page (the domain's mean {{domain_smol}}, a uniform average with a line {{even_smol}}).
+To *find* neurons, you need a table. By a rule fixed in advance, the one with the least FVU on our page is mean constants and patterns in `mini` and MiniLM, and the centred circuit in Qwen and SmolLM2; no other could be as good. {{?which}} It had to be the same with at least {{= 19 =}} of {{= 20 =}} other texts. It is with all of them in three models, but in Qwen with {{least_qwen}} only: there mean constants, which depend on no page, are least with {{least_half_A}}. {{?least_three}} Take mean constants in `mini`, MiniLM and Qwen, and the centred circuit in SmolLM2, where it leaves {{centred_smol}} with a typical page, and more with ours (the domain's mean {{domain_smol}}, a uniform average with a line {{even_smol}}).
 
 For the *amounts* in a text that you have, take the self-normalised circuit. It leaves {{own_most}} of the variance in SmolLM2, and {{own_qwen}} or less in the other three (over all neurons, {{own_all}} or less in all four). So most of what the circuit gets wrong comes from what we fixed in order to have one number for each token and neuron. {{?equation_1}} {{?own_not_enough}}
 
@@ -256,7 +256,7 @@ table.rename(columns=NAMES)
 r"""
 In Qwen and SmolLM2 the borrowed denominators make {{qwen_denominators}} and {{smol_denominators}} of the error, whichever text calibrates. {{?denominators_first}} Values and denominators together make {{minilm_two}} of the error in MiniLM and {{mini_two}} in `{{model}}`. Values lead in both, but our condition for calling that certain fails (see Evidence). {{?values_first}}
 
-For the stable heads, this split (*keys*) is not the main limit, for its share stays below a fifth. {{?keys_small}} {{?keys_sign}} For whole neurons, with each text's own denominators, it is all that is left ([chapter 10](10_whole_neuron)).
+For the stable heads, this split (*keys*) is not the main limit, for with our page its share stays below a fifth. {{?keys_small}} {{?keys_sign}} For whole neurons, with each text's own denominators, it is all that is left ([chapter 10](10_whole_neuron)).
 
 ## What can go wrong
 

@@ -2,7 +2,7 @@
 r"""
 # Can the circuit take the heads' place?
 
-**After *the*, the query that it is made for, a repaired circuit can do much of what the first layer's heads do in `{{model}}`; elsewhere it is hardly better than one fixed vector for the text's domain, and the published circuit does harm.** {{?home_wins}} {{?no_better}} {{?paper_fails}} We silence the heads and ask how much of the damage a stand-in undoes. At position {{n}}, after *the*, the repaired circuit undoes {{mended_home}}, the vector, which must be told the domain, {{vector_home}}, and the published circuit {{paper_home}}. {{?repair_helps}} {{?paper_at_home}} Of {{asked}} conditions fixed in advance {{failed}} failed.
+**After *the*, the query that it is made for, a repaired circuit can do much of what the first layer's heads do in `{{model}}`; elsewhere it is not reliably better than one fixed vector for the text's domain, and the published circuit does harm.** {{?home_wins}} {{?no_better}} {{?paper_fails}} We silence the heads and ask how much of the damage a stand-in undoes. At position {{n}}, after *the*, the repaired circuit undoes {{mended_home}}, the vector, which must be told the domain, {{vector_home}}, and the published circuit {{paper_home}}. {{?repair_helps}} {{?paper_at_home}} Of {{asked}} conditions fixed in advance {{failed}} were not met.
 
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average in every text. The model now predicts the blue tokens worse. What does the model lose if its first layer cannot look back?
 """
@@ -153,7 +153,7 @@ for name, stand_in in STAND_INS.items():
 r"""
 ## How far does each get?
 
-We judge all five by the damage and by the rise of the loss, with the stand-in at every position of the text: at every fourth position from {{half}} to {{last}}; farther on, from {{read}}; and where the query is *the*. For the damage that is at {{n}}, with *the* put in, as the published circuit is defined. (Elsewhere it is our extension.) For the loss we need to know what came next, so there we take the places from {{read}} on where the text itself has *the*. The vector is the mean of what heads write in other documents at the positions judged, in the last two rows at {{n}} with *the* in it.
+We judge all five by the damage and by the rise of the loss, with the stand-in at every position of the text: at every fourth position from {{half}} to {{last}}; farther on, from {{read}}; and where the query is *the*. For the damage that is at {{n}}, with *the* put in, as the published circuit is defined. (Elsewhere it is our extension.) For the loss we need to know what came next, so there we take the places from {{read}} on where the text itself has *the*. The vector is the mean of what heads write in other documents at the positions judged. In the last two rows it is made at {{n}}, with *the* there.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -235,7 +235,7 @@ How much is *not* the domain? Instead of silence, which does {{silence_kl}} nats
 
 ## Where this leaves us
 
-Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but away from its own query it cannot take the place of the heads. Repaired, it can in part, after *the* farther than a vector for the true domain; and Equation 1 with each text's own denominators can, if BOS is read exactly. (Do the predictions depend more on the neurons of [chapter 6](06_neurons) than on mixtures? In `mini` they do, and in SmolLM2 not: see Evidence.) All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them, and [chapter 13](13_families) asks what is left of the method there.
+Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but away from its own query it cannot take the place of the heads. Repaired, it can in part; where the query is *the*, it gets farther than a vector for the true domain. Equation 1 with each text's own queries and denominators can nearly, if BOS is read exactly. (Do the predictions depend more on the neurons of [chapter 6](06_neurons) than on mixtures? In `mini` they do, and in SmolLM2 not: see Evidence.) All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them, and [chapter 13](13_families) asks what is left of the method there.
 
 ## Exercises
 

@@ -224,7 +224,7 @@ table.map("{:.1%}".format).rename_axis("positions")
 
 # %% [markdown]
 r"""
-With ALiBi and with no positions the split makes no error. {{?exact}} That is algebra, because $g_i$ is the same for all sources. With learned positions the error is small: a position changes LayerNorm's scale, and so it interacts with the token a little. {{?own_is_small}} ([Chapter 2](02_keys) has {{keys.split}} for `mini`, by another split, Equation 1, and over all positions.) In the rotary twin the error is larger, and in the two large rotary models larger still, {{smollm2}} in SmolLM2 and {{qwen}} in Qwen. {{?order}} (Qwen's stable heads hold only {{real_model.share_qwen}} of what varies between texts, so its number says little about the whole layer. In this table a head counts by its share of the variance, and the last three rows are kept from runs of the models of [chapter 8](08_real_model).)
+With ALiBi and with no positions the split makes no error. {{?exact}} That is algebra, because $g_i$ is the same for all sources. With learned positions the error is small: a position changes LayerNorm's scale, and so it interacts with the token a little. {{?own_is_small}} ([Chapter 2](02_keys) has {{keys.split}} for `mini`, by another split, Equation 1, and over all positions.) In the rotary twin the error is larger, and in the two rotary models that people use larger still, {{smollm2}} in SmolLM2 and {{qwen}} in Qwen. {{?order}} (Qwen's stable heads hold only {{real_model.share_qwen}} of what varies between texts, so its number says little about the whole layer. In this table a head counts by its share of the variance, and the last three rows are kept from runs of the models of [chapter 8](08_real_model).)
 
 ## Where does the rotary error come from?
 
@@ -289,7 +289,7 @@ So two tables are too few for a rotary head. [Chapter 10](10_whole_neuron) adds 
 
 ## Is stability learned?
 
-Does training make heads stable? We keep a head's kernel and permute its contents, so that *moon* gets that of *because*: in {{above}} of {{broad}} broad heads of nine models most permuted denominators vary *less* than the trained one. {{?topic}} Contents follow the topic of a text, and that moves denominators. So a stable head is one whose kernel is broad enough for its contents, whatever these mean. {{?kernel_suffices}}
+Does training make heads stable? We keep a head's kernel and permute its contents, so that *moon* gets that of *because*: in {{above}} of {{broad}} broad heads of nine models most permuted denominators vary *less* than the trained one. {{?topic}} Contents follow the topic of a text, and that moves denominators. And all stable heads stay stable, so a kernel that is broad enough suffices. {{?kernel_suffices}}
 
 ## What can go wrong
 
@@ -353,7 +353,7 @@ seeds[["kind", "stable", "TV"]]
 
 # %% [markdown]
 r"""
-**Permuted contents.** There are {{= 200 =}} permutations for each head. In the heads that are not among the {{above}}, exactly half of the permuted denominators vary less. {{?topic}} All stable heads stay stable when their contents are permuted. {{?kernel_suffices}}
+**Permuted contents.** There are {{= 200 =}} permutations for each head. In the other heads half of them vary less, and half more. {{?topic}} All stable heads stay stable when their contents are permuted. {{?kernel_suffices}}
 
 **What was fixed in advance.** We wrote the conditions down before the twins were measured for this page (an earlier form of it had seen some of the numbers). The last one decides little: the {{loose}} heads that are not stable meet it, too. {{?free}}
 """

@@ -90,7 +90,7 @@ axes[0].set_ylabel("share of the variance of scores")
 cb.figures.picture(
     figure,
     "14.1",
-    f"What position and token explain of the scores, on texts that the tables have not seen. SmolLM2: all heads together, tables from {deeper['texts'][0]} texts, with 95% intervals over documents or domains, whichever are wider. mini: the mean over its heads, tables from {many_texts} texts. Layers are counted from 1.",
+    f"What position and token explain of the scores, on texts that the tables have not seen. SmolLM2: all heads together, tables from {deeper['texts'][0]} texts, with 95% intervals over documents or domains, whichever are wider. mini: the mean over its heads, tables from {many_texts} texts. Layers are counted from 1 on this page.",
     "Stacked bars. "
     + "; ".join(f"{name}, layer {k}: position {p:.0%}, token {t:.0%}, rest {r:.0%}" for name, (of, ks) in drawn.items() for k, (p, t, r) in zip(ks, of, strict=True))
     + ".",
@@ -145,7 +145,7 @@ for layer, (pos, p, c) in enumerate(means):
 r"""
 ## Is the rest the context?
 
-A table knows little about a token that it has hardly seen, and whatever it does not know counts as rest. So we ask, for `mini`, whether the rest comes again. Take two texts of different domains that have the same token about equally far back. What their rests have in common there is a fact about the token and its position, and only the remainder can be context. The last row of the table has the share in common (the mean product of the two rests, over the mean square). The rows above it say how much is explained, with tables from more and more texts, judged on {{fresh}} others.
+A table knows little about a token that it has hardly seen, and whatever it does not know counts as rest. So we ask, for `mini`, whether the rest comes again. Take two texts of different domains that have the same token about equally far back. What their rests have in common there is a fact about the token and its position, and only in the remainder can there be context. The last row of the table has the share in common (the mean product of the two rests, over the mean square). The rows above it say how much is explained, with tables from more and more texts, judged on {{fresh}} others.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]

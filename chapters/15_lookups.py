@@ -75,7 +75,7 @@ $$ (eq-look-congruence)
 
 to the logit of the token $t$, up to the scale of the last LayerNorm. This is the **congruence** of neuron and token, and we call the token with the largest one *its* token. (A gated neuron multiplies two readings; the product may have either sign, and each side has its own token.)
 
-The publication takes the neurons with the largest congruence. But such a neuron may never be active where its token comes next. So we also choose by what happens. In each text of half A we find the neuron's **peak**, the position where it is most active, and $P$ is the mean probability of its token at its {{peaks}} largest peaks. Half B, with other documents, is for judging. For each neuron that is chosen there is a control, the one with the same token whose $P$ is nearest.
+The publication takes the neurons with the largest congruence. But such a neuron may never be active where its token comes next. So we also choose by what happens. In each text of half A we find the neuron's **peak**, the position where it is most active, and $P$ is the mean probability of its token at its {{peaks}} largest peaks. Half B, with other documents, is for judging. For each neuron that is chosen there is a control, the one with the same token whose $P$ is nearest. (The table has both means.)
 """
 
 # %%
@@ -115,7 +115,7 @@ $$ (eq-look-terms)
 
 where $h_{ik}$ is what the head writes. The second line says from which source tokens $u$ it comes. This is the publication's head attribution, divided by $s$ so that all parts, MLPs, embedding and biases included, add up to what the neuron reads.
 
-One thing is left to settle. An activation $f$ is not a linear function of what the neuron reads, and a gated neuron reads two numbers. So we move them along the straight way $x(\tau)$ from their usual values to those at the peak, and give each part its portion of the climb:
+An activation $f$ is not a linear function of what the neuron reads, and a gated neuron reads two numbers. So we move them along the straight way $x(\tau)$ from their usual values to those at the peak, and give each part its portion of the climb:
 
 $$
 \text{rise}_c = \Delta_c \cdot \int_0^1 \nabla f \bigl( x(\tau) \bigr)\, d\tau .
@@ -185,11 +185,11 @@ pd.DataFrame({m: {g: f"{D[m, g]:+.2f}" for g in GROUPS} for m in BOTH}).rename_a
 
 # %% [markdown]
 r"""
-For the neurons chosen by $P$ it is undecided on both models whether the token needs the head: the {{= 95% =}} intervals include zero. {{?undecided}} For those chosen by congruence, silence does cost the token something on both. But chance can make the difference from their controls. {{?cost_like_others}}
+For the neurons chosen by $P$ it is undecided on both models whether the token needs the head: the {{= 95% =}} intervals include zero. {{?undecided}} For those chosen by congruence, silence does cost the token something on both. But chance can make the difference from their controls. {{?cost_like_others}} By $P$, in SmolLM2, the controls need their head more (*Evidence*). {{?controls_more}}
 
 ## Turn it
 
-Choose a neuron of `{{model}}`, one of its prompts and heads. (The comma's neuron above is one of SmolLM2.) The text shows from which tokens a head's part comes, the second line of {eq}`eq-look-terms`. Try a head of layer {{= 0 =}}, and then the strongest.
+Choose a neuron of `{{model}}`, one of its prompts and heads. The text shows from which tokens a head's part comes, the second line of {eq}`eq-look-terms`. Try a head of layer {{= 0 =}}.
 """
 
 # %% tags=["hide-input"]
@@ -246,7 +246,7 @@ Neurons that predict rarer tokens may differ. Congruence looks one step ahead, a
 
 ## Where this leaves us
 
-No single head brings much to most of our neurons. MLPs bring most of the rise, whether any brings much we did not ask. The strongest head is often the same in other texts, but so it is in random neurons. Could one say in a sentence what it responds to? [Chapter 16](16_explanations) puts such sentences to the test.
+No single head brings much to most of our neurons. In SmolLM2, MLPs together bring most of the rise; we did not ask whether a single one does. The strongest head is often the same in other texts, but so it is in random neurons. Could one say in a sentence what it responds to? [Chapter 16](16_explanations) puts such sentences to the test.
 
 ## Exercises
 

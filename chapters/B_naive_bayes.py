@@ -192,15 +192,15 @@ table.iloc[:6].round(2)
 
 # %% [markdown]
 r"""
-The {{judged}} neurons reach {{r}}, as many mixtures {{r_mixed}}, and an untrained layer {{r_blank}}. {{?mostly_heads}} Training has brought the likeness, then, but mostly to what the heads write, where every direction finds it. (Weights counted on half A correlate with those of half B by {{ceiling}}, so there was room for more.)
+The {{judged}} neurons reach {{r}}, as many mixtures {{r_mixed}}, and an untrained layer {{r_blank}}. {{?mostly_heads}} Training has brought the likeness, then, but mostly to what the heads write and the neurons read together, where any mixture of neurons finds it. (Weights counted on half A correlate with those of half B by {{ceiling}}, so there was room for more.)
 
-Have these neurons something of their own? Of {{draws}} sets of as many mixtures none reaches their median. {{?neurons_nearer}} The mixtures that are moved most nearly as far reach no more than {{r_matched}}. This match is complete for {{close}} of the {{judged}} neurons only (within {{= 5% =}}), because no mixture is moved as far as the others. Those {{close}} alone reach {{r_close}}, and their mixtures {{r_close_mixed}}, a difference of {{ahead}} ({{= 95% =}} interval over documents: {{ahead_low}} to {{ahead_high}}). {{?close_ahead}} So these {{close}} neurons have something of their own; for the others, which are moved farthest, we cannot tell. Neurons at large and mixtures at large differ by less than a tenth. {{?neurons_alike}} Nor is it a matter of languages and code, which are easy to tell by their words. If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}}, and ten draws of mixtures {{r_english_high}} at most. {{?english_too}}
+Have these neurons something of their own? Of {{draws}} sets of as many mixtures none reaches their median. {{?neurons_nearer}} The mixtures that are moved most nearly as far reach no more than {{r_matched}}. This match is complete for {{close}} of the {{judged}} neurons only (within {{= 5% =}}), because no mixture is moved as far as the others. Those {{close}} alone reach {{r_close}}, and their mixtures {{r_close_mixed}}, a difference of {{ahead}} ({{= 95% =}} interval over documents: {{ahead_low}} to {{ahead_high}}). {{?close_ahead}} So these {{close}} neurons have something of their own; for the others, which are moved farthest, we cannot tell. The medians of all neurons and of all mixtures differ by less than a tenth of either. {{?neurons_alike}} Nor is it a matter of languages and code, which are easy to tell by their words. If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}}, and ten draws of mixtures {{r_english_high}} at most. {{?english_too}}
 
 The post's sentence passes the test that we fixed for it in advance, but that decides little. For {{first}} of the {{judged}} neurons their own domain's weights fit best, and so they do for {{first_mixed}} of the mixtures. {{?mixtures_pass}}
 
 ## Could a neuron be Naive Bayes?
 
-Perhaps its form forbids it. A neuron averages with the weights of the kernel where Naive Bayes adds, and all that the heads can pass on about token $t$ are $\lvert H \rvert\, d_\text{head}$ numbers $u(t)$, contents times values over denominators. So the best that a neuron could do for domain $d$ is the nearest list of the form
+Perhaps its form forbids it. A neuron averages with the weights of the kernel where Naive Bayes adds, and all that the heads of $H$, the stable ones, can pass on about token $t$ are $\lvert H \rvert\, d_\text{head}$ numbers $u(t)$, contents times values over denominators. So the best that a neuron could do for domain $d$ is the nearest list of the form
 
 $$
 \hat w_d(t) = u(t) \cdot \theta_d + \beta_d .
@@ -255,7 +255,7 @@ The {{domains}} domains are ours, and a neuron may follow subjects that are fine
 
 ## Where this leaves us
 
-What a layer's heads write leans towards counting words by subject, and any direction inherits that. To say of one neuron that it counts in this way, compare it with mixtures first. All three tests that were fixed in advance are met (the own domain fits best in most neurons, and these exceed two kinds of mixtures), but mixtures pass the first as well, and the last is complete for {{close}} of the {{judged}} neurons only. {{?mixtures_pass}} {{?neurons_nearer}}
+What a layer's heads write leans towards counting words by subject, and any mixture of neurons inherits that. To say of one neuron that it counts in this way, compare it with mixtures first. All three tests that were fixed in advance are met (the own domain fits best in most neurons, and these exceed two kinds of mixtures), but mixtures pass the first as well, and the last is complete for {{close}} of the {{judged}} neurons only. {{?mixtures_pass}} {{?neurons_nearer}}
 
 ## Exercises
 
