@@ -106,6 +106,10 @@ def test_the_first_screen_of_a_phone_and_of_a_desk_reaches_the_tool(visit, name,
     assert page.locator("article p:not(.ctx-view *)").count() == 1
     captions = page.locator(".ctx-view .ctx-quiet:visible").all_inner_texts()
     assert all(sum(phrase in text for text in captions) == 1 for phrase in PHRASES[name])
+    for cards in page.locator(".ctx-neurons-cards").all():  # the arrow shows more and chooses none
+        box = cards.bounding_box()
+        page.mouse.click(box["x"] + box["width"] - 12, box["y"] + box["height"] / 2)
+        assert cards.evaluate("cards => cards.scrollLeft") > 0 and "neuron" not in page.url
 
 
 def test_a_search_finds_pages_and_complains_of_none(browser, site):

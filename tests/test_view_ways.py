@@ -153,10 +153,10 @@ def test_a_box_finds_a_neuron_by_number_label_or_word(visit):
 
 
 def test_a_card_opens_its_neuron_and_is_marked(visit):
-    page = visit(name="explorer", fresh=True)
+    page = visit("#search=%20butter", "explorer", fresh=True)
     card = page.get_by_role("group", name="Named neurons").get_by_role("button", name="planets")
     card.click()
-    page.wait_for_url("**neuron=496")
+    page.wait_for_url(re.compile("#neuron=496$"))  # and the word that was searched is gone
     expect(card).to_have_attribute("aria-pressed", "true")
     page = visit("#neuron=7", "explorer")
     expect(page.locator(".ctx-neurons-one")).to_contain_text(
