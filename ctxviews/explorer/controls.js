@@ -53,7 +53,7 @@ function whatTurned({ from, ranking, heads, found, labels }, { model, usual, nHe
     return `${how}, ${many}${before}.${most.length ? ` Most often ${way}: ${most.join(" and ")}.` : ""}`;
   }
   if (String(heads) !== String(usual)) return "";
-  const first = "Try this: turn head 0 off. (All that are on share one curve, their median.)";
+  const first = "Try this: turn head 0 off. (All on share one curve.)";
   const some = `At first ${headsName(usual)} ${usual.length > 1 ? "are" : "is"} on, the stable ones; they share one curve, their median.`;
   return usual.length < nHeads ? some : model === "mini" ? first : "";
 }
