@@ -394,14 +394,13 @@ def sentence_of(found: Found, k: int) -> str:
     name = ("On a desktop computer", "On a phone")[k]
     missed = {what: shares[k] for (what, _), shares in found.items() if shares[k] > 1}
     late = sum(what.endswith(("readable", "usable")) for what in missed)
-    opened = "every page is readable and its view usable in time"
-    kept = opened if not late else f"{late} pages are readable or usable too late"
     if not missed:
-        return f"{name}, {kept}, and no limit is missed."
+        return f"{name}, no limit is missed."
     worst = max(missed, key=missed.__getitem__)
     return (
-        f"{name}, {kept}, but {len(missed)} of all {len(found)} limits are missed; the worst is "
-        f"“{worst}”, {missed[worst]:.1f} times the limit."
+        f"{name}, {len(missed)} of all {len(found)} limits are missed, {late or 'none'} of them for a "
+        f"page to be readable or its view usable; the worst is “{worst}”, {missed[worst]:.1f} times "
+        "the limit."
     )
 
 
