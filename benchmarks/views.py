@@ -398,8 +398,8 @@ def sentence_of(found: Found, k: int) -> str:
         return f"{name}, no limit is missed."
     worst = max(missed, key=missed.__getitem__)
     return (
-        f"{name}, {len(missed)} of all {len(found)} limits are missed, {late or 'none'} of them for "
-        "a page to be readable or its view usable; the worst is "
+        f"{name}, {len(missed)} of all {len(found)} limits are missed, {late or 'none'} of them "
+        "for a page to be readable or its view usable; the worst is "
         f"“{worst}”, {missed[worst]:.1f} times the limit."
     )
 

@@ -557,6 +557,7 @@ percents |= {"by_driven": by_driven, "its_beaten": (same_label < its_auc).mean()
 whole = {name: int(group.sum()) for name, group in groups.items()}
 whole |= {f"{name}_of": len(group) for name, group in groups.items()}
 whole |= {"found": len(chosen), "all": len(tops), "k": K, "n_domains": len(by_domain)}
+whole |= {"all_beat": int(own.sum()), "all_by_chance": round(by_chance * len(own))}
 whole |= {"own_found": own_found, "own_long": own_long, "own_wide": own_wide, "own_like": own_like}
 whole |= {"mixtures_of": len(as_wide), "mixtures_out": int(as_wide.sum()), "sets": SETS}
 whole |= {"restless": restless, "left": bare, "least": least, "of_real": OF_REAL}
@@ -576,7 +577,6 @@ cb.facts(
     model=MODEL.rpartition("/")[2],
     followed=followed,
     few_beat=own.mean() < 1 - cb.NEARLY_ALL,
-    **{"all_beat": int(own.sum()), "all_by_chance": round(by_chance * len(own))},
     neurons=cb.fact(len(own), ","),
     labels_hold=sure[0] > cb.NEARLY_ALL,
     mixtures_too=sure[1] > cb.NEARLY_ALL,
