@@ -295,7 +295,7 @@ pd.DataFrame(damages).T.map("{:.3f}".format).rename_axis("damage of silence (nat
 
 # %% [markdown]
 r"""
-In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures, as fixed in advance, and {{special_lean}} times that of mixtures that lean as far, a fairer control that we thought of after this result. On other texts they do less than either. In SmolLM2 they do not: there the first ratio is {{special_smol}}, and on other texts the found neurons do more damage than the mixtures. The rule fixed in advance required more damage, and more selective damage, in both models, so it is not met. (It is not among the conditions below.)
+In `mini` they do. On texts of their label the found neurons do {{special}} times the damage of the matched mixtures, as fixed in advance, and {{special_lean}} times that of mixtures that lean as far, a fairer control that we thought of after this result. On other texts they do less than the leaning ones, and not demonstrably less than the matched ones, though with an earlier draw of these they did. In SmolLM2 they do not: there the first ratio is {{special_smol}}, and on other texts the found neurons do more damage than the mixtures. The rule fixed in advance required more damage, and more selective damage, in both models, so it is not met. (It is not among the conditions below.)
 
 **What was fixed in advance.** The first five conditions are those for this page as first written, the next three those for the second baseline, the next four those for the repaired circuit, which a reader had missed, then the control for one position alone, the second window and Qwen, and at last circuit and vector at {{n}}, first with a vector made elsewhere and then, as the last two lines say, with one made there. A vector of SmolLM2 gives nothing back that could be shared out. All of Qwen's heads at once were to get another text, too, but each such reading takes minutes, and we left it out.
 """
@@ -457,7 +457,7 @@ cb.facts(
     centring_fails=of_centring["early"].high < 0,
     vector_works=min(gives_back.low, vector_other.low) > cb.MOST and max(back[put].high for put in ("another domain's", "random")) < 0 and max(corrections) < gives_back.low / 2 and document < vector_other.value,
     constant_will_do=back["its own text's"].value > 0.75 * whole.value,
-    special=cb.fact(ratio.value, ".0f", holds=ratio.low > 1 > off_ratio.high),
+    special=cb.fact(ratio.value, ".0f", holds=ratio.low > 1 > off_ratio.value and off_ratio.high > 1),
     special_lean=cb.fact(leaning.value, ".0f", holds=leaning.low > 1 > leaning_off.high),
     special_smol=cb.fact(f"{ratio_smol:.1f}", holds=ratio_smol.low < 1 < off_smol.low),
     qwen_texts=resampled["qwen"]["result"]["English texts"],
