@@ -266,9 +266,9 @@ def sentence_of(table: pd.DataFrame) -> str:
         f"self-normalised circuit, which computes each text's own denominators and needs all heads "
         f"for that, saves less or nothing: it takes {times(OVER_EXACT[FAST])} as long as the "
         f"exact heads if all texts get the circuit's token at n, and {times(OVER_EXACT[OWN])} with "
-        f"each text's own token, because then no table serves two texts. Beside the paper's "
-        f"circuit it takes {times(OVER_CIRCUIT[FAST])} as long and {times(OVER_CIRCUIT[OWN])}, "
-        f"where we had wanted at most 2."
+        f"each text's own token, because then no table serves two texts. It takes "
+        f"{times(OVER_CIRCUIT[FAST])} as long as the paper's circuit in the first case and "
+        f"{times(OVER_CIRCUIT[OWN])} in the second, where we had wanted at most 2."
     )
 
 

@@ -4,7 +4,7 @@ r"""
 
 **A language model notices British spelling in its first layer, and its weights, with word counts and one page of prose, are enough to predict roughly by how much.** {{?noticed}} At the words that the British and the American version of one paragraph have in common, two attention heads push a certain neuron higher in the British one, by {{more}} on average. We predict {{more_predicted}}; with other pages of prose we would have predicted {{page_least}} to {{page_most}}, always upwards. {{?luck}} In ordinary documents the effect is far smaller than what else moves the neuron, so it cannot tell you where a text is from. {{?thin}}
 
-Here is the paragraph. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to the neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word: *theatre* to *theater*, *grey* to *gray*. The averages below count all words. (Once you have changed a word, both texts are coloured by the prediction alone, since Qwen does not run in your browser.)
+Here is the paragraph. The colour of a word shows what two attention heads of Qwen2.5-Coder, a language model with {{= 1.5 =}} billion parameters, are adding to the neuron when they have read that far: blue raises the neuron, orange lowers it. The strip below the word is our prediction. Click into either text and change a word, say *grey* to *gray*. The averages below count all words. (Once you change a word, both texts show the prediction alone, since Qwen does not run in your browser.)
 """
 
 # %% tags=["setup", "remove-input", "remove-output"]
@@ -111,7 +111,7 @@ cv.Spellings(circuit, NEURON, [side[:4] for side in both], FULL, picture)
 
 # %% [markdown]
 r"""
-The two versions differ in {{differ}} words. The interesting words are those that are the same in both: at every one of them, once a first word has differed, the British version pushes the neuron higher. {{?every}} So the neuron is not simply recognising *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
+The two versions differ in {{differ}} words. Look at the words that are the same in both: at every one of them, once a first word has differed, the British version pushes the neuron higher. {{?every}} So the neuron does not just recognise *colour*. By the time the model reaches *visitors*, the neuron still reflects how earlier words were spelled.
 
 On average over these words, the model's two heads add {{more}} more to the neuron in the British version. {{?farther}} That we predict the same two digits is luck: other pages of prose predict {{page_least}} to {{page_most}}. Word by word, the correlation of prediction and model is {{r}}.
 
@@ -122,13 +122,13 @@ Is {{more}} much? We packed this paragraph with words that the two spellings wri
 | this packed paragraph | {{gate}} | {{in_sd}} |
 | ordinary documents | {{document_gate}} | {{document_in_sd}} |
 
-In ordinary documents, then, spelling moves the neuron far less than other differences between them do, such as their subjects. {{?thin}} Over a collection of English texts, our prediction is no higher for British texts than for American ones. {{?no_higher}} [Chapter 9](09_british) follows the neuron through ordinary documents, and asks whether the model makes any use of it.
+In ordinary documents, then, spelling moves the neuron far less than other differences do, such as their subjects. {{?thin}} Over a collection of English texts, our prediction is no higher for British texts than for American ones. {{?no_higher}} [Chapter 9](09_british) follows the neuron through ordinary documents, and asks whether the model makes any use of it.
 
 We did not find this neuron by searching millions of texts for the ones that excite it. We computed, from the weights, word counts and one page of prose, what every token of the vocabulary adds to every neuron; then we read British words and American words off that table, and compared.
 
 ## How can a table know what attention will do?
 
-Attention mixes what all the words of a text bring, and how heavily it weighs each word depends on all the others. Three facts make it possible to know its result before there is a text.
+Attention mixes what all the words of a text bring, and how heavily it weighs each word depends on all the others. Three facts let us say, before there is a text, what each word would add to its result.
 
 **The first layer sees only tokens and positions.** When a word arrives there, the model has not yet read anything into it: *bank* is the same vector beside a river and beside a loan. So all that a head can do is to take a weighted average, over the words so far, of vectors that depend on a word and its position only ([chapter 1](01_first_layer)).
 
@@ -142,7 +142,7 @@ Both factors can be looked up; [chapter 3](03_kernels) draws them. The text as a
 
 **In some heads the denominator varies little.** It is a sum over many words, and if a head looks far back, the particular words average out. In the two heads above, its standard deviation from text to text is at most {{spread}} of its mean. {{?stable}} So we measure it on one page of prose (a British one), once for every length that a text can have, and use these numbers for all texts ([chapter 4](04_denominators)). With that approximation, a word's contribution no longer depends on its neighbours. For a given last word, the *query*, each word adds a fixed amount to each neuron; to predict what a text does, we weigh these amounts by position and add ([chapter 5](05_circuit)).
 
-Here is one word of the paragraph, in both spellings, as one of the two heads weighs it at the last word. The **value** is what the head would add to the neuron if it attended to this word alone; the denominator, {{denominator}}, is the average content. (The positions differ because the British text is one token longer.) {{?longer}}
+Here is one word of the paragraph, in both spellings, as one head weighs it at the last word. The **value** is what the head would add if it attended to this word alone; the denominator, {{denominator}} at both lengths, is the average content of that page of prose. (The positions differ because the British text is one token longer.) {{?longer}}
 
 | | position | content | value | position × content × value / denominator |
 | --- | --- | --- | --- | --- |
@@ -153,7 +153,7 @@ Both spellings get {{weight}} of the attention. What tells them apart is the val
 
 Sorting all words by what they add to a neuron then hints at what the neuron responds to ([chapter 6](06_neurons)). The method is Alex Gibson's, who published it for GPT-2 small {cite}`gibson2025decomposing`.
 
-It has a limit: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} Two of its {{all_heads}} heads are stable on the texts of this page, and a third one on those of chapter 8. {{?two_pass}} {{?third_head}} [Chapter 10](10_whole_neuron) includes all heads.
+It has a limit: it covers only **stable heads**, those that look far back and whose denominator varies by less than {{limit}} from text to text. Most heads of Qwen's first layer are not stable, and the two above account for less than a tenth of what differs between texts in the neurons' input. {{?small_share}} Over the texts behind this page, two of the layer's {{all_heads}} heads are stable; over those of chapter 8 a third is, too. {{?two_pass}} {{?third_head}} [Chapter 10](10_whole_neuron) includes all heads.
 
 ## Six neurons to open
 
@@ -240,11 +240,11 @@ cv.picture.Picture(
 
 # %% [markdown]
 r"""
-We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} The best of {{mixtures}} random mixtures of neurons, chosen in the same way, comes near, with at least {{mixed_auc}}. {{?mixtures_below}} So a good label is weak evidence that a neuron is a unit of its own; [chapter 6](06_neurons) tests this in mini.
+We chose five of these neurons on half of our texts: for each subject, the neuron that it raises most by our prediction. [Chapter 9](09_british) explains the sixth. On the other half, each of the five ranks a text of its subject above another text at least {{auc}} of the time. {{?separate}} The best of {{mixtures}} random mixtures of neurons, chosen in the same way, comes near, with at least {{mixed_auc}}. {{?mixtures_below}} So a good label is weak evidence that a neuron is a unit of its own, that it sorts texts better than a direction drawn at random; [chapter 6](06_neurons) tests this in mini.
 
 ## How to read this book
 
-**In ten minutes:** play with the paragraph above, open a card or two, and read the first bold sentence of each chapter. Every chapter opens with its answer.
+**In ten minutes:** play with the paragraph above, open a card or two, and read the bold answer that opens each chapter.
 
 **In an afternoon:** read chapters 1 to 6 in order. They build the method on a model that is small enough to look at whole, each from three tokens by hand to a real text; chapter 7 is the whole of it in a hundred lines of code. Then read chapters 8 to 10, where it meets models that people use.
 
@@ -258,7 +258,7 @@ Each number in the text is computed by the chapter that states it, or read from 
 
 ## Evidence
 
-**How the demonstration is computed.** Kernel, content and value come from Qwen's weights; since its positions are rotary, the first two are means over tokens, each as frequent as in our texts ([chapter 13](13_families)). The denominators and the scale of the second LayerNorm come from one page of prose, which is British: the most typical of the {{pages}} pages of plain prose among this book's passages ([chapter 4](04_denominators)). For a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph; it was written before we looked at the neuron).
+**How the demonstration is computed.** Kernel, content and value come from Qwen's weights; since its positions are rotary, the first two are means over tokens, each as frequent as in our texts ([chapter 13](13_families)). The denominators and the scale of the second LayerNorm come from one page of prose, which is British: the most typical of the {{pages}} pages of plain prose among this book's passages ([chapter 4](04_denominators)). For a text of $m$ tokens we use the denominators of that page's first $m$ tokens, placed right before the query. The model's own numbers are kept from one run of Qwen's first layer (`tools/evidence/first_pages.py`, which also has the paragraph: we wrote that before we looked at the neuron).
 
 **Heads and mixtures.** The denominator of a third head varies by {{third}}, just above the limit. We had predicted that the best mixtures would reach {{= 90% =}}; they reach {{mixed_auc}}.
 

@@ -59,8 +59,8 @@ on_three = fixed.exact_summary(both, heads)[:, neuron]
 end_of_shuffled = decoded(both[1][-10:])
 pd.DataFrame(
     {
-        "ends": ["".join(decoded(text[-9:])) for text in both],
-        "adds": [cb.in_prose(float(v), "+.1f") for v in on_three],
+        "its last words": ["".join(decoded(text[-9:])) for text in both],
+        "added to the neuron": [cb.in_prose(float(v), "+.1f") for v in on_three],
     },
     index=[name for t in three for name in (t.domain, "shuffled")],
 )
@@ -169,7 +169,7 @@ adds = row * of_neuron  # head source
 
 # %% [markdown]
 r"""
-This answers our question about *planets*:
+So, of *planets*:
 
 | *planets* | near | far |
 |---|---|---|
@@ -178,7 +178,7 @@ This answers our question about *planets*:
 | product: what head {{top}} adds | {{product_near}} | {{product_far}} |
 | what all heads add | **{{adds_near}}** | **{{adds_far}}** |
 
-So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention: head {{top}} gives the near one {{times}} times as much. (The other heads add little to either, hence the {{ratio}} over all heads.) {{?attention_decides}} Here is the whole text:
+So the near one adds {{ratio}} times as much as the far one. The values are nearly the same, because the word is. {{?same_value}} What differs is the attention: head {{top}} gives the near one {{times}} times as much. (The other heads add little, but beside the far one's {{product_far}} that counts, hence only {{ratio}} times over all heads.) {{?attention_decides}} Here is the whole text:
 """
 
 # %% tags=["hide-input"]
@@ -190,7 +190,7 @@ cb.figures.shaded_text(
 
 # %% [markdown]
 r"""
-*Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} A few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar* add {{two_words}}. {{?two_words_lead}} In the shuffled text neither word is near the end; there, many far words together add as much. {{?far_do_it}}
+*Science* and *chemical* raise the neuron, while *market* and *ideas* lower it. {{?helpers}} A few near words supply most of the sum: of {{total}} in all, the last *planets* and the last *solar* add {{two_words}}. {{?two_words_lead}} In the shuffled text neither is near the end; there, many far words together add as much. {{?far_do_it}}
 
 Some heads matter more than others. If head $h$ adds $u_{h,j}$ to neuron $j$ on a text, its **variance share** is
 
@@ -270,9 +270,9 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last words, which counted for so much in one text. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads. {{?values}} To these heads, then, a text is nearly a bag of words: each word has a value of its own, and attention decides how heavily it counts.
+To tell science from the rest, the heads need neither grammar nor order. {{?order}} Nor do they need the last words. {{?far_suffices}} They do not even need attention or positions, for a plain mean of the embeddings ranks the texts just as well. {{?words_suffice}} But this mean has to go through the OV circuits, which turn words of science into the direction that the neuron reads. {{?values}} To these heads, then, a text is nearly a bag of words: each word has a value of its own, and attention decides how heavily it counts.
 
-So it still matters where a head looks. Uniform attention moves the neuron only half as far, and unless it is rescaled it leaves {{left}} of the neuron's variance over these texts unexplained. {{?half}}
+So it still matters where a head looks. Uniform attention moves the neuron only half as far, around another mean: as it stands it leaves {{left}} of the neuron's variance unexplained, and {{rescaled}} after the best rescaling. {{?half}}
 
 ## What can go wrong
 
@@ -342,7 +342,7 @@ most = np.ceil(100 * float(nearest.max())) / 100  # "no more than" bears no roun
 share = study.head_variance_share[influential].sum()
 ranked, *others, bare = auc  # shuffled, without the last ten, uniform, the mean word through OV
 percents = {"auc": ranked, "auc_low": sure.low, "auc_high": sure.high, "auc_astronomy": astronomy}
-percents |= {"auc_english": auc_english, "left": left, "near": most}
+percents |= {"auc_english": auc_english, "left": left, "near": most, "rescaled": 1 - fit.iloc[3]}
 percents |= {"influential_share": share, "blind_auc": blind_auc[0]}
 percents |= {"blind_least": blind_rows.min(), "blind_most": blind_rows.max()}
 with torch.inference_mode():
@@ -364,7 +364,7 @@ cb.facts(
     back_near=n - near,
     back_far=n - far,
     **{
-        k: cb.fact(v, {"attention": ".1%", "adds": ".3f"}.get(k.split("_")[0], ".2f"))
+        k: cb.fact(v, {"attention": ".1%", "value": ".2f"}.get(k.split("_")[0], ".3f"))
         for k, v in thread.items()
     },
     ratio=cb.fact(thread["adds_near"] / thread["adds_far"], ".0f"),

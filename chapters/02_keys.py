@@ -2,7 +2,7 @@
 r"""
 # Splitting a key into content and position
 
-**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail: one of them hardly matters, and the other makes more than a quarter of this error in the middle of a text. {{?assumptions_fail}} {{?scale.a_quarter}} Models that rotate keys instead of adding positions need another split, which does three to four times worse. {{?rotary}}
+**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail. More than a quarter of this error in the middle of a text comes from a constant that is taken from the vocabulary, where the tokens of texts are shorter. {{?assumptions_fail}} {{?scale.a_quarter}} Models that rotate keys instead of adding positions need another split, which does three to four times worse. {{?rotary}}
 
 Why is it only *nearly* a sum? A token and its position are added ([chapter 1](01_first_layer)), and a linear function of a sum comes apart by itself: $(a + b)\,W = aW + bW$. Something else must tie the two together, and there is only one suspect.
 """
@@ -248,7 +248,7 @@ $$ (eq-error)
 
 So an error matters only where three things meet: the score has a large part, a length is wrong, and the head attends to the source. Early in a text this happens at BOS, whose position is long, and late in a text far back, where positions differ most from the query's. The two are taken apart under *Evidence*.
 
-Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their mean cosine is {{cosine}} times that of random directions. And no single $C$ is best. BOS wants a longer one, far sources a shorter one; over all sources, the median head wants {{best_C}} times the median length, but the heads that want more than the median add next to nothing. {{?assumptions_fail}} With the typical length of the tokens in texts, which is shorter, more than a quarter of the error in the middle of a text goes away. {{?scale.a_quarter}} [Appendix A](A_scale) shows this, and why the angles hardly matter.
+Two assumptions of the derivation fail. Tokens are not orthogonal to positions: in `mini` their mean cosine is {{cosine}} times that of random directions. And no single $C$ is best. BOS wants a longer one, far sources a shorter one. The median head wants {{best_C}} times the median length of the vocabulary, but heads that want a longer one add next to nothing. {{?assumptions_fail}} For those that count it should be shorter: with the typical length of the tokens in texts, more than a quarter of the error in the middle of a text goes away. {{?scale.a_quarter}} [Appendix A](A_scale) shows this, and why the angles hardly matter.
 
 ## Turn it
 
@@ -293,7 +293,7 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. It is not position 0 alone: without BOS the error of heads {{by_bos}} on the median text falls from {{by_bos_before}} to {{without_bos}}, averaged over these heads. {{?token_matters}} The length at position 0 is as wrong as before, but these heads attend to it less when it holds *the*.
+1. It is both. Without BOS the error of heads {{by_bos}} on the median text falls from {{by_bos_before}} to {{without_bos}}, averaged over these heads. {{?token_matters}} The length at position 0 is as wrong as before, but these heads look there because of BOS, and attend to *the* less.
 2. $(4, 0) + (0, 0)$ becomes $(4, 1) + (0, -1)$, and the lengths are $4.12$ and $\sqrt{0^2 + 4^2} = 4$. The split gives $(0.97, 0.24) + (0, -0.25) = (0.97, -0.01)$, and the truth is $(1, 0)$. The lengths that the split assumes, $4.12$ and $4$, are nearly the true one, $4$. In the figure, where it assumes $5$ for a true $4.12$, the token's part comes out too small.
 3. Each $e^{\hat s_i}$ lies within a factor $e^{\pm\delta}$ of $e^{s_i}$, and so does the denominator, so $\hat a_i / a_i$ lies between $e^{-2\delta}$ and $e^{2\delta}$ and $\lvert \hat a_i - a_i\rvert \le a_i (e^{2\delta} - 1)$. Sum over $i$ and halve. (The best constant is $\tanh(\delta/2)$, half of this for small $\delta$.)
 ```
@@ -467,5 +467,5 @@ cb.facts(
 r"""
 ## Where this comes from
 
-The decomposition and its first figure are those of {cite:t}`gibson2025decomposing`. The argument from orthogonality and the claim about the centre are from the appendix of the earlier post {cite}`gibson2025contextual`. BOS's own key, the baselines and the account of the error are this book's. Writing attention as a circuit of queries and keys read from the residual stream follows {cite:t}`elhage2021framework`.
+The decomposition and its first figure are those of {cite:t}`gibson2025decomposing`. The argument from orthogonality is from the appendix of the earlier post {cite}`gibson2025contextual`. BOS's own key, the baselines and the account of the error are this book's. Writing attention as a circuit of queries and keys read from the residual stream follows {cite:t}`elhage2021framework`.
 """

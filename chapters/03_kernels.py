@@ -2,7 +2,7 @@
 r"""
 # How far back does a head look?
 
-**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In one head of our small model `{{model}}`, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}, but their product only {{product_1}}. {{?both_needed}} Most other heads hardly prefer any position. {{?evenly}} Some published claims fail: for example, GPT-2 small's kernels, computed from positions alone, do not fall off exponentially. {{?not_exponential}}
+**Attention is nearly a product of two factors: how far back a head tends to look, and which words it looks for.** In one head of our small model `{{model}}`, distance alone puts {{kernel_1}} of the attention in the wrong place and words alone {{content_1}}, but their product only {{product_1}}. {{?both_needed}} Most other heads hardly prefer any position. {{?evenly}} Some published claims fail: for example, six kernels of GPT-2 small, computed from positions alone, were said to fall off exponentially, and have longer tails. {{?not_exponential}}
 
 A language model has to know which words came just before. So you might expect a first layer to be full of short-sighted heads, which look at the last few tokens and no further. In Qwen, a model with {{= 1.5 =}} billion parameters, {{local_in_qwen}} of {{heads_of_qwen}} heads are like that. In `{{model}}` there is not one. {{?no_local}}
 
@@ -205,7 +205,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly, head {{least}}. Of the other {{uniform}}, head {{mild}} slightly prefers what is near, with {{mild_near}} of its kernel in the nearer half of the text. {{?evenly}}
+All three families occur, and each model mixes them in its own way. {{?three_families}} Qwen's first layer is mostly local. That of `{{model}}` has no local head {{?no_local}} and {{decaying}} that decays slowly, head {{least}}. Of the other {{uniform}}, head {{mild}} prefers what is near the most, with {{mild_near}} of its kernel in the nearer half of the text. {{?evenly}}
 
 Does `{{model}}` never look at the last few words? It does, one layer later. When we run it, {{neighbours}} heads of its second layer give more than {{most_of_it}} of their attention to the last {{last}} tokens, and in its first layer, with *the* as the query, no head gives them more than {{first_layer.near}} on average ([chapter 1](01_first_layer)). {{?second_layer}} The first layer gathers from the whole page, and the second looks at neighbours. GPT-2 small does both in its first layer; we have not tested why.
 
@@ -245,7 +245,7 @@ Head {{top_1}} favours words that belong to a subject (some are pieces of words)
 
 ## What can go wrong
 
-**The query matters a little.** We computed these kernels for one query, *the* at position {{n}}. In the median, another common token in its place moves less than {{hardly}} of any kernel. {{?hardly_moves}} But as the query moves towards the end of a text, kernels become less uniform, as you can see in the view above, and at position {{end}} head {{renamed_at_end}} counts as slowly decaying, too. {{?less_even_at_end}}
+**The query matters a little.** We computed these kernels for one query, *the* at position {{n}}. Another common token in its place moves, in the median, less than {{hardly}} of each head's kernel. {{?hardly_moves}} But as the query moves towards the end of a text, kernels become less uniform, as you can see in the view above, and at position {{end}} head {{renamed_at_end}} counts as slowly decaying, too. {{?less_even_at_end}}
 
 **The families have no sharp borders.** Head {{least}} lies near one: with {{renamed}} of {{queries}} other query tokens we would call it uniform. {{?borderline}}
 
@@ -277,7 +277,7 @@ r"""
 ```{admonition} Solutions
 :class: dropdown
 
-1. Nearly all of it: between {{own_least}} and {{own_most}}. {{?query_hardly_matters}} These heads look for the same words, whatever the query is. Heads that join the pieces of a word are local, and `mini` has them one layer later.
+1. Nearly all of it: between {{own_least}} and {{own_most}}. {{?query_hardly_matters}} These heads look for the same words, whatever the query is. Local heads may differ there; those of `mini` are one layer later.
 2. The weights are $(1 - r)\, r^d$, and $\sum_d (1-r)^2 r^{2d} = (1-r)^2 / (1 - r^2) = (1 - r)/(1 + r)$; the effective tokens are the inverse. So $r = (\text{eff} - 1)/(\text{eff} + 1)$, which is $49/51 \approx 0.96$ for fifty. With $r = e^{-1/\tau}$ there are $\coth(1/(2\tau)) \approx 2\tau$ effective tokens: half of them are the time constant, as the ledger has it.
 3. No. Kernels get steeper as $C$ falls, but not without limit: $\sqrt{\lvert W_\text{pos}[i] \rvert^2 + C^2}$ cannot be less than $\lvert W_\text{pos}[i] \rvert$. With $C = 0.01$ head 0 still has {{steep}} effective tokens, and {{steep_tv}} of its attention is in the wrong place. {{?steep}}
 ```

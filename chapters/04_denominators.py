@@ -2,7 +2,7 @@
 r"""
 # Concentration: can one page stand for all?
 
-**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it, most in the two heads that matter, is the topic.** {{?much_the_same}} {{?topic_most_of_it}} {{?all_stable}} So we can measure it once. A page of plain prose, the paper's choice, is not the best place for it: in our small model `{{model}}` it makes what the heads write wrong by {{page}}, mostly too large, and the best constants would leave {{floor}}. {{?mostly_too_much}} Two published claims therefore fail there: that any one text will do, and that the average does not depend on the text. {{?two_fail}}
+**The number that a head divides by is an average over a hundred tokens or more, so it comes out much the same for every text; what still moves it, most in the two heads that matter, is the topic.** {{?much_the_same}} {{?topic_most_of_it}} {{?all_stable}} Measured once, on the most typical of our texts, it makes what the heads of our small model `{{model}}` write wrong by {{typical}}, nearly as little as any constants could. {{?not_much_closer}} On a page of plain prose, the paper's choice, it is {{page}}, mostly too much. {{?mostly_too_much}} Two published claims therefore fail here: that one such page will do, and that the average does not depend on the text. {{?two_fail}}
 
 [Chapter 3](03_kernels) wrote an attention row as position times content, divided by a number that makes the row sum to one, the **denominator**. Position and content can be looked up, but the denominator is a sum over the whole text.
 
@@ -318,7 +318,7 @@ Chebyshev's bound holds in all heads but one. Head {{failing}}, where the topic 
 
 ## One page for all texts
 
-How wrong is one page? We read half B with the denominators of our page of prose and with four rivals, and average the size of the error {eq}`eq-cal-error` over texts, and over heads by their share of the variance.
+How wrong is one page? We read half B with the denominators of our page of prose, the most typical of {{pages}} (a British one), and with four rivals, and average the size of the error {eq}`eq-cal-error` over texts, and over heads by their share of the variance.
 """
 
 # %%
@@ -343,7 +343,7 @@ r"""
 | the most typical text of half A | {{typical}} |
 | the best fixed constants, found with half B in hand | {{floor}} |
 
-The page of prose does worst: its denominators are low, so heads {{two}} write too much. {{?too_long}} (We had taken *one text suffices* to mean an error of less than a fifth.) The most typical text does almost as well as any constants can. {{?not_much_closer}} A page from the same domain as the text helps little more: {{same_domain}} instead of {{typical}}. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
+The page of prose does worst: its denominators are low, so heads {{two}} write too much. {{?too_long}} (We had taken *one text suffices* to mean an error of less than a fifth.) The most typical text suffices, almost as well as any constants can. {{?not_much_closer}} A page from the same domain as the text helps little more: {{same_domain}} instead of {{typical}}. {{?own_domain_no_help}} In three models that people use, a page of prose does better than in `{{model}}` (table under *Evidence*). {{?real_better}} How wrong it is depends on what we read:
 """
 
 # %% tags=["hide-input"]
@@ -370,13 +370,13 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In head {{second}} the page of prose is closest to verse and fiction. It makes the output {{scripture}} too large for the median text of scripture, and {{code}} for Python code. {{?ends_of_the_scale}}
+In head {{second}} the page of prose is closest to verse and fiction. It makes the output {{scripture}} too large for median scripture, and {{code}} for Python code. {{?ends_of_the_scale}}
 
-Which page should you take? If you have many texts, take the most typical one. The next chapters keep the page of prose all the same: it is the paper's method, and we had fixed the rule that picks it before measuring any error.
+Which page should you take? If you have many texts, take the most typical one. The next chapters keep the page of prose: it is the paper's method, and the rule that picks it was fixed before we measured any error.
 
 ## What can go wrong
 
-All this is for the query *the*, half-way through the context. Of thirteen common query tokens it is the hardest for the two influential heads, and at the end of the context they vary less (Exercise 1). {{?hardest_query}} {{?position_matters}}
+All this is for *the*, half-way through the context. Of thirteen common query tokens it is the hardest for the two influential heads, and at the end of the context they vary less (Exercise 1). {{?hardest_query}} {{?position_matters}}
 
 For one head, a wrong denominator changes only the length of its output. For several, it also changes their proportions. In one model of [chapter 8](08_real_model) even small errors ruin the amounts, because its heads add nearly the same to every text.
 
@@ -582,11 +582,9 @@ percents = {"spread_first": spread[one], "later_first": later[one], "later_secon
 percents |= {"spread_second": spread[two], "alone_second": alone[two], "page": on_page}
 percents |= {"typical": on_typical, "blind": blind.mean(), "floor": floor}
 percents |= {"same_domain": from_domain[matched].mean(), "topic_most": parts["topic"].max()}
-percents |= {
-    "failing_measured": measured[fail],
-    "failing_guaranteed": guaranteed["Chebyshev"][fail],
-}
-percents |= {"code": median[two]["python"], "scripture": median[two]["bible-kjv"]}
+percents |= {"failing_measured": measured[fail], "code": median[two]["python"]}
+percents |= {"failing_guaranteed": guaranteed["Chebyshev"][fail]}
+percents |= {"scripture": median[two]["bible-kjv"]}
 cb.facts(
     "denominators",
     **{name: cb.fact(v, ".0%") for name, v in percents.items()},
@@ -623,7 +621,8 @@ cb.facts(
     and guaranteed["Hoeffding"][one] > 1,
     mostly_too_much=error.clip(min=0).mean(0) @ share > cb.MOST * on_page,
     too_long=(signed > 0).all() and on_page > blind.mean(),
-    not_much_closer=on_typical < (1 + cb.ABOUT) * floor,
+    pages=len(study.prose),
+    not_much_closer=on_typical < min((1 + cb.ABOUT) * floor, cb.published("one_text").at_most),
     own_domain_no_help=percents["same_domain"] > (1 - cb.ABOUT) * floor,
     ends_of_the_scale=median.index[-1] == "python"
     and {*median.index[:3]} == {"poetry-drama", "fiction-american", "fiction-british"},

@@ -2,7 +2,7 @@
 r"""
 # One number per token: the contextual circuit
 
-**If we borrow the denominators from one page, the stable heads compute an average: each token adds a fixed amount to each neuron, whatever the text.** In the hundred neurons that tokens move farthest, its median correlation with what the heads add to unseen texts is {{r}}. {{?ranks}} As it was published it gets the amounts wrong: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone. {{?scale_wrong}} A constant for each neuron, which the weights give, almost halves that, and a line for each neuron, fitted on other texts, brings it down to {{fvu_corrected}}. {{?offset_helps}} {{?two_constants}}
+**If we borrow the denominators from one page, each token adds a fixed amount to each neuron, whatever the text; the sum of these amounts is the contextual circuit.** In the hundred neurons that tokens move farthest, its median correlation with what the heads add to unseen texts is {{r}}. {{?ranks}} As it was published it gets the amounts wrong: {{fvu}} of the variance stays unexplained, more than if we had guessed from the text's domain alone. {{?scale_wrong}} A constant for each neuron, which the weights give, almost halves that, and a line for each neuron, fitted on other texts, brings it down to {{fvu_corrected}}. {{?offset_helps}} {{?two_constants}}
 
 Below, our small model `{{model}}` has read a text about the origin of the solar system. Each dot is one of a hundred neurons: from left to right what we predict that the text adds to it, upwards what the heads really add. It raises neuron {{j}} most, the neuron of planets: we predict {{said}}, and the model adds {{added}}. {{?close}} Most neurons get less than we predict, so the cloud is flatter than the line. {{?flat}}
 
@@ -97,7 +97,7 @@ e_t \;&=\; \text{LN}(W_E[t] + W_\text{pos}[n]) ,
 \end{aligned}
 $$ (eq-cir-output)
 
-where $\text{denom}_h$ is the constant from the calibration text. Real heads do not share a kernel. The paper gives all stable heads one kernel all the same, the median of theirs {cite}`gibson2025decomposing`; further down we measure how much this costs:
+where $\text{denom}_h$ is the constant from the calibration text. Real heads do not share a kernel. The paper nevertheless gives them one, the median of theirs {cite}`gibson2025decomposing`; further down we measure how much this costs:
 
 $$
 \text{pos}_i \;=\; \frac{\operatorname{median}_{h} \text{pos}_{h,i}}{\sum_{k \le n} \operatorname{median}_{h} \text{pos}_{h,k}} .
@@ -167,11 +167,11 @@ The two *planets* of [chapter 1](01_first_layer) have the same contribution, and
 | product: what we predict | {{predicted_near}} | {{predicted_far}} |
 | what the heads add | {{first_layer.adds_near}} | {{first_layer.adds_far}} |
 
-So single words come out wrong, near ones too small and far ones too large. {{?words_wrong}} Their sum is about right all the same, {{said}} for {{added}}: words of its subject stand everywhere, so the errors of near and far ones nearly cancel. (In part that is luck: the repair below makes it {{repaired_said}}.) {{?luck}} And in other texts?
+So single words come out wrong, near ones too small and far ones too large. {{?words_wrong}} Their sum is about right all the same, {{said}} for {{added}}: words of its subject stand everywhere, so the errors of near and far ones nearly cancel. (In part that is luck: the offset below makes it {{repaired_said}}.) {{?luck}} And in other texts?
 
 ## How well does it work?
 
-We predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. ([Chapter 6](06_neurons) explains how the circuit chose them.)
+We predict what the stable heads add to the same {{neurons}} neurons on {{texts}} texts that had no part in the calibration. (They are those of largest top, {eq}`eq-neu-top`.)
 
 The **correlation** $r$ (Pearson's, median over neurons) asks whether the prediction rises and falls with the truth, whatever its scale. We also give it *within domains*, because it is easy to tell a recipe from a statute. The **fraction of variance unexplained** (FVU) asks for the right amounts as well: it is $0$ for a perfect prediction, and $1$ for one that always gives the mean.
 
@@ -283,7 +283,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-With a line, {{fvu_corrected}} of the variance stays unexplained in the median neuron. Given a line in the same way, the circuit without its kernel leaves {{even_corrected}}, without content {{ones_corrected}}, and a uniform average {{bare_corrected}}. {{?two_constants}} So once the amounts are right, content is worth much, and the shared kernel, which is nearly uniform, little. {{?kernel_worth}}
+With a line, {{fvu_corrected}} of the variance stays unexplained in the median neuron. If the others get a line, too, the circuit without its kernel leaves {{even_corrected}}, without content {{ones_corrected}}, and a uniform average {{bare_corrected}}. {{?two_constants}} So once the amounts are right, content is worth much, and the shared kernel, which is nearly uniform, little. {{?kernel_worth}}
 
 ## What can go wrong
 

@@ -2,7 +2,7 @@
 r"""
 # Finding context-sensitive neurons
 
-**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}`, a label chosen on half of our texts sorts the other half well for {{sure}} of all neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a good label does not show that a neuron is a unit of its own. {{?mixtures_too}} Two of five conditions that we fixed in advance failed: neurons ranked by tokens beat the mixtures no more often than neurons ranked by texts, and those that both tokens and texts move far, the best group in `{{model}}`, were best in only {{twins_hold}} of four models trained alike. {{?twins_fail}} {{?not_met}}
+**To guess what a neuron responds to, sort all tokens by what they add to it: the two ends of the list hint at its subject.** {{?ends_hint}} In our small model `{{model}}`, a label chosen on half of our texts sorts the other half well for {{sure}} of all neurons. {{?labels_hold}} But random mixtures of neurons do just as well ({{sure_mixed}}), so a good label does not show that a neuron is a unit of its own. {{?mixtures_too}} Some neurons do beat the mixtures, but no rule of ours says which: two of five conditions that we fixed in advance failed. {{?twins_fail}} {{?not_met}}
 
 Below are the tokens (some are pieces of words) that raise four neurons most and those that lower them most. What is each about? And which of the five rows is no neuron, but a **random mixture**: the input weights of all neurons, each times a random number, added up?
 
@@ -16,7 +16,7 @@ Below are the tokens (some are pieces of words) that raise four neurons most and
 
 Row A is the neuron of planets that we have followed since [chapter 1](01_first_layer). C and D are easy: medicine and recipes. {{?easy}} Guess B and E.
 
-Such lists put into words what the attention heads of this layer pass on, and pick out, of a thousand neurons, some worth testing on texts. They are no evidence that a neuron has a meaning of its own. For that it must do better than mixtures, and few neurons do: {{all_beat}} of {{neurons}} by the test below, where chance alone would let {{all_by_chance}}. {{?few_beat}}
+Such lists put into words what the attention heads of this layer pass on, and pick out, of a thousand neurons, some worth testing on texts. They are no evidence that a neuron has a meaning of its own. For that it must do better than mixtures, and few neurons do: {{all_beat}} of {{neurons}} by the test below, where chance alone would make it {{all_by_chance}}. {{?few_beat}}
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -221,7 +221,7 @@ table
 r"""
 ## Are neurons special?
 
-What does the same search find where there is nothing to find? Row B is the fake: of as many mixtures as there are neurons, it is the one that single tokens push farthest. Scaled to the length of one neuron's weights, a mixture looks at the same inputs as the neurons do, but along an axis that training never chose. If training has put subjects into single neurons, then neurons must beat mixtures. If it has only put them into the space that all neurons share, any axis through that space will do.
+What does the same search find where there is nothing to find? Row B is the fake: of as many mixtures as there are neurons, it is the one that single tokens push farthest. Scaled to the length of one neuron's weights, a mixture looks at the same inputs as the neurons do, but along an axis that training never chose. If training has put subjects into single neurons, so that they are *units*, neurons must beat mixtures. If it has only put them into the space that all neurons share, any axis through that space will do.
 """
 
 # %%
@@ -257,7 +257,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Neurons and mixtures lie on top of each other. {{?mixtures_too}} Training does matter, for with random weights only {{sure_blank}} of the labels get beyond {{= 0.8 =}}. {{?blank_worse}} But what training has made is a *space* in which texts lie sorted by subject, and along any axis some subject lies farther out than the others ([appendix D](D_superposition) asks why). Nor does it mean much that a search finds many neurons: in Qwen, random mixtures pass its threshold far more often than neurons do, and in SmolLM2 about as often (table under *Evidence*). {{?counts_decide_little}}
+Neurons and mixtures lie on top of each other. {{?mixtures_too}} Training does matter, for with random weights only {{sure_blank}} of the labels get beyond {{= 0.8 =}}. {{?blank_worse}} But what training has made is a *space* in which texts lie sorted by subject, and along any axis some subject lies farther out than the others ([appendix D](D_superposition) asks why). Nor need it mean much that a search finds many neurons: in `{{model}}` and MiniLM more of them pass its threshold than of random mixtures, but in SmolLM2 about as many, and in Qwen far fewer (Evidence). {{?counts_decide_little}}
 
 ## Which neurons do beat mixtures?
 
@@ -289,7 +289,7 @@ The found neurons are those that single *tokens* can push far. One can also ask 
 | **found**: tokens can push it far | {{both}} of {{both_of}} ({{both_share}}) | {{pushed}} of {{pushed_of}} ({{pushed_share}}) |
 | **not found** | {{moved}} of {{moved_of}} ({{moved_share}}) | {{neither}} of {{neither_of}} ({{neither_share}}) |
 
-Neurons that tokens *and* texts move far beat the mixtures much more often than chance, which would give {{both_by_chance}} of the {{both_of}}. {{?both_by_chance}} With exactly one of the two properties it is about one in ten, and with neither that of chance. {{?one_tenth}} But we asked about texts only after a first look. We asked the same of four twins of `{{model}}`, with a condition fixed in advance: it held in {{twins_hold}}, where three were required. {{?twins_fail}} So no rule of ours says which neurons are units.
+Neurons that tokens *and* texts move far beat the mixtures much more often than chance, which would give {{both_by_chance}} of the {{both_of}}. {{?both_by_chance}} With exactly one of the two properties it is about one in ten, and with neither that of chance. {{?one_tenth}} But we asked about texts only after a first look. We asked the same of four further models, which differ in how they represent positions, with a condition fixed in advance: it held in {{twins_hold}}, where three were required. {{?twins_fail}} So no rule of ours says which neurons are units.
 
 Our neuron {{followed}} does not beat the mixtures: its AUC is higher than that of only {{its_beaten}} of those labelled *{{its_label}}*. {{?not_special}}
 
@@ -344,11 +344,11 @@ r"""
 | the found neurons should ... | because otherwise | what came |
 |---|---|---|
 | beat mixtures more often than the {{found}} neurons with the longest input weights | large weights are enough | {{own_found}} against {{own_long}}: met |
-| beat them more often than {{= 95% =}} of {{sets}} random sets of neurons with like length | large weights are enough, neuron by neuron | {{own_found}} against {{own_like}} at most: met |
+| beat them more often than {{= 95% =}} of {{sets}} random sets of neurons with like length | large weights are enough, neuron by neuron | {{own_found}} against {{own_like}} ({{= 95% =}} of the sets have no more): met |
 | beat them more often than the {{found}} neurons that texts move most | what varies is enough | {{own_found}} against {{own_wide}}: **not met** |
 | have a larger AUC than in a layer with random weights | any layer has such neurons | larger by {{gain}}: met |
 
-A fifth, about four other models, stands at the end of this section; all else in this chapter was observed. {{?met}} {{?not_met}} An earlier version of the chapter asked three more. Two were met when we last computed them: as the only probes of a domain {cite}`gurnee2023finding`, random sets of neurons lose more AUC than the found, and sets of like length hold fewer of the best single probes. The third, set after the fact, failed: the found were to hold twice as many of these probes as such sets do. And by plain AUC the found do not sort texts better than mixtures do; the medians differ by {{plain}}. {{?plain}}
+A fifth, about four other models, stands at the end of this section; all else in this chapter was observed. {{?met}} {{?not_met}} An earlier version of the chapter asked three more, which are not counted here. Two were met when we last computed them. If only some neurons may serve as probes of the domains {cite}`gurnee2023finding`, less AUC is lost with the found ones than with random sets; and the found ones hold more of the best single probes than sets of like length do. The third, set after the fact, failed: they were to hold twice as many. And by plain AUC the found do not sort texts better than mixtures do; the medians differ by {{plain}}. {{?plain}}
 
 Texts move {{mixtures_of}} mixtures as far as the neurons of that table, and {{mixtures_out}} of these beat the other mixtures. {{?mixtures_no_more}} So that texts move a direction far is not enough.
 """
@@ -394,7 +394,7 @@ groups = four_groups(own, chosen, by_sd)
 
 # %% [markdown]
 r"""
-**Do the four groups come back in other trainings?** The groups of `mini` were made after a look, so we ask four [twins](13_families), models trained alike but for how they represent positions. (`mini-base` has learned positions, as `mini` does, and only its training is another.) Fixed before any was asked: the neurons that tokens and texts both move far are a place to look for units if, in at least three of the four, they beat mixtures more often than each of the other three groups, and more often than chance allows one time in a hundred. {{?twins_fail}} In `mini-rotary` those that tokens alone move far do better, and in `mini-none` all are too few. {{?twins_as_said}}
+**Do the four groups come back in other trainings?** The groups of `mini` were made after a look, so we ask four [twins](13_families). They were trained alike, in another run than `mini`, with four kinds of positions. (`mini-base` has learned ones, as `mini` does.) Fixed before any was asked: the neurons that tokens and texts both move far are a place to look for units if, in at least three of the four, they beat mixtures more often than each of the other three groups, and more often than chance allows one time in a hundred. {{?twins_fail}} In `mini-rotary` those that tokens alone move far do better, and in `mini-none` ours do best, but not beyond what chance allows. {{?twins_as_said}}
 """
 
 
@@ -589,8 +589,8 @@ cb.facts(
     both_by_chance=cb.fact(round(by_chance * len(both)), "words", holds=p_both < 0.001),
     one_tenth=abs(one.mean() / 0.1 - 1) < cb.ABOUT and no_more(neither),
     mixtures_no_more=no_more(as_wide),
-    counts_decide_little=(counts["share of neurons"] < counts["share of mixtures"]).sum() == 2
-    and counts.loc["Qwen", "share of neurons"] < counts.loc["Qwen", "share of mixtures"],
+    counts_decide_little=counts.query("`share of neurons` < `share of mixtures`").index.tolist()
+    == ["SmolLM2", "Qwen"],
     mixed=str(shown[3]),
     example=str(example),
     label_example=str(neurons["label"][example]),

@@ -37,6 +37,7 @@ class Published:
     real: str = ""  # the line that real models have of it (`on_real`)
     algebra: bool = False  # decides it: no run could come out otherwise
     little: str = ""  # why holding is weak evidence: it would also hold if the claim were false
+    moot: str = ""  # why its test decides nothing, whichever way it falls
 
     @property
     def statement(self) -> str:
@@ -86,7 +87,8 @@ class Published:
         >>> cb.published("heads_add").apart("holds")
         'decided by algebra'
         """
-        held = (self.algebra, bool(self.little) and "holds" in verdict, "untestable" in verdict)
+        weak = bool(self.moot or (self.little and "holds" in verdict))
+        held = (self.algebra, weak, "untestable" in verdict)
         return next((why for why, so in zip(APART, held, strict=True) if so), "")
 
 

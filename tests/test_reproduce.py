@@ -205,8 +205,9 @@ def test_a_void_measurement_is_shown_and_decides_nothing(tiny, write):
 def test_the_page_opens_with_one_sentence_and_counts_that_add_up(tiny, write):
     figures = {
         "tv": 0.2,
-        "typical_norm": 1.0,
-        "orthogonal": 1.0,
+        "tv_alike": 1.0,
+        "norm_scale": 1.0,
+        "orthogonal": 9.0,
         "heads_add": 0.0,
         "weak_linear": 0.5,
     }
@@ -214,7 +215,8 @@ def test_the_page_opens_with_one_sentence_and_counts_that_add_up(tiny, write):
     page = tool.page(tool.collected("mini"))
     sentence = page.split("\n")[2]
     assert "Of 3 that we tried on another model, `mini`, 2 hold, 1 do not, 0 depend" in sentence
-    assert "### 1 that hold, but by a bound that decides little" in page
+    assert "### 2 that were tried by a test that decides little" in page
+    assert "it is 3 strictly and 3 leniently, of 5." in page
     assert "| **all** | **1** | **0** | **0** | **2** | **3** |" in page
     about = page.partition("### Keys and positions")[2].partition("\n#")[0]
     outcomes = re.findall(r"\*\*(does not hold|holds)", about)

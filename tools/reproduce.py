@@ -71,7 +71,7 @@ SUBJECTS = {  # the first published figure of each, as they stand in the file
 ASIDE = {  # why claims are not counted with the others, in the order of the page
     "of GPT-2 small's own kernels": "were tried on GPT-2 small itself",
     "of mini's twins": "were tried on twins of `mini`",
-    "deciding little": "hold, but by a bound that decides little",
+    "deciding little": "were tried by a test that decides little",
     "untestable here": "cannot be asked of this model",
     "decided by algebra": "could not come out otherwise",
 }
@@ -201,7 +201,6 @@ def page(run: Run) -> str:
         far=sum(size > 1 for size in missed), limit=NEAR, judged=len(counted), tried=len(claims),
         numbers=len(numbers), numbers_held=numbers.count("holds"),
         kindly=sum("holds" in verdicts(claim) for claim in counted),
-        drawn=sum("[" in row["this run"] for claim in counted for row in claim),
         our_word=sum(any(short(row["in"]) in {*"12345B"} for row in claim) for claim in counted),
         now={row["id"]: row for row in run.rows},
     )  # fmt: skip
