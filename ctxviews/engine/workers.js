@@ -10,7 +10,7 @@ import { doneInSlices, NEURONS_AT_ONCE } from "./slices.js";
  *  @typedef {(work: Work, signal?: AbortSignal, onShare?: (share: number) => void) => Promise<any>} Door
  *    to a ranking that does one work after the other; what is given stays when a signal ends the work */
 
-const MOST = 4; // workers, where there are so many processors
+const MOST = 3; // workers: more would wait for the page, and each has its own copy of the values
 const PATIENCE = 2000; // milliseconds in which they have to begin
 
 /** @returns {Door} */
