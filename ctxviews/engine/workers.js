@@ -156,7 +156,7 @@ export class Rankings {
   /** What is done stays done when a signal ends it. @param {Circuit} circuit @param {number[]} heads in order
    *  @param {Bringing} [how] @returns {Promise<Ranked>} */
   async rank(circuit, heads, how = {}) {
-    const name = `${circuit.token}: ${heads}`;
+    const name = `${circuit.n} ${circuit.token}: ${heads}`;
     if (this.#last.found && this.#last.name === name) return this.#last.found;
     const { signal } = how;
     await Promise.all([this.fill(heads, how), doneInSlices(circuit.weigh(), signal)]);
