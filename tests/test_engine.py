@@ -20,7 +20,7 @@ from scipy import stats
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from transformers.activations import ACT2FN
-from viewing import added, circuits_of, header, repacked, tensors
+from viewing import added, circuits_of, header, in_firefox_too, opened, repacked, tensors
 
 import ctxlib as cx
 from ctxviews import fixedfile, layerfile, packed_layer
@@ -109,7 +109,7 @@ CASES = """cases => cases.map(({ids, heads, neuron, n, token}) => {
     const [read, middle] = [circuit.read(ids), ids[ids.length >> 1]];
     const truth = read.truth(heads);
     return {
-        summary: circuit.summary(ids, heads)[neuron],
+        summary: read.summary(heads)[neuron],
         terms: [...read.terms(heads, neuron)],
         own: LAYER.read(heads, read.own(heads))[neuron],
         computed: truth && LAYER.read(heads, truth)[neuron],
@@ -178,8 +178,10 @@ def test_the_header_has_the_stable_heads_and_families_of_ctxlib(mini_weights, pa
 def ranked(page, heads, token, layer="layer"):
     return computed(
         page,
-        """([layer, heads, token]) => {
-            const {top, mean, tokens} = window[layer].circuit({token}).top(heads);
+        """async ([layer, heads, token]) => {
+            const circuit = window[layer].circuit({token});
+            const packed = circuit.layer.packedRanking(circuit, heads);
+            const {top, mean, tokens} = packed ?? await circuit.rank(heads);
             return {top: [...top], mean: [...mean], tokens: [...tokens],
                     threshold: engine.defaultThreshold(top)};
         }""",
@@ -259,14 +261,16 @@ def test_two_rankings_that_are_made_at_once_both_come_to_their_end(page):
             const circuit = layer.circuit();
             const choices = [layer.everyHead.slice(0, -1), layer.everyHead.slice(1)]; // many slices
             const ends = new AbortController();
-            const makings = choices.map((heads) => circuit.rank(heads, ends.signal));
+            const makings = choices.map((heads) => circuit.rank(heads, { signal: ends.signal }));
             let over = false;
             const both = Promise.allSettled(makings).finally(() => (over = true));
-            for (let turn = 0; turn < 1500 && !over; turn++) await nextTurn();
+            for (const late = performance.now() + 60_000; !over && performance.now() < late; )
+                await nextTurn();
             ends.abort();
             const rankings = (await both).map(({ value }) => value);
             const same = (a, b) => a.every((value, j) => Math.abs(value - b[j]) < 1e-9);
-            return rankings.map((made, i) => made && same(made.top, circuit.top(choices[i]).top));
+            const again = [await circuit.rank(choices[0]), await circuit.rank(choices[1])];
+            return rankings.map((made, i) => made && same(made.top, again[i].top));
         }"""
     )
     assert made == [True, True]
@@ -283,24 +287,55 @@ def test_the_last_few_are_kept_and_the_least_recently_used_goes(page):
     assert page.evaluate(script) == ["abcdbce", "bce"]
 
 
-def test_preparing_can_be_given_up_and_taken_up_again(page):
-    assert page.evaluate(
-        """async () => {
-            const circuit = (await engine.loadLayer('/data/layer.bin')).circuit();
-            const controller = new AbortController();
-            let done = 0;
-            const onProgress = (share) => { if (share > 0.2) controller.abort(); done = share; };
-            const outcome = await circuit.prepare([3], {onProgress, signal: controller.signal})
-                .then(() => 'done', (error) => error.name);
-            const [part, before] = [done, circuit.prepared([3, 4])];
-            const shares = [];
-            const onShare = (share) => shares.push(share);
-            await Promise.all([[3], [4], [3]].map((heads, i) =>
-                circuit.prepare(heads, i === 2 ? {onProgress: onShare} : {})));
-            return outcome === 'AbortError' && part < 1 && !before && circuit.prepared([3, 4])
-                && shares.every((s, i) => s >= (shares[i - 1] ?? part)) && shares.at(-1) === 1;
-        }"""
-    )
+GIVEN_UP = """async () => {
+    const { loadLayer } = await import("/views/engine/packed.js");
+    const { rankings } = await loadLayer("/data/layer.bin");
+    const controller = new AbortController();
+    const part = [];
+    const onProgress = (share) => part.push(share) && share > 0.2 && controller.abort();
+    const outcome = await rankings.fill([3], { onProgress, signal: controller.signal })
+        .then(() => "done", (error) => error.name);
+    const before = rankings.has([3, 4]);
+    const shares = [];
+    const ways = [{ onProgress: (share) => shares.push(share) }, {}, {}];
+    await Promise.all([[3], [4], [3]].map((heads, i) => rankings.fill(heads, ways[i])));
+    const rises = [part, shares].every((of) => of.every((share, i) => share >= (of[i - 1] ?? 0)));
+    return [outcome, part.at(-1) < 1, before, rankings.has([3, 4]), rises, shares[0] > part.at(-1)];
+}"""
+ELSEWHERE = """globalThis.ranked = 0;
+globalThis.Worker = class extends Worker {
+    postMessage(message, transfer) {
+        globalThis.ranked += Boolean(message.work.rank);
+        super.postMessage(message, transfer);
+    }
+};"""
+FORBIDDEN = "globalThis.Worker = class { constructor() { throw new Error('forbidden'); } };"
+SILENT = "globalThis.Worker = class { terminate() {} };"
+MADE = """async () => {
+    const { loadLayer } = await import("/views/engine/packed.js");
+    const circuit = (await loadLayer("/data/layer.bin")).circuit();
+    const made = [];
+    for (const heads of [[0, 3, 4], [0, 4], [5]]) made.push(await circuit.rank(heads));
+    return [JSON.stringify(made.map((ranked) => Object.values(ranked).map((of) => [...of]))),
+            globalThis.ranked];
+}"""
+
+
+@in_firefox_too
+def test_workers_rank_and_the_page_does_the_same_where_there_are_none(browser, address):
+    """Where a host forbids them, and where one never begins. What is given up is taken up again."""
+    found = []
+    for script in (ELSEWHERE, FORBIDDEN, SILENT):
+        with opened(browser) as page:
+            page.add_init_script(script)
+            page.goto(f"{address}/host.html")
+            found.append(page.evaluate(MADE))
+            *taken_up, goes_on = page.evaluate(GIVEN_UP)
+            assert taken_up == ["AbortError", True, False, True, True]
+            assert goes_on or script == ELSEWHERE  # one worker reports before the others
+    (here, ranked), *elsewhere = found
+    assert ranked >= 3
+    assert all(made == here and not ranked for made, ranked in elsewhere)
 
 
 # ---------------------------------------------------------------- the passages
@@ -649,12 +684,12 @@ def test_a_missing_file_is_one_readable_error(page):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("circuit().summary([0, 1, 2], [])", "no heads: choose at least one"),
-        ("circuit().summary([0, 1, 2], [8])", "head 8: there are 0 to 7"),
-        ("circuit().summary([0, 1, 9000], [3])", "token 9000: there are 0 to 8191"),
-        ("circuit().summary([], [3])", "no tokens: a text has at least one"),
+        ("circuit().read([0, 1, 2]).summary([])", "no heads: choose at least one"),
+        ("circuit().read([0, 1, 2]).summary([8])", "head 8: there are 0 to 7"),
+        ("circuit().read([0, 1, 9000]).summary([3])", "token 9000: there are 0 to 8191"),
+        ("circuit().read([]).summary([3])", "no tokens: a text has at least one"),
         ("circuit().read([0, 1, 2]).terms([3], 1024)", "neuron 1024: there are 0 to 1023"),
-        ("circuit().top([1.5])", "head 1.5: there are 0 to 7"),
+        ("circuit().rank([1.5])", "head 1.5: there are 0 to 7"),
         ("circuit({n: 512})", "position 512: there are 0 to 511"),
         ("circuit({token: NaN})", "token NaN: there are 0 to 8191"),
         ("attentionRows([0, 1], 2)", "destination 2: there are 0 to 1"),
@@ -670,7 +705,7 @@ def test_the_shortest_texts_have_numbers(page):
     assert page.evaluate(
         """() => [[0], [0, 5]].every((ids) => {
             const circuit = layer.circuit();
-            const whole = circuit.summary(ids, [3, 4]);
+            const whole = circuit.read(ids).summary([3, 4]);
             const terms = circuit.read(ids).terms([3, 4], 9);
             return terms.length === ids.length && layer.attentionRows(ids)[3].length === ids.length
                 && Math.abs(terms.reduce((a, b) => a + b) - whole[9]) < 1e-9

@@ -36,7 +36,7 @@ READ = """async ([cases, name]) => {
     await layer.bring(missing);
     const circuit = layer.circuit();
     const values = cases.map(([ids, heads, neuron]) => [
-        circuit.summary(ids, heads)[neuron],
+        circuit.read(ids).summary(heads)[neuron],
         layer.read(heads, circuit.read(ids).own(heads))[neuron],
     ]);
     return {missing, left: layer.lacks(layer.everyHead, ids), values,

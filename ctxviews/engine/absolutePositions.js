@@ -5,7 +5,7 @@
 import { Layer } from "./layer.js";
 import { addScaled, columnMajor, dotProduct } from "./linalg.js";
 import { equalParts, rowProducts, softmaxInPlace } from "./linalg.js";
-import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
+import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./slices.js";
 
 /** A layer's weights, folded and centred. A page that has a folder of parts opens with what kernels and a
  *  few tokens need; the other tokens, and the neurons' weights, are fetched when they are needed. */

@@ -4,8 +4,7 @@ import { addScaled, columnMajor, equalParts } from "./linalg.js";
 import { rowProducts, sharedKernel, wholeBelow } from "./linalg.js";
 import { Kept } from "./cache.js";
 import { Prefix } from "./prefix.js";
-import { NEURONS_AT_ONCE } from "./ranking.js";
-import { doneAtOnce, doneInSlices } from "./slices.js";
+import { doneAtOnce, doneInSlices, NEURONS_AT_ONCE } from "./slices.js";
 
 /** All heads at destination n with `token` there. Made by `layer.circuit`. */
 export class Circuit {
@@ -13,7 +12,7 @@ export class Circuit {
   /** @type {Float64Array[] | undefined} of the layer's `available` tokens */ #content;
   /** By head, content_h(t) / (denom_h s) of the ranked tokens. @type {Float64Array[]} */
   weights = [];
-  /** By head, what the average counted token puts into it. @type {Float64Array[]} */
+  /** By head, what the average counted token puts into it, over LayerNorm 2's scale. @type {Float64Array[]} */
   means = [];
   /** @type {Kept<Float64Array>} by heads */ #shared = new Kept(64);
 
@@ -128,11 +127,6 @@ export class Circuit {
     return new Prefix(this.for(ids), ids);
   }
 
-  /** The paper's circuit of a text for every neuron. @param {Numbers} ids @param {number[]} heads */
-  summary(ids, heads) {
-    return this.read(ids).summary(heads);
-  }
-
   /** The terms of one neuron's summary of every labelled passage, with the destination token at the end of what
    *  is read (`placed`). Each is as long as that: so its `contribution` is all it takes.
    *  @param {Float64Array} contribution @param {number[]} heads @returns {Float64Array[]} */
@@ -166,43 +160,11 @@ export class Circuit {
 
   // -------------------------------------------------------------- which neurons
 
-  /** Whether `top` is fast for these heads. @param {number[]} heads @returns {boolean} */
-  prepared(heads) {
-    if (this.layer.packedRanking(this, heads)) return true;
-    const ranking = this.layer.ranking(this.n);
-    return this.weights.length > 0 && heads.every((h) => ranking.head(h).share === 1);
-  }
-
-  /** Does beforehand what makes `top` slow, a few milliseconds at a time: for a head and n once, and
-   *  a little for a token. What is done stays done when a signal ends it. @param {number[]} heads
-   *  @param {{onProgress?: (share: number) => void, signal?: AbortSignal}} [options] */
-  async prepare(heads, { onProgress = () => {}, signal } = {}) {
-    const chosen = this.layer.heads(heads);
-    const ranking = this.layer.ranking(this.n);
-    const tables = chosen.map((head) => ranking.head(head));
-    const report = () => onProgress(tables.reduce((sum, t) => sum + t.share, 0) / tables.length);
-    for (const table of tables) await doneInSlices(table.fill(), signal, report);
-    await doneInSlices(this.weigh(), signal);
-    onProgress(1);
-  }
-
   /** The ranking of `cx.find_neurons`: for every neuron the mean of its largest contributions less
-   *  the mean over tokens, glitch tokens left out; which tokens those are, and which are smallest.
-   *  @param {number[]} heads @returns {Ranked} */
-  top(heads) {
-    const chosen = this.layer.heads(heads);
-    const packed = this.layer.packedRanking(this, chosen);
-    if (packed) return packed;
-    doneAtOnce(this.weigh());
-    return doneAtOnce(this.layer.ranking(this.n).making(this, chosen));
-  }
-
-  /** Ranks all neurons while the page stays alive, even if the file has their ranking: a head more or less is quick
-   *  from then on. @param {number[]} heads @param {AbortSignal} [signal] @returns {Promise<Ranked>} */
-  async rank(heads, signal) {
-    await doneInSlices(this.weigh(), signal);
-    const ranking = this.layer.ranking(this.n);
-    return ranking.inTurn(() => doneInSlices(ranking.making(this, heads), signal));
+   *  the mean over tokens, glitch tokens left out; and which tokens those are.
+   *  @param {number[]} heads @param {Bringing} [how] @returns {Promise<Ranked>} */
+  async rank(heads, how) {
+    return this.layer.rankings.rank(this, this.layer.heads(heads), how);
   }
 
   /** What a ranking needs of this circuit. */
@@ -211,7 +173,8 @@ export class Circuit {
     const { destinations, means, nHeads, ranked } = this.layer;
     const at = this.n === this.layer.n ? destinations.findIndex(({ id }) => id === this.token) : -1;
     if (at < 0) throw new RangeError("neurons are ranked at a query that the file has");
-    this.means = equalParts(equalParts(means, destinations.length)[at], nHeads);
+    const average = equalParts(means, destinations.length)[at].map((z) => z / this.scale);
+    this.means = equalParts(average, nHeads);
     const scores = yield* this.#scores(ranked);
     this.weights = scores.map((row, h) =>
       row.map((score) => Math.exp(score) / this.denominators[h] / this.scale),

@@ -7,7 +7,7 @@
 
 import { Layer } from "./layer.js";
 import { addScaled, dotProduct, equalParts } from "./linalg.js";
-import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./ranking.js";
+import { NEURONS_AT_ONCE, TOKENS_AT_ONCE } from "./slices.js";
 
 /** A matrix in int8 levels, as ctxlib.store keeps it: a step a row, and of every column its mean and spread. */
 class Table {

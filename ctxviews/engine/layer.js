@@ -13,7 +13,7 @@
 import { Circuit } from "./circuit.js";
 import { Kept } from "./cache.js";
 import { addScaled, wholeBelow } from "./linalg.js";
-import { Ranking } from "./ranking.js";
+import { Rankings } from "./workers.js";
 
 const KEPT_CIRCUITS = 4; // at other destinations: a reader types forth and back
 
@@ -21,7 +21,7 @@ const KEPT_CIRCUITS = 4; // at other destinations: a reader types forth and back
  *  @abstract */
 export class Layer {
   /** @type {Kept<Circuit>} */ #circuits = new Kept(KEPT_CIRCUITS);
-  /** @type {Ranking | null} */ #ranking = null;
+  /** @type {Rankings | undefined} */ #rankings;
   /** @type {Ranked | undefined} */ #packedRanking;
 
   /** @param {CommonHeader} header @param {Record<string, any>} tensors
@@ -152,11 +152,9 @@ export class Layer {
     return this.#circuits.get([n, token], () => new Circuit(this.whole, n, token));
   }
 
-  /** What `top` works with at a destination; of one destination at a time, since it is large.
-   *  @param {number} n @returns {Ranking} */
-  ranking(n) {
-    if (this.#ranking?.n !== n) this.#ranking = new Ranking(this.whole, n);
-    return this.#ranking;
+  /** Of its neurons, at n. */
+  get rankings() {
+    return (this.#rankings ??= new Rankings(this.whole));
   }
 
   /** Positional kernels of all heads. @param {number} [n] @param {number} [token]

@@ -1,5 +1,7 @@
 /** Work that takes longer, in slices between which the page lives. */
 
+export const TOKENS_AT_ONCE = 64; // of the vocabulary, in a step of such work
+export const NEURONS_AT_ONCE = 64;
 const SLICE = 10; // ms of work before the page is let breathe: a picture comes every 16
 
 /** Does all of a work that pauses now and then, and gives what it has made.
@@ -12,26 +14,27 @@ export function doneAtOnce(work) {
 }
 
 /** Does it a few milliseconds at a time, so that the page stays alive.
- *  @template T @param {Iterator<void, T>} work @param {AbortSignal} [signal]
- *  @param {() => void} [onPause] @returns {Promise<T>} */
+ *  @template T @param {Iterator<number | void, T>} work @param {AbortSignal} [signal]
+ *  @param {(share: any) => void} [onPause] gets what the work has yielded @returns {Promise<T>} */
 export async function doneInSlices(work, signal, onPause) {
   const pause = sliced(signal, onPause);
   signal?.throwIfAborted();
   for (;;) {
     const { done, value } = work.next();
     if (done) return value;
-    await pause();
+    await pause(value);
   }
 }
 
 /** Returns a function to await between two pieces of work: whenever a slice is over, it lets the
  *  browser handle events and draw, and it ends work that is no longer wanted.
- *  @param {AbortSignal} [signal] @param {() => void} [onPause] @returns {() => Promise<void>} */
+ *  @param {AbortSignal} [signal] @param {(share: any) => void} [onPause] gets what that function is given
+ *  @returns {(share?: any) => Promise<void>} */
 export function sliced(signal, onPause = () => {}) {
   let until = performance.now() + SLICE;
-  return async () => {
+  return async (share) => {
     if (performance.now() < until) return;
-    onPause();
+    onPause(share);
     await nextTurn();
     signal?.throwIfAborted();
     until = performance.now() + SLICE;

@@ -89,9 +89,8 @@ export function withPassages(scene) {
   return { ...scene, summaries, before, most, read };
 }
 
-/** @param {Circuit} circuit @param {number[]} heads */
-export function rankingOf(circuit, heads) {
-  const found = circuit.top(heads);
+/** @param {Circuit} circuit @param {number[]} heads @param {Ranked} found by them */
+export function rankingOf(circuit, heads, found) {
   const { top } = found;
   const order = Int32Array.from(top.keys()).sort((a, b) => top[b] - top[a] || a - b);
   const places = new Int32Array(order.length);
@@ -125,10 +124,10 @@ export function columnOf(ranking, neuron) {
   return columns.get(neuron, () => circuit.contribution(neuron, heads));
 }
 
-/** Computes the column that `columnOf` needs first, while the page stays alive.
- *  @param {ReturnType<typeof sceneOf>} scene @param {AbortSignal} signal */
-export async function firstColumn({ neuron, ranking }, signal) {
-  const { circuit, heads, columns } = ranking;
+/** Computes what `columnOf` needs first, while the page stays alive.
+ *  @param {Ranking} ranking @param {number} neuron @param {AbortSignal} signal */
+export async function firstColumn({ circuit, heads, columns }, neuron, signal) {
+  if (columns.peek(neuron)) return;
   const column = await doneInSlices(circuit.contributing(neuron, heads), signal);
   columns.get(neuron, () => column);
 }

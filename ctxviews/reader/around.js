@@ -33,7 +33,7 @@ export function aroundView(model, el, layer) {
     const read = short ? ids : circuit.placed(ids);
     why.root.hidden = short || !here(heads, read, "rarer tokens of the text");
     if (why.root.hidden) return renewed(picture, quiet(short ? "Nothing to read yet." : ""));
-    const [excited] = leading(circuit.summary(read, heads));
+    const [excited] = leading(circuit.read(read).summary(heads));
     const scene = { ranking: { circuit, heads }, neuron: chosen < 0 ? excited : chosen };
     const lacks = read.filter((id) => !layer.hasToken(id)).length;
     const about = `Neuron ${scene.neuron}. Of ${ids.length} tokens ${read.length} are read; the page lacks data for ${lacks}.`;

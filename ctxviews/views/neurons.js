@@ -1,5 +1,5 @@
 /** The neuron explorer (chapter 6): which neurons the context can move far, and what moves one.
- *  What a reader needs first is computed first; last, unseen, the tables of heads that may yet be turned on. */
+ *  What a reader needs first is computed first; last, unseen, what a turn of a head starts from. */
 
 import { latest, nextTurn } from "../engine/slices.js";
 import { cardsSection } from "../explorer/cards.js";
@@ -73,11 +73,9 @@ async function render({ model, el }) {
   /** @type {Ranking | null} */ let ranking = null;
   /** @type {Map<number, Label>} */ let labels = new Map();
   let ranked = ""; // the heads that the ranking is of, or will be
-  let told = ""; // those that a message is about
   const task = latest();
 
   /** @type {Scene | null} */ let scene = null;
-  /** @type {(Turned & {width: number}) | null} */ let last = null;
   const paintSections = (/** @type {string[]} */ ...painted) => {
     if (scene) for (const section of painted) sections[section].paint(scene);
   };
@@ -105,23 +103,20 @@ async function render({ model, el }) {
     body.toggleAttribute("data-stale", Boolean(ranking));
     task((signal) => rank(now, signal)).catch((error) => failed(el, error));
   };
-  const paint = (/** @type {Turned & {width: number}} */ now) => {
-    last = now;
+  /** @param {Turned & {width: number}} now @param {Changed} changed */
+  const paint = (now, changed) => {
     follow(now);
-    const before = String(ranking?.heads) === tools.hand ? scene : null;
-    scene = ranking && /** @type {Scene} */ (sceneOf(now, ranking, labels, before));
     controls.paint(now);
-    if (!scene) return;
+    if (!ranking || (changed("heads") && String(ranking.heads) !== ranked)) return; // it paints when it comes
+    const before = String(ranking.heads) === tools.hand ? scene : null;
+    scene = /** @type {Scene} */ (sceneOf(now, ranking, labels, before));
     paintSections("heads", "find", "cards", "dots"); // dots last: they ask for the style of what is there
     drawFrom();
   };
-  // a ranking is mostly there when the picture of the turn is painted, which then is of it
-  const repaint = eachFrame(body, () => {
-    if (last && scene?.ranking !== ranking) paint(last);
-  });
 
   const restoreHeads = () => {
-    told = String(ranking?.heads ?? layer.usual);
+    ranked = String(ranking?.heads);
+    body.removeAttribute("data-stale");
     tools.go({ heads: ranking?.heads ?? [] });
   };
   /** The ranking of these heads, then what takes longer. @param {Turned} now @param {AbortSignal} signal */
@@ -129,43 +124,34 @@ async function render({ model, el }) {
     const { heads } = now;
     if (ranking) await nextTurn(); // the hand sees its turn first
     signal.throwIfAborted();
-    if (ranked !== told) waiting.end(""); // what was said of an earlier turn goes
-    told = "";
+    if (ranking) waiting.end(""); // what was said of an earlier turn goes
     const circuit = layer.circuit();
     const unread = heads.filter((head) => layer.lacks([head], []).length);
     const what = unread.length ? `the readout of ${headsName(unread)}` : "the vocabulary";
-    if (!(await brought(waiting, layer, layer.lacks(unread, layer.available), what, signal))) {
-      restoreHeads();
-      return;
-    }
-    if (!circuit.prepared(heads)) {
-      const work = `Ranking ${several(layer.nNeurons, "neuron")} by ${headsName(heads)}`;
-      const done = `Stopped: these are the neurons of ${headsName(ranking?.heads ?? heads)}.`;
-      const prepare = (/** @type {Bringing} */ how) => circuit.prepare(heads, how);
-      if (!(await stoppable(waiting, work, done, prepare, signal))) {
-        restoreHeads();
-        return;
-      }
-    }
+    const come = await brought(waiting, layer, layer.lacks(unread, layer.available), what, signal);
+    const packed = layer.packedRanking(circuit, heads);
+    const work = `Ranking ${several(layer.nNeurons, "neuron")} by ${headsName(heads)}`;
+    const done = `Stopped: these are the neurons of ${headsName(ranking?.heads ?? heads)}.`;
+    const make = (/** @type {Bringing} */ how) => circuit.rank(heads, how);
+    const quick = packed || layer.rankings.has(heads);
+    if (!come || !(quick || (await stoppable(waiting, work, done, make, signal))))
+      return restoreHeads();
     signal.throwIfAborted();
-    if (!layer.packedRanking(circuit, heads)) await circuit.rank(heads, signal);
-    const found = rankingOf(circuit, heads);
-    const first = sceneOf({ ...now, width: 0 }, found, labels, null);
-    if (!ranking || !roomy()) await firstColumn(first, signal); // or a phone stands still
+    const found = rankingOf(circuit, heads, packed ?? (await make({ signal })));
+    const { neuron } = sceneOf({ ...state(), width: 0 }, found, labels, null);
+    for (const of of [ranking, found]) if (of) await firstColumn(of, neuron, signal);
     ranking = found;
     body.removeAttribute("data-stale");
     waiting.end();
-    repaint();
-    if (!roomy() && layer.fixed) return;
-    await circuit.rank(heads, signal); // even if the file has it: a turn starts from it
-    if (!roomy()) return;
-    const here = layer.everyHead.filter((head) => !layer.lacks([head], []).length);
-    for (const head of here) await circuit.prepare([head], { signal });
+    end.again(); // mostly before the picture of the turn is painted, which then is of it
+    // even if the file has it, for a turn starts from it; but it costs a phone battery and memory
+    if (matchMedia("(hover: hover) and (min-width: 40rem)").matches || !layer.fixed)
+      await make({ signal });
   };
 
   labelsOf(source).then((found) => {
     labels = found;
-    if (last) paint(last);
+    end.again();
   });
   const state = () => turned(model, layer);
   const end = kept({ model, place: body, state, update: paint });
@@ -181,11 +167,6 @@ async function render({ model, el }) {
     theme.disconnect();
     task(async () => {});
   };
-}
-
-/** Whether tables may be made before they are needed: they cost a phone battery and memory. */
-function roomy() {
-  return matchMedia("(hover: hover) and (min-width: 40rem)").matches;
 }
 
 export default { render: ofModels(render), downloaded };
