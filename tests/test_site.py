@@ -133,6 +133,8 @@ def test_a_page_waits_for_one_sheet_and_no_script(html, pages):
         assert all(re.search("defer|async", script) for script in scripts), file.name
         assert ("searchindex.js" in page) == (file.stem == "search"), file.name
         assert "fontawesome.js" not in page, file.name
+    theme = html / "_static" / "scripts" / "pydata-sphinx-theme.js"
+    assert '"load"' not in theme.read_text(encoding="utf-8"), "it measures all boxes of a page"
 
 
 def test_the_sheet_has_what_pages_use_of_the_theme_and_all_its_icons(html, pages):

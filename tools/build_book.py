@@ -551,6 +551,8 @@ def build_site(model: str, base: Path) -> None:
         modules[f"views/{view}.js"] = bundle.bundled(f"views/{view}.js")
     for name, module in modules.items():
         (new / "views" / name).write_text(module, encoding="utf-8")
+    theme = html / "_static" / "scripts" / "pydata-sphinx-theme.js"
+    theme.write_text(MEASURING.sub("", theme.read_text(encoding="utf-8")), encoding="utf-8")
     sheet = sheets.one_sheet(html / "_static", new, pages.values())
     (new / "book.css").write_text(sheet, encoding="utf-8")
     for folder in data:
@@ -630,6 +632,9 @@ FONT = (
     '<link rel="preload" as="font" type="font/woff2" crossorigin '
     'href="{}fonts/{}-latin-wght-normal.woff2">'
 )
+# With this the theme lays out the whole of a page, to measure its boxes, when it is there and after
+# every change in it; `book.js` measures those that come into sight.
+MEASURING = re.compile(r',"complete"===document\.readyState\?(\w)\(\):\w+\.\w+\("load",\1\)')
 #: What a page sets of the theme's options, which are what they would be anyway.
 OPTIONS = re.compile(r"\s*<script>DOCUMENTATION_OPTIONS\.[^<]*</script>")
 
