@@ -2,14 +2,18 @@
 
 import re
 import tomllib
+from base64 import b64decode
 from html import unescape
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import build_book
 import pytest
+import sheets
 from address import forms
 from command import ROOT
+from fontTools.ttLib import TTFont
 from test_publish import ADDRESS
 from viewing import MODULES
 
@@ -117,14 +121,35 @@ def test_each_chapter_opens_in_colab_from_a_notebook_that_exists(html, pages):
         assert target == f"{forms(ADDRESS)[1]}/blob/main/book/{notebook.name}"
 
 
-def test_a_page_waits_for_two_small_scripts_and_brings_no_others_for_later(pages):
-    """Elsewhere than on the page that searches; its index and all icons of the theme are large."""
+def test_a_page_waits_for_one_sheet_and_no_script(html, pages):
+    """Elsewhere than on the page that searches, its index is not loaded: it is large."""
+    (sheet,) = html.glob("_static/at-*/book.css")
     for file, page in pages.items():
-        if file.stem in {"index", "search"} | OLD:
+        if file.stem in {"index"} | OLD:
             continue
-        waited_for = re.findall(r'<script src="[^"]*?(\w+)\.js', page)
-        assert waited_for == ["documentation_options", "doctools"], file.name
-        assert "searchindex.js" not in page and "fontawesome.js" not in page, file.name
+        (waited_for,) = re.findall(r'<link rel="stylesheet" href="([^"]+)"', page)
+        assert (file.parent / waited_for).resolve() == sheet, file.name
+        scripts = re.findall(r"<script[^>]*\ssrc=[^>]*>", page)
+        assert all(re.search("defer|async", script) for script in scripts), file.name
+        assert ("searchindex.js" in page) == (file.stem == "search"), file.name
+        assert "fontawesome.js" not in page, file.name
+    theme = html / "_static" / "scripts" / "pydata-sphinx-theme.js"
+    assert '"load"' not in theme.read_text(encoding="utf-8"), "it measures all boxes of a page"
+
+
+def test_the_sheet_has_what_pages_use_of_the_theme_and_all_its_icons(html, pages):
+    (sheet,) = html.glob("_static/at-*/book.css")
+    css = sheet.read_text(encoding="utf-8")
+    listed = re.findall(r'\sclass="([^"]*)"', "".join(pages.values()))
+    used = {name for names in listed for name in names.split()}
+    of_theme = "".join(file.read_text("utf-8") for file in html.glob("_static/styles/*.css"))
+    assert used & {*sheets.CLASS.findall(of_theme)} <= {*sheets.CLASS.findall(css)}
+    fonts = [b64decode(data) for data in re.findall(r"data:font/woff;base64,([^\"]+)", css)]
+    fonts = [TTFont(BytesIO(font)) for font in fonts]
+    held = {icon for font in fonts for icon in font.getBestCmap()}
+    icons = {int(number, 16) if number else ord(icon) for number, icon in sheets.ICON.findall(css)}
+    assert len(icons) > 20 and icons <= held
+    assert all("Font Awesome" in font["name"].getDebugName(0) for font in fonts)
 
 
 def test_a_page_with_a_view_names_its_module(html, pages):

@@ -49,6 +49,7 @@ import filling
 import jupytext
 import nbformat
 import publishing
+import sheets
 import stamps
 import warm
 import yaml
@@ -543,12 +544,17 @@ def build_site(model: str, base: Path) -> None:
     pages = {page: page.read_text(encoding="utf-8") for page in html.rglob("*.html")}
     new = html / "_static" / "at"
     (new / "views" / "views").mkdir(parents=True)
-    shutil.copy(bundle.HERE / "views.css", new / "views")
+    (html / "_static" / "views").mkdir()
+    shutil.copy(bundle.HERE / "views.css", html / "_static" / "views")
     modules = {"page.js": bundle.plain(bundle.HERE / "page.js")}
     for view in {*re.findall(r'<div data-view="(\w+)"', "".join(pages.values()))}:
         modules[f"views/{view}.js"] = bundle.bundled(f"views/{view}.js")
     for name, module in modules.items():
         (new / "views" / name).write_text(module, encoding="utf-8")
+    theme = html / "_static" / "scripts" / "pydata-sphinx-theme.js"
+    theme.write_text(MEASURING.sub("", theme.read_text(encoding="utf-8")), encoding="utf-8")
+    sheet = sheets.one_sheet(html / "_static", new, pages.values())
+    (new / "book.css").write_text(sheet, encoding="utf-8")
     for folder in data:
         shutil.copytree(folder, new / "data", dirs_exist_ok=True)
     if views := (new / "data" / "layer.bin").exists():
@@ -626,17 +632,26 @@ FONT = (
     '<link rel="preload" as="font" type="font/woff2" crossorigin '
     'href="{}fonts/{}-latin-wght-normal.woff2">'
 )
+# With this the theme lays out the whole of a page, to measure its boxes, when it is there and after
+# every change in it; `book.js` measures those that come into sight.
+MEASURING = re.compile(r',"complete"===document\.readyState\?(\w)\(\):\w+\.\w+\("load",\1\)')
+#: What a page sets of the theme's options, which are what they would be anyway.
+OPTIONS = re.compile(r"\s*<script>DOCUMENTATION_OPTIONS\.[^<]*</script>")
 
 
 def hint(page: str, here: str) -> str:
-    """A page that finds modules and data in the folder `here`, and whose head names its letters,
-    the module of its view, and first of all the layer, where a reader has come for the view. In a
-    chapter the view is one part of the page, and its layer is requested if the address leads to it.
+    """A page that finds sheet, modules and data in the folder `here` and waits for no script, and
+    whose head names its letters, the module of its view, and first of all the layer, where a reader
+    has come for the view. In a chapter the view is one part of the page, and its layer is requested
+    if the address leads to it.
     """
+    page = OPTIONS.sub("", page).replace("<script src=", "<script defer src=")
+    if sheet := sheets.LINK.search(page):  # its letters come along
+        one = f'\n  <link rel="stylesheet" href="{sheet[1]}{here}/book.css">'
+        page = page[: sheet.start()] + one + sheets.LINK.sub("", page[sheet.end() :])
+        links = "".join(FONT.format(sheet[1], name) for name in FONTS)
+        page = page.replace("<title>", f"{links}<title>", 1)
     page = re.sub(r"_static/(views|data)/", rf"_static/{here}/\1/", page)
-    if sheet := re.search(r'href="([^"]*_static/)book\.css', page):  # its letters come along
-        links = [FONT.format(sheet[1], name) for name in FONTS]
-        page = page.replace("<title>", f"{''.join(links)}<title>", 1)
     view = re.search(r'<div data-view="(\w+)"[^>]*>', page)
     if view is None:
         return page

@@ -38,7 +38,6 @@ FOLDED = re.compile(  # a cell, which may hold a ledger with a fold of its own
     r'<details class="admonition hide[^>]*>(?:<details.*?</details>|.)*?</details>', re.DOTALL
 )
 EDITION = re.compile(r"<!-- run on: (.*?) -->")  # as the title page names its own model
-AT_ONCE = ("documentation_options.js", "doctools.js")  # which other scripts in a page go on from
 
 
 # ---------------------------------------------------------------- the whole book on one page
@@ -160,12 +159,7 @@ def assemble(sites: dict[str, Path], out: Path) -> None:
 def offer(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Offer the whole book in the download menu and further pages under the book's title, and let
-    no script keep a reader from the text.
-    """
-    for script in context["script_files"]:
-        if script.filename and not script.filename.endswith(AT_ONCE):
-            script.attributes["defer"] = "defer"
+    """Offer the whole book in the download menu and further pages under the book's title."""
     to = context["pathto"]
     button = {"type": "link", "url": to(WHOLE), "text": "whole book", "icon": "fas fa-book"}
     button |= {"tooltip": "The whole book on one page", "label": "whole-book-button"}

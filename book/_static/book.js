@@ -24,7 +24,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const scrolled = entries.map(({ target }) => larger(target)); // all of them before one is marked
     entries.forEach(({ target }, i) => (scrolled[i] ? target.setAttribute("tabindex", 0) : target.removeAttribute("tabindex")));
   });
-  for (const box of document.querySelectorAll(".bd-article :is(pre, .cell_output > .output, figure.picture > div)")) boxes.observe(box);
+  for (const box of document.querySelectorAll(".bd-article :is(pre, .cell_output > .output, figure.picture > div, .pst-scrollable-table-container)")) boxes.observe(box);
 });
 
 // A minus is longer than the hyphen that programs print for it.
