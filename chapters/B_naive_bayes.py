@@ -2,7 +2,7 @@
 r"""
 # Do neurons weigh words like Naive Bayes?
 
-**They do a little, but random mixtures of neurons do nearly as much: most of the likeness is in the heads that both read.** {{?mostly_heads}} In our small model `{{model}}`, the numbers that a neuron gives to tokens correlate by {{r_all}} with the weights that Naive Bayes would give them, in the median neuron. Random mixtures of neurons, which read the same heads, reach {{r_all_mixed}}. {{?neurons_alike}} The {{judged}} neurons that single tokens can move farthest do exceed mixtures, also among English texts alone; but mixtures that are moved as far, the fairer comparison, exist for most of them only. {{?neurons_nearer}} {{?english_too}} {{?close_most}}
+**They do a little, but nearly any direction that reads the same heads does almost as much.** {{?mostly_heads}} In our small model `{{model}}`, what tokens add to a neuron correlates by {{r_all}} with the weights that Naive Bayes would give them, in the median neuron; along directions drawn at random behind the same heads it is {{r_heads}}. {{?heads_made}} About half of the likeness is in the token embeddings already, and trained heads make most of the rest. {{?half_embeddings}} Whether the {{judged}} neurons that single tokens move farthest exceed mixtures that are moved as far and vary as much, our texts cannot tell. {{?undecided}}
 
 Suppose you had to sort texts by subject, and could give each word one number to add up. Which number would you give to *galaxy*? Statistics has an old answer, **Naive Bayes**. A neuron also adds up one number a token ([chapter 5](05_circuit)), and the post that this book follows says that one can think of contextual neurons as Naive Bayes classifiers {cite}`gibson2025contextual`. Here are the numbers of two neurons beside those of Naive Bayes. On the left is the best match among the {{judged}} neurons, on the right the median one of these {{judged}}.
 """
@@ -23,6 +23,7 @@ PRIOR = 1000  # how many tokens the smoothing of the counts is worth
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Imports, the model, and how often each token occurs in each text"}
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,6 @@ A, B = cb.half_masks(texts)
 of_B = [text for text, inside in zip(texts, B, strict=True) if inside]
 kinds = np.array([text.domain for text in texts])
 belongs = kinds == np.array(names)[:, None]  # domain text
-english = np.array([text.dialect.startswith("en") for text in texts])  # no code either
 x = study.fixed.prepare(texts)  # text source
 tokens = torch.stack([text.tokens[1 : study.length] for text in texts])
 counts = torch.zeros(len(texts), weights.d_vocab, dtype=torch.double)  # text token
@@ -74,18 +74,27 @@ print(f"{study}\n{NEURONS} neurons; {A.sum()} texts in half A, {B.sum()} in half
 w_A, w_B, often = bayes_weights(A), bayes_weights(B), counts[B].sum(0)
 
 
-def lean(directions, of=circuit, among=A | B):
+def through(of):
+    """What each token adds to the stream by a circuit, and the kernel: what `lean` reads."""
+    return of.extended_embedding() / of.scale, of.kernel
+
+
+def summed(ext, kernel):
+    """What the kernel's sum of `ext` is in each text: `text d_model`."""
+    return torch.zeros(len(x), len(ext)).scatter_add_(1, x, kernel.expand(len(x), -1)) @ ext
+
+
+written = through(circuit)
+
+
+def lean(directions, of=written):
     """What tokens add along some directions (`direction token`), the domain that half A gives each,
     its correlation with the weights of all domains (`direction domain`), and its summaries of half B.
     """
-    ext = of.extended_embedding() / of.scale
-    bag = torch.zeros(len(x), len(ext)).scatter_add_(1, x, of.kernel.expand(len(x), -1))
-    summaries = bag @ ext @ directions  # text direction
-    on_A, on_B = A & among, B & among
-    found = cx.label_neurons(summaries[on_A], kinds[on_A].tolist(), range(directions.shape[1]))
-    own, added = np.array([names.index(d) for d in found["label"]]), (ext @ directions).T.double()
-    fit = correlation(added, bayes_weights(on_B), counts[on_B].sum(0))
-    return added, own, fit, summaries[B].double().numpy()
+    summaries = summed(*of) @ directions  # text direction
+    found = cx.label_neurons(summaries[A], kinds[A].tolist(), range(directions.shape[1]))
+    own, added = np.array([names.index(d) for d in found["label"]]), (of[0] @ directions).T.double()
+    return added, own, correlation(added, w_B, often), summaries[B].double().numpy()
 
 
 neurons = cx.find_neurons(circuit, threshold=-np.inf)[:NEURONS].index.tolist()
@@ -140,41 +149,46 @@ So the analogy is a prediction about weights. If a neuron responds to domain $d$
 
 ## Neurons, mixtures, and an untrained layer
 
-All neurons read the same heads. So we ask the same of directions that are no neurons: random mixtures of them, from which we take as many that single tokens can move farthest, and the neurons of a layer with random weights. But single tokens move the farthest neurons farther than any mixture, which favours the neurons. So we also take from ten times as many mixtures, for each of these neurons, the one that is moved most nearly as far. It was fixed before this was computed that the neurons have something of their own only if they exceed these as well.
+All neurons read the same heads. So we ask the same of directions that are no neurons: random mixtures of neurons, from which we take as many that single tokens can move farthest, and the neurons of a layer with random weights. To see where the likeness comes from, we also take directions drawn evenly: of what the heads write, and of the token embeddings themselves, without heads. In one more layer values, outputs and neurons are random.
+
+Single tokens move the farthest neurons farther than any mixture, which favours the neurons. So from ten times as many mixtures we take, for each of these neurons, the one that is nearest: in its *reach*, how far single tokens move it, and then in its reach and its *spread*, the standard deviation over texts, together. It was fixed before this was computed that the neurons have something of their own only if they exceed these as well.
 
 To compare a direction with Naive Bayes, we correlate what each token of the vocabulary adds along it with $w_d(t)$, each token weighted by how often it occurs in half B. The weights $w_d$ are counted on half B, too, with counts *smoothed*: we mix in {{prior}} tokens of the usual mixture, so that a rare token is no certain sign. For each group, the table has the median of these correlations for the direction's own domain, the share of directions that this domain's weights *fit best* of all {{domains}} domains, and how well the summaries tell whether a text is of that domain (mean AUC).
 """
 
 # %%
 extended = circuit.extended_embedding()[~study.fixed.decomposition.untrained]
+summed_A = summed(*written)[A]
 
 
-def tops(directions):
-    """How far single tokens move each direction, as neurons are chosen."""
+def sizes(directions):
+    """The logarithms of reach, as neurons are chosen, and spread: `2 direction`."""
     moved = extended @ directions
-    return moved.topk(cx.neurons.LARGEST, dim=0).values.mean(0) - moved.mean(0)
+    reach = moved.topk(cx.neurons.LARGEST, dim=0).values.mean(0) - moved.mean(0)
+    return torch.stack([reach, (summed_A @ directions).std(0)]).log()
 
 
 drawn = [cb.nulls.mixtures(W_in, seed) for seed in range(10)]
-reach = [tops(of) for of in drawn]
-farthest = [of[:, top.topk(NEURONS).indices] for of, top in zip(drawn, reach, strict=True)]
-apart = tops(W_in[:, neurons])[:, None] - torch.cat(reach)
-order = linear_sum_assignment(apart.abs())[1]
-as_far = torch.cat(drawn, 1)[:, order]
+pool, size = torch.cat(drawn, 1), sizes(W_in[:, neurons])
+apart = (size[:, :, None] - sizes(pool)[:, None]).abs()  # 2 neuron mixture
+apart = {"reach": apart[0], "reach and spread": apart.amax(0)}
+near = {of: v < np.log(1.05) for of, v in apart.items()}  # within 5%
+order = {of: linear_sum_assignment(v + 10 * ~near[of])[1] for of, v in apart.items()}
+farthest = drawn[0][:, sizes(drawn[0])[0].topk(NEURONS).indices]
+evenly = torch.randn(W_in.shape, generator=torch.Generator().manual_seed(0))
+embedded = normalize(weights.W_E + weights.W_pos[n], dim=-1)
 blank = cb.nulls.untrained(weights)
-blank_study = cx.study(blank, study.texts, heads=study.heads)
-few, mixed, matched = f"{NEURONS} neurons", f"{NEURONS} mixtures", f"{NEURONS} nearest in reach"
-rows = {
-    few: (added, own, fit, summaries),
-    mixed: lean(farthest[0]),
-    matched: lean(as_far),
-    "all neurons": lean(W_in),
-    "all mixtures": lean(drawn[0]),
-    "untrained layer": lean(blank.mlp_input()[0], blank_study.circuit),
-    f"{few}, English": lean(W_in[:, neurons], among=english),
-}
-in_English = [lean(of, among=english) for of in farthest]
-r_in_English = [np.median(fit[np.arange(NEURONS), own]) for _, own, fit, _ in in_English]
+random = {name: getattr(blank, name) for name in ("W_V", "W_O", "W_in")}
+layers = {"random values and neurons": replace(weights, **random), "untrained layer": blank}
+few, mixed = f"{NEURONS} neurons", f"{NEURONS} mixtures"
+rows = {few: (added, own, fit, summaries), mixed: lean(farthest)}
+rows |= {f"{NEURONS} nearest in {of}": lean(pool[:, which]) for of, which in order.items()}
+rows |= {"all neurons": lean(W_in), "all mixtures": lean(drawn[0])}
+rows["directions of what the heads write"] = lean(evenly)
+rows["directions of the embeddings"] = lean(evenly, (embedded, circuit.kernel))
+for name, layer in layers.items():
+    of_layer = cx.study(layer, study.texts, heads=study.heads).circuit
+    rows[name] = lean(layer.mlp_input()[0], through(of_layer))
 
 # %% tags=["hide-input", "nbval-check-output"]
 kept = json.loads(cb.evidence("bayes_rows.json").read_text())
@@ -188,13 +202,13 @@ for name, (_, label, of, at_work) in rows.items():
         "AUC": auc[label, each].mean(),
     }
 table = pd.DataFrame(table).T
-table.iloc[:6].round(2)
+table.round(2)
 
 # %% [markdown]
 r"""
-The {{judged}} neurons reach {{r}}, as many mixtures {{r_mixed}}, and an untrained layer {{r_blank}}. {{?mostly_heads}} Training has brought the likeness, then, but mostly to what the heads write and the neurons read together, where any mixture of neurons finds it. (Weights counted on half A correlate with those of half B by {{ceiling}}, so there was room for more.)
+Where does the likeness come from? In an untrained layer it is {{r_blank}}, along directions of the trained embeddings {{r_embeddings}}, of what the trained heads write {{r_heads}}, and in trained neurons {{r_all}}. {{?mostly_heads}} We had fixed that heads or neurons have made a part of it if they add {{= 0.05 =}}. The heads do: {{by_heads}} ({{= 95% =}} interval over documents: {{by_heads_low}} to {{by_heads_high}}). {{?heads_made}} What the neurons add to that is too little: {{by_neurons}} ({{by_neurons_low}} to {{by_neurons_high}}; both for every fourth direction). {{?neurons_made_little}} Their own axes hardly matter, for all mixtures come within a tenth of all neurons. {{?neurons_alike}} (Weights counted on half A correlate with those of half B by {{ceiling}}, so there was room for more.)
 
-Have these neurons something of their own? Of {{draws}} sets of as many mixtures none reaches their median. {{?neurons_nearer}} The mixtures that are moved most nearly as far reach no more than {{r_matched}}. This match is complete for {{close}} of the {{judged}} neurons only (within {{= 5% =}}), because no mixture is moved as far as the others. Those {{close}} alone reach {{r_close}}, and their mixtures {{r_close_mixed}}, a difference of {{ahead}} ({{= 95% =}} interval over documents: {{ahead_low}} to {{ahead_high}}). {{?close_ahead}} So these {{close}} neurons have something of their own; for the others, which are moved farthest, we cannot tell. The medians of all neurons and of all mixtures differ by less than a tenth of either. {{?neurons_alike}} Nor is it a matter of languages and code, which are easy to tell by their words. If we count, choose and judge among English texts alone, the {{judged}} neurons reach {{r_english}}, and ten draws of mixtures {{r_english_high}} at most. {{?english_too}}
+Have the {{judged}} neurons that are moved farthest something of their own? They reach {{r}}, and of {{draws}} sets of as many mixtures none reaches their median. {{?neurons_nearer}} The fairer comparison is with mixtures that tokens move as far, and that vary as much from text to text, both within {{= 5% =}}. Such a partner exists for {{close_spread}} of the {{judged}}. These are ahead by {{spread_ahead}}, but if documents and pairs are drawn anew, the interval goes from {{spread_ahead_low}} to {{spread_ahead_high}}, so we cannot tell. {{?undecided}} (Matched in reach alone, as we had tested first, {{close_reach}} are ahead by {{reach_ahead}}, with an interval from {{reach_ahead_low}} to {{reach_ahead_high}}.)
 
 The post's sentence passes the test that we fixed for it in advance, but that decides little. For {{first}} of the {{judged}} neurons their own domain's weights fit best, and so they do for {{first_mixed}} of the mixtures. {{?mixtures_pass}}
 
@@ -228,13 +242,12 @@ def sums(w, kernel):
 u = circuit.weighted_values  # vocab head d_head
 noise = torch.randn(u.shape, generator=torch.Generator().manual_seed(0))
 turn = torch.randn(weights.d_model, u[0].numel(), generator=torch.Generator().manual_seed(0))
-embedded = normalize(weights.W_E + weights.W_pos[n], dim=-1) @ turn  # vocab number
 once, kernel = torch.ones(n - 1).double(), circuit.kernel[1:n].double()
 scores = {
     "each token once": sums(w_A, once),
     "averaged by the kernel": sums(w_A, kernel),
     "squeezed through the heads": sums(squeezed(w_A, u), kernel),
-    "squeezed through embeddings": sums(squeezed(w_A, embedded), kernel),
+    "squeezed through embeddings": sums(squeezed(w_A, embedded @ turn), kernel),
     "squeezed through noise": sums(squeezed(w_A, noise), kernel),
 }
 right = {form: np.array(names)[s.argmax(1)] == kinds[B] for form, s in scores.items()}
@@ -245,7 +258,7 @@ pd.Series(found, name="texts in the right domain").map("{:.0%}".format).to_frame
 
 # %% [markdown]
 r"""
-The form does not forbid it. Naive Bayes puts {{once}} of the texts into the right one of {{domains}} domains, and {{heads}} when it is squeezed through the heads. Through as many random numbers a token it is {{noise}}. {{?form_is_no_excuse}} So the heads keep what Naive Bayes needs, and a neuron could read it. But heads deserve no credit for that. We had fixed that they do if they put at least {{= 5 =}} more texts of a hundred into the right domain than the token embeddings, turned at random into as many numbers, and those put {{embeddings}} there. {{?embeddings_too}} Most neurons do not weigh tokens in this way, which need not surprise us: they were trained to help with the next token, and not to tell domains apart.
+The form does not forbid it. Naive Bayes puts {{once}} of the texts into the right one of {{domains}} domains, and {{heads}} when it is squeezed through the heads. Through as many random numbers a token it is {{noise}}. {{?form_is_no_excuse}} (In `{{model}}` the heads have {{numbers}} numbers for a token, as many as the stream, so the squeeze is no tighter than that. {{?as_many}}) So the heads keep what Naive Bayes needs, and a neuron could read it. But heads deserve no credit for that. We had fixed that they do if they put at least {{= 5 =}} more texts of a hundred into the right domain than the token embeddings, which a random matrix makes into as many numbers, and those put {{embeddings}} there. {{?embeddings_too}} Most neurons do not weigh tokens in this way, which need not surprise us: they were trained to help with the next token, and not to tell domains apart.
 
 ## What can go wrong
 
@@ -255,7 +268,7 @@ The {{domains}} domains are ours, and a neuron may follow subjects that are fine
 
 ## Where this leaves us
 
-What a layer's heads write leans towards counting words by subject, and any mixture of neurons inherits that. To say of one neuron that it counts in this way, compare it with mixtures first. All three tests that were fixed in advance are met (the own domain fits best in most neurons, and these exceed two kinds of mixtures), but mixtures pass the first as well, and the last is complete for {{close}} of the {{judged}} neurons only. {{?mixtures_pass}} {{?neurons_nearer}}
+Embeddings lean towards counting words by subject, what the heads write leans more, and any direction inherits that. To say of one neuron that it counts in this way, compare it with mixtures first. The three tests that were fixed first are met (the own domain fits best in most neurons, and these exceed two kinds of mixtures), but mixtures pass the first as well. Of the three that were fixed when this was known, one is met (the heads add to the likeness), one fails (the neurons hardly add more), and the stricter match is undecided. {{?mixtures_pass}} {{?neurons_nearer}}
 
 ## Exercises
 
@@ -271,7 +284,7 @@ What a layer's heads write leans towards counting words by subject, and any mixt
 
 ## Evidence
 
-**The draws of mixtures.** The {{draws}} sets of {{judged}} mixtures each are stored, with the test that was fixed for them in advance (`tools/evidence/bayes_rows.py`): the neurons count as nearer to Naive Bayes than directions at large if fewer than {{= 5% =}} of the draws reach their median ($p = {{p}}$). The sample computed on this page agrees with them. {{?sample_agrees}} Intervals over documents lie somewhat low, because documents that are drawn twice make counts noisier. What was not fixed in advance is the look at English texts alone, {{english}} of {{domains}} domains.
+**The draws of mixtures.** The {{draws}} sets of {{judged}} mixtures each are stored, with the test that was fixed for them in advance (`tools/evidence/bayes_rows.py`): the neurons count as nearer to Naive Bayes than directions at large if fewer than {{= 5% =}} of the draws reach their median ($p = {{p}}$). The sample computed on this page agrees with them. {{?sample_agrees}} Intervals over documents lie somewhat low, because documents that are drawn twice make counts noisier.
 
 **Smoothing** decides what a rare token weighs. With a tenth and with ten times as much of it the median correlation of the {{judged}} neurons is {{weaker}} and {{stronger}}. {{?smoothing}}
 
@@ -287,11 +300,12 @@ def fits(drawn, *groups):
     return [correlation(of, w, often) for of in groups]
 
 
-def ahead(drawn, *pair):
+def ahead(drawn, one, other, which=slice(None)):
     """By how much the median of one group's fits, each to its own domain, exceeds another's."""
-    (one, its), (other, others) = pair
-    of_one, of_other = fits(drawn, one, other)
-    return np.median(of_one[range(len(its)), its]) - np.median(of_other[range(len(others)), others])
+    groups = [rows[name][:2] for name in (one, other)]
+    found = fits(drawn, *(of[which] for of, _ in groups))
+    of_each = [f[range(len(f)), own[which]] for f, (_, own) in zip(found, groups, strict=True)]
+    return np.median(of_each[0]) - np.median(of_each[1])
 
 
 lost = right["averaged by the kernel"].astype(float) - right["squeezed through the heads"]
@@ -302,20 +316,35 @@ cb.ledger(
 )  # fmt: skip
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
-of_rows = {"r": few, "r_mixed": mixed, "r_matched": matched, "r_english": f"{few}, English"}
-of_rows |= {"r_blank": "untrained layer", "r_all": "all neurons", "r_all_mixed": "all mixtures"}
+of_rows = {"r": few, "r_all": "all neurons", "r_blank": "untrained layer"}
+of_rows |= {
+    "r_heads": "directions of what the heads write",
+    "r_embeddings": "directions of the embeddings",
+}
 by = {form.rpartition(" ")[2]: hit.mean() for form, hit in right.items()}
 bayes_auc = cx.neurons.auc(scores["each token once"], belongs[:, B])[own, own].mean()
-close = (apart[range(NEURONS), order].abs() < 0.05 * tops(W_in[:, neurons])).numpy()
-added_far, own_far, fits_far, _ = rows[matched]
-fit_far = fits_far[np.arange(NEURONS), own_far]
-pairs = [(of[close], label[close]) for of, label in ((added, own), (added_far, own_far))]
-ahead_of = cb.with_interval(lambda drawn: ahead(drawn, *pairs), of_B, 99)
+close, of_close = {}, {}
+dice = np.random.default_rng(0)
+for of, which in order.items():
+    close[of] = np.flatnonzero(near[of][range(NEURONS), which])
+    pair = few, f"{NEURONS} nearest in {of}"
+    anew = cb.by_document(lambda d, k=close[of], pair=pair: ahead(d, *pair, dice.choice(k, len(k))), of_B, 99)  # fmt: skip
+    of_close[of] = (ahead(np.arange(len(of_B)), *pair, close[of]), *anew)
+some_of = slice(None, None, 4)  # every fourth direction
+made = {}
+for who, (one, other) in {"heads": ("directions of what the heads write", "directions of the embeddings"), "neurons": ("all neurons", "directions of what the heads write")}.items():  # fmt: skip
+    made[who] = cb.with_interval(lambda d, pair=(one, other): ahead(d, *pair, some_of), of_B, 99)
 low, middle_draw, high = kept["null"]["r"]
 r_of, first, auc = (table[column] for column in table)
 smoothed = [correlation(added, bayes_weights(B, k * PRIOR), often) for k in (0.1, 10)]
 weaker, stronger = (float(np.median(of[np.arange(NEURONS), own])) for of in smoothed)
-plain = {"r_close": np.median(fit_own[close]), "r_close_mixed": np.median(fit_far[close]), "ceiling": ceiling, "p": kept["p"], "weaker": weaker, "stronger": stronger, "auc": auc[few], "auc_mixed": auc[mixed], "auc_bayes": bayes_auc}  # fmt: skip
+plain = {"ceiling": ceiling, "p": kept["p"], "weaker": weaker, "stronger": stronger, "auc": auc[few], "auc_mixed": auc[mixed], "auc_bayes": bayes_auc}  # fmt: skip
+for who, of in made.items():
+    plain |= {f"by_{who}{k}": v for k, v in zip(("", "_low", "_high"), of, strict=False)}
+for who, of in of_close.items():
+    plain |= {
+        f"{who.split()[-1]}_ahead{k}": v for k, v in zip(("", "_low", "_high"), of, strict=True)
+    }
 cb.facts(
     "naive_bayes",
     **{name: cb.fact(v) for name, v in plain.items()},
@@ -323,15 +352,15 @@ cb.facts(
     judged=NEURONS,
     domains=len(names),
     **{name: cb.fact(r_of[row]) for name, row in of_rows.items()},
-    r_english_high=cb.fact(max(r_in_English)),
-    close=int(close.sum()),
-    close_most=cb.MOST < close.mean() < 1,
-    close_ahead=ahead_of.low > 0,
-    **{f"ahead{k}": cb.fact(v) for k, v in zip(("", "_low", "_high"), ahead_of, strict=False)},
+    **{f"close_{of.split()[-1]}": len(k) for of, k in close.items()},
     prior=f"{PRIOR:,}",
-    english=len(np.unique(kinds[english])),
-    english_too=r_of[f"{few}, English"] > max(r_in_English),
-    mostly_heads=cb.MOST < r_of[mixed] / r_of[few] < 1 and r_of[few] < cb.MOST * ceiling and r_of["untrained layer"] < cb.MOST * r_of[mixed],
+    mostly_heads=r_of["untrained layer"] < r_of["directions of the embeddings"] < r_of["directions of what the heads write"] < r_of["all neurons"] < cb.MOST * ceiling,
+    heads_made=made["heads"].low > 0 and made["heads"].value >= 0.05,
+    neurons_made_little=made["neurons"].value < 0.05,
+    half_embeddings=abs(r_of["directions of the embeddings"] / r_of["all neurons"] - 0.5) < cb.ABOUT and made["heads"].value > made["neurons"].value,
+    undecided=of_close["reach and spread"][1] < 0 < of_close["reach and spread"][0] and len(close["reach and spread"]) > cb.MOST * NEURONS,
+    numbers=u[0].numel(),
+    as_many=u[0].numel() == weights.d_model,
     draws=kept["null"]["draws"],
     neurons_nearer=kept["null"]["largest r"] < r_of[few] and kept["neurons are nearer"],
     neurons_alike=abs(r_of["all neurons"] - r_of["all mixtures"]) < cb.ABOUT * r_of["all neurons"],
@@ -342,7 +371,7 @@ cb.facts(
     embeddings_too=by["heads"] - by["embeddings"] < 0.05,
     form_is_no_excuse=by["once"] - by["heads"] < 0.05 < by["heads"] - by["noise"],
     good_all_the_same=min(auc[few], auc[mixed]) > 0.9 and bayes_auc > max(auc[few], auc[mixed]),
-    sample_agrees=low < r_of[mixed] < high and abs(r_of[few] - kept["rows"]["100 neurons"]["r"][0]) < 0.005 and abs(r_of["untrained layer"] - kept["rows"]["an untrained layer"]["r"][0]) < 0.005,
+    sample_agrees=low < r_of[mixed] < high and abs(r_of[few] - kept["rows"]["100 neurons"][0]) < 0.005 and abs(r_of["untrained layer"] - kept["rows"]["an untrained layer"][0]) < 0.005,
     smoothing=abs(weaker - stronger) < cb.ABOUT,
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 r"""
 # Why do German and Python share a neuron?
 
-**Not because they are alike, but mostly because both lie far from all other texts: an axis that points a little towards each ranks both above all others.** {{?far_not_alike}} {{?mostly_length}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair. The same pair leads in {{in_mixtures}} of as many random mixtures of neurons, so this says more about what all neurons read than about single neurons. {{?mixtures_too}} Whether a lack of room brings subjects together, these domains cannot tell: they use fewer dimensions than they could. {{?room}}
+**Not because they are alike, but mostly because both lie far from all other texts: an axis that points a little towards each ranks both above all others.** {{?far_not_alike}} {{?mostly_length}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair, and in {{in_mixtures}} of as many random mixtures of neurons. {{?mixtures_too}} That they lie far out is mostly a matter of their words: it would be so, too, if each token added a vector at right angles to all others. {{?words_do_it}} The pair is an exception, for over all pairs likeness matters as well; {{?both_matter}} and whether a lack of room plays a part, our few domains cannot say.
 
 Here is the neuron in which the two stand out most. On the left is what the heads add to it, text by text. German is driven by words such as {{german_tokens}}, Python by signs such as {{python_tokens}}; nobody would put these together. A usual explanation is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Before you look at the right panel, make a guess: do German and Python share one?
 """
@@ -52,10 +52,15 @@ def cosines(gram):
     return gram / gram.diagonal().outer(gram.diagonal()).sqrt()
 
 
-ext = circuit.extended_embedding() / circuit.scale  # vocab d_model
-bag = torch.zeros(len(x), len(ext)).scatter_add_(1, x, circuit.kernel.expand(len(x), -1))
-ext = (ext - bag[A].mean(0) @ ext).double()  # zero is what the average token adds
-bag = bag.double()  # text vocab: the weight of each token
+def read(circuit):
+    """What every token adds, zero for the average of half A, `vocab d_model`; and its weight in
+    each text, `text vocab`."""
+    ext = circuit.extended_embedding() / circuit.scale
+    bag = torch.zeros(len(x), len(ext)).scatter_add_(1, x, circuit.kernel.expand(len(x), -1))
+    return (ext - bag[A].mean(0) @ ext).double(), bag.double()
+
+
+ext, bag = read(circuit)
 added = bag @ ext  # text d_model
 at_neurons = added @ W_in  # text neuron
 print(f"{study}; {weights.n_neurons} neurons\ncalibrated on {study.calibration_text.name}")
@@ -99,7 +104,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-They do not. Texts of German lie far out in one direction, texts of Python in another at right angles to it (with a cosine of {{cosine}}), and everything else stays near the middle. The neuron reads a direction between the two, so both are at its *end*: of all domains, they are the two for which it reads most.
+They do not. Texts of German lie far out in one direction, texts of Python in another nearly at right angles to it, and everything else stays near the middle. (The cosine is {{cosine}}, seen from the mean of all domains, and {{cosine_english}} from that of the English ones, where we had required less than {{= 0.1 =}}. {{?nearly_square}}) The neuron reads a direction between the two, so both are at its *end*: of all domains, they are the two for which it reads most.
 
 ## Two domains by hand
 
@@ -147,7 +152,7 @@ pairs_mixed = [means(v[A], kinds[A]).topk(2, dim=0).indices.sort(0).values for v
 in_mixtures = [int((torch.tensor(ends) == two.T).all(1).sum()) for two in pairs_mixed]
 of_axes = {k: v[ours] * weights.n_neurons for k, v in expected.items()}
 bars = {"neurons": len(of_both), "random mixtures (mean of 20 draws)": np.mean(in_mixtures)}
-predicted = ("predicted from lengths and cosines", "the same, read as neurons read", "from lengths alone", "from cosines alone")  # fmt: skip
+predicted = ("predicted from lengths and cosines", "the same, on axes spread as neurons are", "from lengths alone", "from cosines alone")  # fmt: skip
 bars |= dict(zip(predicted, of_axes.values(), strict=True))
 bars["if all pairs were alike"] = weights.n_neurons / len(upper[0])
 pd.Series({k: f"{v:.0f}" for k, v in bars.items()}).to_frame(f"how many of {weights.n_neurons:,}")
@@ -156,37 +161,31 @@ pd.Series({k: f"{v:.0f}" for k, v in bars.items()}).to_frame(f"how many of {weig
 r"""
 The table counts how often German and Python are the two highest domains. None of this needs a neuron of its own: draws of random mixtures give between {{mix_low}} and {{mix_high}}, and the neurons' own number lies in between. {{?mixtures_too}} We picked the pair as the most frequent of {{pair_count}}; if all pairs were alike, each would lead in about four neurons. {{?four}} What makes this one so frequent is length: German and Python lie {{german_out}} and {{python_out}} times as far out as the median domain. Axes drawn evenly from all directions, of which we know nothing but the lengths and cosines of the domains' directions, would give {{by_axes}}. Lengths alone predict {{by_lengths}}, and cosines alone {{by_cosines}}. {{?mostly_length}} Mixtures exceed that because neurons do not read all directions alike: axes spread as the neurons are would give {{by_read}}. {{?read_explains}} Over all pairs likeness matters, too: lengths and cosines together predict better than either alone how frequent a pair is. {{?both_matter}}
 
-## Is there too little room?
+## Is it the words, or what training made of them?
 
-Superposition is forced on a model that is short of dimensions. To see whether this one is, we count how many dimensions a set of vectors uses. If $G$ is the matrix of their scalar products, and $\lambda_k$ are its eigenvalues, then
-
-$$
-\begin{gathered}
-\text{effective dimensions} \\
-=\; \frac{\bigl( \sum_k \lambda_k \bigr)^2}{\sum_k \lambda_k^2} \;=\; \frac{(\operatorname{tr} G)^2}{\sum_{d,e} G_{de}^2} ,
-\end{gathered}
-$$ (eq-sup-effective)
-
-the formula of effective tokens.
+A domain may lie far out because its words are its own, or because the trained heads stretch what they add. So we take the training away. In one row all tokens add vectors of one length, at right angles to each other; in the others, the layer has random weights.
 """
 
-
-# %%
-def effective(gram):
-    return float(gram.trace() ** 2 / (gram**2).sum())
-
-
-dims = effective(cosines(products["B"]))
-
-squared = ext.square().sum(1)  # vocab
-random = torch.randn(ext.shape, generator=torch.Generator().manual_seed(0), dtype=ext.dtype)
-same_token = (gap["B"] * squared) @ gap["B"].T / products["B"]  # domain domain
-random = gap["B"] @ (normalize(random, dim=1) * squared.sqrt()[:, None])  # domain d_model
-dims_random = effective(cosines(random @ random.T))
+# %% tags=["hide-input", "nbval-check-output"]
+of_words = gap["A"] @ gap["A"].T  # tokens at right angles
+grams = {"trained": products["A"], "token vectors at right angles": of_words}
+for seed in range(3):
+    blank = cx.study(cb.nulls.untrained(weights, seed), study.texts, heads=study.heads).circuit
+    ext_blank, bag_blank = read(blank)
+    directions = means(bag_blank[A], kinds[A]) @ ext_blank
+    grams[f"untrained layer, draw {seed + 1}"] = directions @ directions.T
+rows = {}
+for name, gram in grams.items():
+    out = gram.diagonal().sqrt() / gram.diagonal().sqrt().quantile(0.5)
+    rows[name] = {f"{d}, times the median length": f"{out[k]:.1f}" for d, k in zip((one, other), ends, strict=True)}  # fmt: skip
+    rows[name]["axes with the pair"] = f"{at_the_end(gram)[ours] * weights.n_neurons:.0f}"
+pd.DataFrame(rows).T
 
 # %% [markdown]
 r"""
-The {{domains}} domains could use up to {{possible}} dimensions. Their directions use {{dims}}. If each token added a vector of the same length in a random direction, they would use {{dims_random}}. {{?room}} So these directions do not fill the room that they have. That may mean that there is no shortage, or that the heads compress: the count cannot tell. (It also says nothing about finer features, which may be many more than {{domains}}.) What brings domains together is that the heads treat different words alike. In the ten pairs of domains that are closest, nearly all of the scalar product $D_d \cdot D_e$ comes from pairs of different tokens, one from each domain. {{?different_alike}}
+With tokens at right angles, German and Python lie {{german_words}} and {{python_words}} times as far out as the median domain, and the pair leads on {{by_words}} axes, where the trained lengths and cosines gave {{by_axes}}. By what we had fixed, at least {{= 1.5 =}} times and at least half as many axes, both are a matter of words. {{?words_do_it}} Training stretches German further. It also makes the heads treat different words alike: in the ten closest pairs of domains, nearly all of the scalar product $D_d \cdot D_e$ comes from pairs of different tokens, one from each domain. {{?different_alike}}
+
+Is there too little room? These domains cannot show it. {{domains}} domains, less their mean, span {{possible}} dimensions, and the heads write into {{room}}; so whatever the model does with them, there is room. {{?enough_room}}
 
 ## What can go wrong
 
@@ -194,7 +193,7 @@ The domains are ours. With another set, others lie far out (Exercise 1). We look
 
 ## Where this leaves us
 
-A neuron's label names the domains that happen to lie far out near its axis. Two labels on one neuron need not have anything in common, and need no shortage. To say what a model knows about a subject, read a set of neurons: {{few}} drawn at random sort {{sorted_few}} of the texts into the right one of {{domains}} domains, as many as all dimensions together do. {{?nothing_lost}} Five of fifteen guesses, written down in advance, were wrong; *Evidence* names them.
+A neuron's label names the domains that happen to lie far out near its axis. Two labels on one neuron need not have anything in common. To say what a model knows about a subject, read a set of neurons: {{few}} drawn at random sort {{sorted_few}} of the texts into the right one of {{domains}} domains, as many as all dimensions together do. {{?nothing_lost}} Five of fifteen guesses, written down in advance, were wrong; *Evidence* names them.
 
 ## Exercises
 
@@ -224,15 +223,15 @@ r"""
 
 ## Evidence
 
-**One neuron, and a set.** {{few}} neurons, drawn at random and read together, by linear discriminants fitted on half A, sort as many texts of half B as all dimensions of the stream do ({{= 95% =}} interval over documents: {{sorted_low}} to {{sorted_high}}). In early layers of larger models, too, features were found in combinations of neurons {cite}`gurnee2023finding`.
+**One neuron, and a set.** {{few}} neurons, drawn at random and read together, by linear discriminants (the directions that separate the domains best) fitted on half A, sort as many texts of half B as all dimensions of the stream do ({{= 95% =}} interval over documents: {{sorted_low}} to {{sorted_high}}). In early layers of larger models, too, features were found in combinations of neurons {cite}`gurnee2023finding`.
 
-**A toy with a known answer.** Different words in one direction look like superposition, and so does a neuron with two subjects. Do they need a shortage? Twelve contexts have ten words each, and forty words are common to all. Three pairs of contexts share five of their words. A text is {{= 60 =}} tokens; its bag passes through $k$ numbers into {{= 200 =}} neurons, which learn to predict the next token. With $k = 16$ there is room for all contexts, with $k = 4$ there is not. (Kept, from `tools/evidence/toy.py`.) With room as without it, nearly all neurons have two subjects ahead, and nearly all of what the planted pairs share comes from different words. {{?toy_needs_no_shortage}} So neither is a sign of a shortage. What does tell in the toy is whether a pair comes again in another training. With room, the planted pairs are nearer to each other than all others, in both trainings. Without room, other pairs come as near as these did, and which ones is chance, though the planted ones stay ahead. {{?toy_chance}} The map of domains does come again in three shorter trainings with different seeds, as [appendix E](E_training) shows.
+**A toy with a known answer.** Different words in one direction look like superposition, and so does a neuron with two subjects. Do they need a shortage? Twelve contexts have ten words each, and forty words are common to all. Three pairs of contexts, the *planted* ones, share five of their words. A text is {{= 60 =}} tokens; its *bag*, how often it has each word, passes through $k$ numbers into {{= 200 =}} neurons, which learn to predict the next token. With $k = 16$ there is room for all contexts, with $k = 4$ there is not. (Kept, from `tools/evidence/toy.py`.) With room as without it, nearly all neurons have two subjects ahead, and nearly all of what the planted pairs share comes from different words. {{?toy_needs_no_shortage}} So neither is a sign of a shortage. What does tell in the toy is whether a pair comes again in another training. With room, the planted pairs are nearer to each other than all others, in both trainings. Without room, other pairs come as near as these did, and which ones is chance, though the planted ones stay ahead. {{?toy_chance}} But the toy's contexts are few and alike in size, and none of this tells us whether `mini` is short of room for finer features.
 
 **Five of fifteen guesses were wrong.** We wrote them down before each of two rounds of measurements.
 
 | what we guessed | what we found |
 |---|---|
-| The widest directions, as many as the effective dimensions, sort less than three quarters of the texts that all sort. | They sort more. |
+| The few widest directions sort less than three quarters of the texts that all sort. | They sort more. |
 | Texts highest in a neuron are of its label less than three quarters as often as those highest along the domain's own direction. | Somewhat more often. |
 | In the toy without room, pairs that were not planted come nearest. With room, its whole map comes again. | The planted pairs stay ahead. With room, only these come again. |
 | Without room, more of the toy's neurons have two subjects. | No more than with room. |
@@ -273,6 +272,7 @@ real = outputs[:, study.heads].sum(1) / circuit.fixed.scale(x[B], outputs)  # by
 real = means(real.double(), kinds[B])
 real_r = np.corrcoef(cosines(real @ real.T)[upper], cosines(products["B"])[upper])[0, 1]
 closest = cosine[upper].argsort(descending=True)[:10]
+same_token = (gap["B"] * ext.square().sum(1)) @ gap["B"].T / products["B"]
 different_words = float(1 - same_token[upper][closest].quantile(0.5))
 tally = torch.zeros(len(names), len(names))
 tally.index_put_((*pairs,), torch.ones(1), accumulate=True)
@@ -286,10 +286,15 @@ drive = gap["A"] * (ext @ W_in[:, j])  # domain vocab
 tokens = [cx.texts.decode_tokens(weights, drive[d].topk(8).indices.tolist()) for d in ends]
 tokens = [list(dict.fromkeys(f"`{t.strip()}`" for t in of if t.strip()))[:4] for of in tokens]
 between = float(cosines(products["B"])[ends[0], ends[1]])
-out = length / length.quantile(0.5)
+in_English = [text.domain for text in study.texts if text.dialect.startswith("en")]
+from_English = means(added[B], kinds[B])
+from_English -= from_English[np.isin(names, in_English)].mean(0)
+between_English = float(cosines(from_English @ from_English.T)[ends[0], ends[1]])
+out, out_words = (v / v.quantile(0.5) for v in (length, of_words.diagonal().sqrt()))
+by_words = at_the_end(of_words)[ours] * weights.n_neurons
 room_all = min(weights.d_model, len(study.heads) * weights.W_V.shape[-1])
 percents = {"sorted_few": np.mean(sets), "sorted_low": sorts[0], "sorted_high": sorts[1]}
-counts = {"by_axes": of_axes["both"], "by_read": of_axes["as read"], "by_lengths": of_axes["lengths"], "by_cosines": of_axes["cosines"], "in_mixtures": np.mean(in_mixtures)}  # fmt: skip
+counts = {"by_axes": of_axes["both"], "by_read": of_axes["as read"], "by_lengths": of_axes["lengths"], "by_cosines": of_axes["cosines"], "by_words": by_words, "in_mixtures": np.mean(in_mixtures)}  # fmt: skip
 cb.facts(
     "superposition",
     **{name: cb.fact(v, ".0f") for name, v in counts.items()},
@@ -298,8 +303,11 @@ cb.facts(
     real_r=cb.fact(real_r),
     german_out=cb.fact(out[ends[0]], ".1f"),
     python_out=cb.fact(out[ends[1]], ".1f"),
-    dims=cb.fact(dims, ".1f"),
-    dims_random=cb.fact(dims_random, ".1f"),
+    cosine_english=cb.fact(between_English),
+    nearly_square=abs(between) < cb.ABOUT < between_English < 1.5 * cb.ABOUT,
+    german_words=cb.fact(out_words[ends[0]], ".1f"),
+    python_words=cb.fact(out_words[ends[1]], ".1f"),
+    words_do_it=out_words[ends].min() >= 1.5 and by_words >= of_axes["both"] / 2,
     model=MODEL.rpartition("/")[2],
     in_neurons=len(of_both),
     all=weights.n_neurons,
@@ -315,8 +323,9 @@ cb.facts(
     four=round(bars["if all pairs were alike"]) == 4,
     both_matter=r_of["both"] > max(r_of["lengths"], r_of["cosines"]) + cb.ABOUT,
     domains=len(names),
-    possible=min(room_all, len(names) - 1),
-    room=dims < 0.75 * dims_random and room_all > len(names),
+    possible=len(names) - 1,
+    room=room_all,
+    enough_room=room_all > 10 * len(names),
     few=few,
     nothing_lost=sorts[0] < by_all < sorts[1],
     circuit_is_no_cause=real_r > cb.ALMOST_EXACTLY,
@@ -334,5 +343,5 @@ cb.facts(
 r"""
 ## Where this comes from
 
-Superposition and the toy with fewer dimensions than features are from {cite:t}`elhage2022toy`; their toy reconstructs sparse features, this one predicts tokens. That early layers carry features in combinations of neurons is reported by {cite:t}`gurnee2023finding`. The question about few dimensions and many neurons is the earlier post's {cite}`gibson2025contextual`. The split into same and different words, lengths against cosines and the test by recurrence are this book's.
+Superposition and the toy with fewer dimensions than features are from {cite:t}`elhage2022toy`; their toy reconstructs sparse features, this one predicts tokens. That early layers carry features in combinations of neurons is reported by {cite:t}`gurnee2023finding`. The question about few dimensions and many neurons is the earlier post's {cite}`gibson2025contextual`. The split into same and different words, lengths against cosines and the test by recurrence are this book's. The tests of words and of the second origin were fixed when the rest was known.
 """

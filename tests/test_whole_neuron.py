@@ -111,13 +111,11 @@ def test_keys_in_many_levels_and_turned_keys_are_the_models_own(of_kind, monkeyp
 def test_the_last_tokens_leave_nothing_where_they_are_all_tokens(of_kind):
     drawn = draw_texts(60, 32, 300)
     texts = [cx.texts.Text(str(i), "a", "", "", "", x) for i, x in enumerate(drawn)]
-    left = {}
-    for count in (1, 4, 21):
-        given = Texts(texts, texts, {"B": texts})
-        of = last_ten.last_tokens(of_kind("Llama").model, given, count, 5, 20)
-        assert (of["texts"], of["count"]) == ("B", 60)
-        left[count] = of["fvu"]
-    assert left[21] < 1e-6 < min(left[1], left[4])
+    given, counts = Texts(texts, texts, {"B": texts}), (1, 4, 21)
+    for of in last_ten.last_tokens(of_kind("Llama").model, given, 5, 20, counts).values():
+        assert (of[4]["texts"], of[4]["count"]) == ("B", 60)
+        assert of[21]["fvu"] < 1e-6 < min(of[1]["fvu"], of[4]["fvu"])
+    assert of[4]["fvu"] < of[1]["fvu"] < 1.1, "with true weights"
 
 
 def test_an_unknown_model_is_one_clear_line(refused):

@@ -1,6 +1,7 @@
 """What training runs give: `data/evidence/training.json` and `dose.json`, for appendix E.
 
     python tools/evidence/training.py --work build/runs
+    python tools/evidence/training.py --work build/runs --counted path/to/corpus    # counts alone
 
 Three runs of `train_mini.py` share all but the seed (`base` is seed 0), at five ages; `mini` read
 five times as much. First layers in a few numbers, neurons matched with those of another run and
@@ -13,7 +14,9 @@ that of every one of 20 rotations; the map is there at 1% if it agrees with base
 good within a factor of 1.5 at every dose. Fixed before the page measured it: the map needs no
 attention if what a uniform average of the tokens' values adds, of base or of `mini`, agrees with
 base's map by at least 0.9, and by at most 0.05 less than what the heads of `mini` add; attention
-makes the map if both agree by less than 0.9. What became of these is on the page.
+makes the map if both agree by less than 0.9. Fixed before the text was counted, when all else was
+known: the map belongs to the corpus if vectors of one of two counts agree with it by at least 0.95,
+and is learned beyond such counts if both stay below 0.9. What became of these is on the page.
 """
 
 from __future__ import annotations
@@ -31,9 +34,12 @@ from command import command
 from evidence import export, rounded
 from files import replace
 from jaxtyping import Float
+from scipy.sparse import csr_matrix
+from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 from torch.nn.functional import normalize
 from tqdm.auto import tqdm
+from train_mini import prepare
 
 import ctxbook as cb
 import ctxlib as cx
@@ -171,6 +177,35 @@ def congruence(a: np.ndarray, b: np.ndarray, draws: int = 1000) -> tuple[float, 
     return round(agreement(a, b), 2), round(max(agreement(a, b[np.ix_(o, o)]) for o in orders), 2)
 
 
+def of_counts(corpus: Path, work: Path) -> dict[str, float]:
+    """Return how well base's map agrees with those of two counts over half of every domain's
+    training text, with 256 numbers a token, averaged over a text's tokens: LSA (log counts in
+    windows of 512 tokens, times idf), and positive mutual information within four tokens.
+    """
+    ground, base = Ground(), cx.load("mini-base")
+    size = base.cfg.d_vocab
+    halves = [v["train"][: len(v["train"]) // 2] for v in prepare(corpus, work).values()]
+    stream = np.concatenate(halves).astype(np.int64)
+    windows = stream[: len(stream) // 512 * 512]
+    at = np.arange(len(windows)) // 512, windows
+    X = csr_matrix((np.ones(len(windows), np.float32), at), (at[0][-1] + 1, size))
+    X.sum_duplicates()
+    idf = np.log(X.shape[0] / (1 + np.bincount(X.indices, minlength=size)))
+    _, S, V = randomized_svd(X._with_data(np.log1p(X.data) * idf[X.indices]), 256, random_state=0)
+    vectors = {"LSA": V.T * S}
+    near = np.full((size, size), 1e-9, np.float32)
+    for k in range(1, 5):
+        pairs = np.bincount(stream[:-k] * size + stream[k:], minlength=size**2)
+        near += pairs.reshape(size, size) + pairs.reshape(size, size).T
+    near *= near.sum() / near.sum(1, keepdims=True) / near.sum(1)
+    U, S, _ = randomized_svd(np.log(near).clip(min=0), 256, random_state=0)
+    vectors["PPMI"] = U * S**0.5
+    of_base = ground.geometry(ground.added(base)["texts"])
+    x = ground.x[:, 1:].numpy()
+    maps = {k: ground.geometry(torch.from_numpy(v[x].mean(1))) for k, v in vectors.items()}
+    return {name: round(agreement(of, of_base), 3) for name, of in maps.items()}
+
+
 def loss(model: Any, texts: list[Any], length: int) -> float:
     """Return nats a token over a tenth of the texts."""
     with torch.inference_mode():
@@ -284,7 +319,13 @@ def of_doses(runs: Path) -> dict[str, Any]:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--work", type=Path, default=Path("build/runs"), help="of train_mini.py")
+    parser.add_argument("--counted", type=Path, help="the corpus of `mini`: counts alone")
     args = parser.parse_args(argv)
+    if args.counted:
+        file = cb.evidence("training.json")
+        found = json.loads(file.read_text()) | {"counted": of_counts(args.counted, args.work)}
+        replace(file, f"{json.dumps(found, indent=1)}\n")
+        return
     export(args.work, args.work / "models")
     for name, facts in {"training": of_seeds, "dose": of_doses}.items():
         found = json.dumps(facts(args.work / "models"), indent=1)
