@@ -255,7 +255,7 @@ x_t = cx.layer_norm(E, rotary.split.readout.eps) - rotary.split.mean[n]  # token
 covariance = einsum(often, x_t, x_t, "t, t d, t e -> d e")
 
 
-def variances(g, kernels=rotary.split.kernels):
+def variances(g, kernels=rotary.split.kernels, covariance=covariance):
     """Over tokens, of the scores that g gives, and of their mean, the content: each `head`."""
     g_bar = einsum(kernels, g, "head i, head i d -> head d")
     scores = einsum(g @ covariance, g, kernels, "head i d, head i d, head i -> head")
@@ -263,6 +263,28 @@ def variances(g, kernels=rotary.split.kernels):
 
 
 scores, content = (torch.stack(v) for v in zip(*map(variances, of_plane), strict=True))
+
+
+# %% tags=["hide-cell"] mystnb={"code_prompt_show": "The same in layers that are not trained"}
+def untrained(seed):
+    """The share of the slow planes, by head, in a layer of normal weights of the same spread."""
+    draw = torch.Generator().manual_seed(seed)
+    of = (rotary.exact.E, rotary.model.blocks[0].attn.W_Q.detach(), W_K)
+    E, W_Q, keys = (torch.randn(w.shape, generator=draw) * w.std() for w in of)
+    x_t = cx.layer_norm(E, rotary.split.readout.eps)
+    q, x_t = x_t[rotary.fixed.token] @ W_Q, x_t[rotary.split.frequency > 0]
+    x_t = x_t - often @ x_t
+    angle = torch.outer(torch.arange(n, -1, -1), torch.from_numpy(theta).float())  # source plane
+    a, b = q[:, None, :width], q[:, None, width:]
+    turned = torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+    g = torch.stack(
+        [turned[..., [k, k + width]] @ keys[..., [k, k + width]].mT for k in range(width)]
+    )
+    spread = torch.stack([variances(of, covariance=(often[:, None] * x_t).T @ x_t)[0] for of in g])
+    return spread[slow].sum(0) / spread.sum(0)
+
+
+by_chance = torch.cat([untrained(seed) for seed in range(25)]).numpy()
 
 # %% tags=["hide-input"]
 remains, of_all = ((v / scores.sum(0))[:, rotary.heads].mean(1) for v in (content, scores))
@@ -364,6 +386,8 @@ left_over = [np.subtract(*map(np.asarray, variances(v)))[rotary.heads] for v in 
 kept_by_slow = float(np.median(np.sqrt(left_over[0] / left_over[1])))
 kept_variance = float(np.median(left_over[0] / left_over[1]))
 turns = np.exp(1j * theta[:, None] * np.arange(n, -1, -1))  # plane source
+on_slow, on_fast = (variances(of_plane[on].sum(0))[0][rotary.heads] for on in (slow, ~slow))
+by_slow = float(np.median(on_slow / (on_slow + on_fast)))
 phi = np.abs(turns @ rotary.split.kernels.double().numpy().T)[:, rotary.heads]  # plane head
 off_phi = np.abs((content / scores).sqrt()[:, rotary.heads].numpy() - phi).max()
 slopes = torch.tensor(2.0 ** -np.arange(1, alibi.fixed.n_heads + 1))[:, None]
@@ -381,6 +405,7 @@ conditions = {
     "rotary: more attention misplaced than with learned positions, in every seed": (f"{seeds['TV'][seeds['kind'] == 'rotary'].min():.3f} against {most_learned:.3f}", rough),
     "ALiBi: kernels as wide as its slopes say, to within 1%": (f"{off_slopes:.1%}", off_slopes < 0.01),
     "ALiBi: denominators vary as with learned positions, within a factor of 1.5": (f"{alike:.2f}", 1 / 1.5 < alike < 1.5),
+    "rotary: the slow planes hold more than in 95% of untrained heads": (f"{by_slow:.0%} against {np.quantile(by_chance, 0.95):.0%}", by_slow > np.quantile(by_chance, 0.95)),
     "nine models: half of the permuted heads vary less than the trained one": (f"{below.min():.0%} or more", (below >= 0.5).all()),
 }  # fmt: skip
 pd.DataFrame(conditions, ["found", "met"]).T
@@ -397,8 +422,6 @@ def less_neat(drawn=slice(None)):
     return middle(tv["rotary"], drawn) - middle(tv["learned"], drawn)
 
 
-on_slow, on_fast = (variances(of_plane[on].sum(0))[0][rotary.heads] for on in (slow, ~slow))
-by_slow = float(np.median(on_slow / (on_slow + on_fast)))
 stable = alibi.study.head_table["stable"]
 cb.ledger(
     own.model,
