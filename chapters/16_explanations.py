@@ -2,9 +2,9 @@
 r"""
 # Can a simple rule predict a head?
 
-**A sentence about a head can score well without saying anything about the head, so three controls belong beside its score: shuffled labels, a planted rule, and a rule that sees nothing but the length of the prompts.** In our small model `{{model}}`, rules that a program wrote seem to predict the heads of the first layer, with a score of {{easy}}, but the length alone scores {{by_length}}. {{?trap}} {{?is_length}} For pairs of a head and a later neuron, chosen or random, they score {{score}}: on whole prompts not demonstrably more than the length, though at one length still more than with shuffled labels. {{?better}} {{?not_apart}} {{?no_more}} {{?ends_pass}} {{?alike_finds}}
+**A rule about a head can score well without saying anything about the head, so three controls belong beside its score: shuffled labels, a planted rule, and a rule that sees nothing but the length of the prompts.** In our small model `{{model}}`, rules that a program wrote seem to predict the heads of the first layer, with a score of {{easy}} on new texts, but the length alone scores {{by_length}} there. {{?trap}} {{?is_length}} For pairs of a head and a later neuron, chosen or random, they score {{score}}: on whole prompts perhaps no more than the length, though at one length still more than with shuffled labels. {{?better}} {{?not_apart}} {{?no_more}} {{?ends_pass}} {{?alike_finds}}
 
-People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very texts that the sentence was written from? The answer is {{shown_shuffled}}. {{?fits_anything}}
+People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very prompts that the sentence was written from? The answer is {{shown_shuffled}}, with shuffled labels. {{?fits_anything}}
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -46,10 +46,10 @@ meaning = pd.DataFrame(semantic["rows"])  # of mini's cases
 
 # %% tags=["hide-input"]
 rows = {
-    "sentences of rules": meaning["rules"],
-    "the same, shuffled labels": meaning["rules, shuffled"],
+    "rules": meaning["rules"],
+    "rules, shuffled labels": meaning["rules, shuffled"],
     "embeddings": [v["score"] for v in meaning["true"]],
-    "the same, shuffled": [v["score"] for v in meaning["shuffled"]],
+    "embeddings, shuffled": [v["score"] for v in meaning["shuffled"]],
 }
 figure, ((axis,),) = cb.figures.panels(height=2.6, width=7.5)
 for k, scored in enumerate(rows.values()):
@@ -188,9 +188,9 @@ by_layer.rename_axis("score on half B, layer").round(2)
 
 # %% [markdown]
 r"""
-Heads of the first layer (layer {{= 0 =}}) look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. {{?trap}} Is the length what makes them look easy? It is, we fixed in advance, if it alone gets three quarters as far above a half as the rules do; and the rules say more if they are ahead of it (p below {{= 0.05 =}}, each head counted once). The length alone gets {{length_part}} as far, and the rules are ahead by {{over_length}} (p = {{p_over_length}}). {{?is_length}} {{?no_more}} At one length the first layer's rules still beat shuffled labels, so something else is there. {{?alike_finds}} Held-out texts do not reveal this trap: their lengths vary alike.
+Heads of the first layer (layer {{= 0 =}}) look easy to explain, with a score of {{easy}}, until all prompts have one length. Then they score {{hard}}. {{?trap}} Is the length what makes them look easy? It is, we fixed in advance, if it alone gets three quarters as far above a half as the rules do; and the rules say more if they are ahead of it (p below {{= 0.05 =}}, each head counted once). Above one half, the length alone gets {{length_part}} of what the rules get, and these are ahead by {{over_length}} ({{= 95% =}} interval {{over_length_ends}}, p = {{p_over_length}}). {{?is_length}} {{?no_more}} At one length the first layer's rules still beat shuffled labels, so something else is there. {{?alike_finds}} Held-out texts do not reveal this trap: their lengths vary alike.
 
-Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. We made two tests, with conditions fixed before each (p below {{= 0.05 =}} by sign flips, each neuron counted once). In the first, every prompt is cut to its last {{= 16 =}} tokens, and shorter ones are left out; do sentences still beat shuffled labels? In the second, do they score more than the length alone?
+Do our {{cases}} cases fall into the trap, too? Neurons peak early and late, so their prompts differ in length. We made two tests, with conditions fixed before each (p below {{= 0.05 =}} by sign flips, each neuron counted once). In the first, every prompt is cut to its last {{= 16 =}} tokens, and shorter ones are left out; do rules still beat shuffled labels? In the second, do they score more than the length alone?
 """
 
 
@@ -207,7 +207,7 @@ pd.DataFrame({name: {"cases": len(of), **of.mean()} for name, of in alike.items(
 
 # %% [markdown]
 r"""
-Cut to one length, the sentences still beat shuffled labels. {{?ends_pass}} On whole prompts they do not demonstrably beat the length: it alone scores {{length}}, and on the same cases the sentences are ahead of it by {{whole_over}}, which chance can make (p = {{p_whole_over}}). {{?not_apart}}
+Cut to one length, the rules still beat shuffled labels. {{?ends_pass}} On whole prompts the length alone scores {{length}}, and on the same cases the rules are ahead of it by {{whole_over}} ({{= 95% =}} interval {{whole_ends}}, p = {{p_whole_over}}): no lead is shown, and one of the upper end is not excluded. {{?not_apart}}
 
 ## Anything can be explained
 
@@ -241,7 +241,7 @@ pd.concat([both, curve[SCORES].set_axis(words)]).rename_axis("mean score").round
 
 # %% [markdown]
 r"""
-On the prompts shown, sentences for meaningless labels score nearly as much as real ones. {{?fits_anything}} So a good fit to the examples is hardly evidence: a theme will be found in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`.
+On the prompts shown, rules for meaningless labels score nearly as much as real ones. {{?fits_anything}} So a good fit to the examples is hardly evidence: a theme will be found in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`.
 
 On new documents real labels do score more than shuffled ones, by {{over_cases}} over cases and by {{over}} with each neuron counted once (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} (For heads of neurons that predict their token the score is {{score_next}}, for those of random ones {{score_random}}, which chance can make: p = {{p_next}}.) {{?next_undecided}} But it is not much, as the planted rules show. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels. {{?planted_found}} (We had required both in advance.) With three in ten it cannot be told from none. {{?faint}} Our cases score little more than that, so a faint rule in one of them would escape us, too. {{?between}}
 
@@ -304,7 +304,7 @@ found.round(3)
 
 # %% [markdown]
 r"""
-**Sentences, their ends, and the length.** What each scores more than its rival, on the tests that both have, and how often chance makes as much, by sign flips of neurons (in the first layer, of heads) and of single tests.
+**Rules, the ends of prompts, and the length.** What each scores more than its rival, on the tests that both have, and how often chance makes as much, by sign flips of neurons (in the first layer, of heads) and of single tests; the interval redraws neurons, or heads.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "Sentences against shuffled labels and against the length"}
@@ -377,7 +377,9 @@ by_bin = lambda z: torch.stack([z[bins == b].mean(0) for b in range(8)])  # leng
 z_of, ends_of = (by_bin(z) for z in (read.z[:, :, 0], parts.sum(0)))
 z_of, ends_of = z_of - z_of.mean(0), ends_of - ends_of.mean(0)
 from_ends = ((z_of * ends_of).sum((0, 2)) / z_of.square().sum((0, 2))).numpy()  # head
-pd.DataFrame({"BOS and own token": from_ends}).T.round(2).rename_axis("of what the length changes, head")
+pd.DataFrame({"BOS and own token": from_ends}).T.round(2).rename_axis(
+    "of what the length changes, head"
+)
 
 # %% [markdown]
 r"""
@@ -460,6 +462,7 @@ cb.facts(
     neurons=int(here["neurons"]), lm_cases=int((~is_planted).sum()),
     whole_over=cb.fact(whole["ahead by"]), p_whole_over=cb.fact(whole["p"]),
     by_length=cb.fact(by_length), length_part=cb.fact(part, ".0%"),
+    **{k: f"{cb.fact(ends[of].low).text} to {cb.fact(ends[of].high).text}" for k, of in (("over_length_ends", "first layer, over the length"), ("whole_ends", "whole prompts, over the length"))},
     over_length=cb.fact(first["ahead by"]), p_over_length=cb.fact(first["p"]),
     is_length=part >= 0.75 and tests["p"].iloc[6] < 0.05,
     no_more=first["p"] > 0.05,
