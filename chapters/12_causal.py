@@ -173,10 +173,8 @@ def cost(effect, places=slice(None), field="kl"):
 
 def costs_of(far):
     """What each stand-in costs, kept of a model: by setting, a number a document."""
-    fields = {(FAR, "damage"): "kl", (FAR, "loss"): "rise", HOME: "home", QUERY: "query"}
-    found = {key: {name: np.array(of[field]) for name, of in far.items()} for key, field in fields.items()}  # fmt: skip
-    near = {name: dict(zip(("damage", "loss"), of["near"], strict=True)) for name, of in far.items()}
-    return {(NEAR, of): {name: np.array(v[of]) for name, v in near.items()} for of in ("damage", "loss")} | found  # fmt: skip
+    fields = {(NEAR, "damage"): "near", (NEAR, "loss"): "near rise", (FAR, "damage"): "kl", (FAR, "loss"): "rise", HOME: "home", QUERY: "query"}  # fmt: skip
+    return {key: {name: np.array(of[field]) for name, of in far.items()} for key, field in fields.items()}  # fmt: skip
 
 
 costs = costs_of(far)
@@ -228,7 +226,9 @@ for of, rival, shift in ((ahead, VECTOR, -0.15), (over_uniform, UNIFORM, 0.15)):
     color = "C0" if rival == VECTOR else "C1"
     for k, estimate in enumerate(of.values()):
         axis.plot(estimate.ends, [k + shift, k + shift], color=color)
-        axis.plot(estimate.value, k + shift, "o", color=color, label=None if k else f"than the {rival}")
+        axis.plot(
+            estimate.value, k + shift, "o", color=color, label=None if k else f"than the {rival}"
+        )
 axis.axvline(0, color=cb.figures.INK, lw=0.8, ls="--")
 axis.legend(fontsize=8)
 axis.set_yticks(range(len(ahead)), [", ".join(key) for key in ahead])

@@ -74,23 +74,30 @@ smol = {int(k): [v["position"][0], v["position and token"][0]] for k, v in deepe
 of_smol = np.array([[p, both - p, 1 - both] for p, both in smol.values()])  # layer part
 of_layer = np.array([np.mean(of_head, axis=1) for of_head in kept["shares"]])  # layer part
 drawn = {"SmolLM2": (of_smol, [k + 1 for k in smol]), "mini": (of_layer, range(1, len(LAYERS) + 1))}
-figure, (axes,) = cb.figures.panels(1, 2, height=2.8, width=8, sharey=True)
+of_heads = {"SmolLM2": [of["position and token"] for of in deeper["heads"].values()]}
+of_heads["mini"] = [1 - np.array(of_head[2]) for of_head in kept["shares"]]
+figure, (axes,) = cb.figures.panels(1, 2, height=2.8, width=9, sharey=True, width_ratios=[3, 1])
 for axis, (name, (parts, layers)) in zip(axes, drawn.items(), strict=True):
     below = np.cumsum(parts, 1) - parts
     for k, color in enumerate(LOOK.values()):
-        axis.bar([*map(str, layers)], parts[:, k], bottom=below[:, k], color=color)
-    axis.set(title=name, xlabel="layer", ylim=(0, 1.2), yticks=np.linspace(0, 1, 6))
+        axis.bar(layers, parts[:, k], bottom=below[:, k], color=color)
+    for layer, heads in zip(layers, of_heads[name], strict=True):
+        axis.plot([layer] * len(heads), heads, ".", ms=3, color=cb.figures.INK)
+    axis.set(
+        title=name,
+        xlabel="layer",
+        ylim=(0, 1.2),
+        yticks=np.linspace(0, 1, 6),
+        xticks=layers[:: 1 + len(parts) // 15],
+    )
     axis.grid(visible=False, axis="x")
-for kind in ("position", "position and token"):
-    share, low, high = np.array([of[kind][:3] for of in deeper["layers"].values()]).T
-    axes[0].errorbar(range(len(share)), share, [share - low, high - share], fmt="none", ecolor=cb.figures.INK)  # fmt: skip
 for k, (part, color) in enumerate(LOOK.items()):
     axes[0].text(0.02 + 0.3 * k, 0.9, part, color=color, transform=axes[0].transAxes)
 axes[0].set_ylabel("share of the variance of scores")
 cb.figures.picture(
     figure,
     "14.1",
-    f"What position and token explain of the scores, on texts that the tables have not seen. SmolLM2: all heads together, tables from {deeper['texts'][0]} texts, with 95% intervals over documents or domains, whichever are wider. mini: the mean over its heads, tables from {many_texts} texts. Layers are counted from 1 on this page.",
+    f"What position and token explain of the scores, on texts that the tables have not seen. Bars: SmolLM2, all heads together, tables from {deeper['texts'][0]} texts; mini, the mean over its heads, tables from {many_texts} texts. Dots: position and token together, each head by itself. Layers are counted from 1 on this page.",
     "Stacked bars. "
     + "; ".join(f"{name}, layer {k}: position {p:.0%}, token {t:.0%}, rest {r:.0%}" for name, (of, ks) in drawn.items() for k, (p, t, r) in zip(ks, of, strict=True))
     + ".",
@@ -166,18 +173,9 @@ Is the second layer "almost entirely positional", as the post reports of many of
 
 Everything is asked with one query token in the middle of the context, and but for Figure 14.1 and the noise under Evidence this page is about `mini`, a model of four layers. In SmolLM2 the query is not what makes the difference: even with each text's own query, the mean state of a token explains only {{smol_own}} of layer {{= 21 =}}. {{?not_the_query}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}}
 
-## What a user may trust
+## Where this leaves us
 
-Chapters 11 to 14 come to this:
-
-- **Trust the order, but it is the easy part.** One page of prose and the weights rank unseen texts as the stable heads do, in `mini`, Qwen and MiniLM. But in a layer of random weights the circuit ranks them even better, and a uniform average ranks them well, too ([chapter 8](08_real_model), [chapter 11](11_evaluation)). In SmolLM2 the published circuit fails at that; [chapter 8](08_real_model) shows how to notice it, and what helps.
-- **Know how much it is about.** In Qwen the stable heads carry only {{real_model.share_qwen}} of what varies. Whole neurons need the tables of [chapter 10](10_whole_neuron).
-- **Check the amounts.** With the published constants they are wrong. A constant for each head, mean denominators with what positions add to values, or each text's own denominators mend them, depending on the model ([chapter 11](11_evaluation)).
-- **Do not put the published circuit into the model.** In `mini` it does more harm at the first positions than the average of what the heads add. Mended, it repairs {{causal.mended_later}} of the damage that silencing the heads does at positions {{causal.half}} to {{causal.last}}, where a fixed vector for the text's domain repairs {{causal.vector}}, and {{causal.mended_far}} farther on, where the vector repairs {{causal.vector_far}} ([chapter 12](12_causal)).
-- **With rotary positions the split is rough.** Expect errors of {{families.qwen}} to {{families.smollm2}} of the attention in stable heads, and larger ones in others ([chapter 13](13_families), [chapter 10](10_whole_neuron)).
-- **Stay in the first layer,** or measure the layer that you mean.
-
-The method is a map from tokens to neurons, read off the weights. It tells which texts move a neuron through the stable heads, and by which words, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.
+Stay in the first layer, or measure the layer that you mean: position and token alone are not enough in any later one. The method is a map from tokens to neurons, read off the weights. It tells which texts move a neuron through the stable heads of the first layer, and by which words, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.
 
 ## Exercises
 

@@ -145,13 +145,15 @@ def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
     meant = [torch.cat([text.tokens[: study.n], the]) for text in A[: causal.MEANS]]
     silent = cx.lookups.mean_z(model, meant, study.n + 1)[:, study.heads]
     few = [0, len(read) - 1]
-    off = causal.mean_error(study, meant[:1], silent)  # of one text, for what takes it
-    again = causal.farther_on(model, study, [read[k] for k in few], silent, off)
+    mended, off = causal.without_mean_errors(study, meant[:1], silent)  # of one text
+    there = torch.stack([of(meant[0]) for of in mended.values()])
+    assert torch.allclose(there, silent.expand_as(there), atol=1e-4)
+    again = causal.farther_on(model, study, [read[k] for k in few], silent, off, mended)
     for name in (causal.STAND_INS[0], causal.STAND_INS[2], causal.STAND_INS[3]):
         for what in ("silence", name):
             there = [kept["beyond"][f"alone: {name}"][what][k] for k in few]
             assert np.allclose(again[f"alone: {name}"][what], there, rtol=0.02, atol=2e-3), name
-    for name, of in causal.later_on(model, study, A, table.iloc[few], silent).items():
+    for name, of in causal.later_on(model, study, A, table.iloc[few], silent, {}).items():
         for where, values in of.items():
             there = [kept["later on"][name][where][k] for k in few]
             assert np.allclose(values, there, rtol=0.02, atol=2e-3), (name, where)

@@ -336,7 +336,8 @@ def later_on(model, study, A, table, silent, mended) -> dict[str, Any]:
             "rise": of.rise[:, window[:-1]].mean(1).tolist(),
             "home": of.kl[:, -1].tolist(),
             "query": (of.rise * asks).sum(1).tolist(),
-            "near": [v[:, near[:-1]].mean(1).tolist() for v in (of.kl[:, :-1], of.rise)],
+            "near": of.kl[:, near].mean(1).tolist(),
+            "near rise": of.rise[:, near[:-1]].mean(1).tolist(),
         }
         for name, of in effects.items()
     }
