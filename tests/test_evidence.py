@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import best_split
 import british
+import by_hand
 import causal
 import constants
 import deeper_mini
@@ -202,6 +203,26 @@ def test_an_additive_table_is_fitted_whatever_the_weights_and_another_by_least_s
     columns = np.array([np.r_[np.eye(7)[t], np.eye(5)[i]] for t in range(7) for i in range(5)])
     best = columns @ np.linalg.lstsq(root * columns, root * table.reshape(-1, 1), rcond=None)[0]
     assert np.allclose(fit(table), best.reshape(7, 5)[:6], atol=1e-6)
+
+
+def test_the_fit_of_the_attention_finds_a_sum_and_leaves_what_no_text_has():
+    x, rows = additive_rows()
+    start = torch.zeros(2, 24), torch.ones(2, 7)
+    a, b = best_split.fitted_rows(rows, x, start)
+    assert cx.total_variation(rows, (a + b[:, x].transpose(0, 1)).softmax(-1)).max() < 5e-3
+    assert torch.equal(b[:, 6], start[1][:, 6])
+
+
+def test_an_even_average_is_that_of_the_values(circuit, drawn):
+    text, split = drawn[0][:7], circuit.fixed.decomposition
+    own = causal.even_weights(circuit, text).sum(-1)
+    even, weighted = causal.even_z(circuit, text), causal.even_z(circuit, text, own)
+    torch.testing.assert_close(weighted[0], even[0])  # BOS alone
+    for n in range(len(text)):
+        resid = by_hand.approx_resid(split.weights, text[: n + 1].tolist(), n, split.C)
+        for k, h in enumerate(circuit.heads):
+            values = torch.stack([by_hand.value(split.weights, h, x) for x in resid])
+            torch.testing.assert_close(even[n, k], values.mean(0), rtol=1e-5, atol=1e-6)
 
 
 def test_another_text_is_of_another_domain_or_of_the_same():
