@@ -173,7 +173,9 @@ def nats(name, group, kind):  # by how much log P falls: the mean over a group a
 
 
 D = {key: nats(*key, "strongest") for key in group_of}
-pd.DataFrame({m: {words: f"{D[m, g]:+.2f}" for g, words in SHOWN.items()} for m in BOTH}).rename_axis("D, in nats")
+pd.DataFrame(
+    {m: {words: f"{D[m, g]:+.2f}" for g, words in SHOWN.items()} for m in BOTH}
+).rename_axis("D, in nats")
 
 # %% [markdown]
 r"""
@@ -277,7 +279,9 @@ def compared(m, chosen, matched):
 rows, p_tenth, p_cost, reach = {}, {}, {}, {}
 for m in BOTH:
     for chosen in ("by P", "by congruence"):
-        own, other, p_tenth[m, chosen], p_cost[m, chosen] = compared(m, chosen, f"like those {chosen}")
+        own, other, p_tenth[m, chosen], p_cost[m, chosen] = compared(
+            m, chosen, f"like those {chosen}"
+        )
         reach[m, chosen] = int((np.array(group_of[m, chosen]["P"]["B"]) >= 0.5).sum())
         rows[f"{m}, {chosen}"] = {
             "P of a half": f"{reach[m, chosen]} of {NEURONS}",

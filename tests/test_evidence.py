@@ -184,31 +184,10 @@ def test_tables_explain_scores_that_are_a_sum_and_a_rest_by_place_is_common():
     assert deeper_mini.in_common(left, tables[0], x, domains) > 0.5
 
 
-def test_an_additive_table_is_fitted_whatever_the_weights_and_another_by_least_squares():
-    """The other one as numpy has it, with a column for each source and each token."""
-    rng = np.random.default_rng(0)
-    a, b, weight = rng.normal(size=(1, 5)), rng.normal(size=(1, 7)), rng.random((1, 7, 5))
-    weight[:, 6] = 0  # a token that no text has
-    start = torch.zeros(1, 5).double(), torch.ones(1, 7).double()
-
-    def fit(table):
-        one, other = best_split.fitted(*map(torch.from_numpy, (table, weight)), start)
-        assert other[0, 6] == 1
-        assert abs(float((torch.from_numpy(weight).sum(2) * (other - 1)).sum())) < 1e-6
-        return (one[:, None] + other[..., None])[0, :6].numpy()
-
-    planted = a[:, None] + b[..., None]
-    assert np.allclose(fit(planted), planted[0, :6])
-    table, root = rng.normal(size=(1, 7, 5)), np.sqrt(weight).reshape(-1, 1)
-    columns = np.array([np.r_[np.eye(7)[t], np.eye(5)[i]] for t in range(7) for i in range(5)])
-    best = columns @ np.linalg.lstsq(root * columns, root * table.reshape(-1, 1), rcond=None)[0]
-    assert np.allclose(fit(table), best.reshape(7, 5)[:6], atol=1e-6)
-
-
 def test_the_fit_of_the_attention_finds_a_sum_and_leaves_what_no_text_has():
     x, rows = additive_rows()
     start = torch.zeros(2, 24), torch.ones(2, 7)
-    a, b = best_split.fitted_rows(rows, x, start)
+    a, b = best_split.fitted(rows, x, start)
     assert cx.total_variation(rows, (a + b[:, x].transpose(0, 1)).softmax(-1)).max() < 5e-3
     assert torch.equal(b[:, 6], start[1][:, 6])
 

@@ -49,7 +49,7 @@ import numpy as np
 import torch
 from command import command
 from deeper_mini import in_common
-from einops import einsum, rearrange, repeat
+from einops import einsum, repeat
 from evidence import provenance, rounded
 from files import replace as write
 from jaxtyping import Float, Int
@@ -64,7 +64,6 @@ from ctxlib.texts.batching import prepare_batches
 from ctxlib.texts.text import Text
 
 QUERY = GIVEN["queries"][0]
-LENGTH = 200  # tokens of the texts that are read with noise
 TINY = 1e-3  # of the largest: how far our scores may be from those of the model's own rows
 
 Scores = Float[Tensor, "text head source"]
@@ -242,42 +241,6 @@ class Tables:
         return cls(position, sums_of / inner.bincount(minlength=d_vocab).clamp_min(1))
 
 
-def noise(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, Any]:
-    """Return the stable heads of the first layer and, by layer and text, the squared distances from
-    the mean over texts of the stream at n and of what changes in it when these heads write with
-    their own denominators over the mean of half A. Turned queries and keys see how far back a
-    source is, so the kernel at an earlier position is the last part of that at n."""
-    fixed = cx.fix_query(model, n=LENGTH - 1, token=QUERY["token"])
-    n, heads, x_B = fixed.n, cx.stable_heads(fixed, A), fixed.prepare(B)
-    pos, content = fixed.decomposition.kernels[heads], fixed.decomposition.content[heads]
-
-    def along(x: Int[Tensor, "text source"]) -> Float[Tensor, "text head pos"]:
-        own = content[:, [fixed.token]].T
-        sums = [
-            (pos[:, n - i : n] * content[:, x[:, :i]].transpose(0, 1)).sum(-1) + pos[:, n] * own
-            for i in range(n + 1)
-        ]
-        return torch.stack(sums, -1) / pos.flip(-1).cumsum(-1)
-
-    factor = rearrange(along(x_B) / along(fixed.prepare(A)).mean(0), "t h pos -> t pos h 1")
-    names = [f"blocks.{k}.hook_resid_post" for k in range(model.cfg.n_layers)]
-    found: dict[bool, list[Tensor]] = {False: [], True: []}
-    for rows in torch.arange(len(x_B)).split(8):
-
-        def louder(z: Tensor, hook: Any, rows: Tensor = rows) -> Tensor:
-            z[:, :, heads] *= factor[rows]
-            return z
-
-        for changed, parts in found.items():
-            with model.hooks([("blocks.0.attn.hook_z", louder)] if changed else []):
-                _, cache = model.run_with_cache(x_B[rows], names_filter=names)
-            parts.append(torch.stack([cache[name][:, -1].cpu() for name in names]))
-    plain, moved = (torch.cat(parts, dim=1).double() for parts in found.values())
-    sizes = {"noise": moved - plain, "signal": plain}
-    squares = {k: (v - v.mean(1, keepdim=True)).square().sum(-1).tolist() for k, v in sizes.items()}
-    return {"heads": list(heads), "documents": [t.document or t.name for t in B]} | squares
-
-
 @command("deeper_scores")
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -296,11 +259,6 @@ def main(argv: list[str] | None = None) -> None:
         for size, half in zip(sizes, "AB", strict=True)
     )
     with torch.no_grad():
-        short = cx.texts.collection(cx.texts.Reader.of(model, LENGTH), 330)
-        long = [text for text in short if len(text.tokens) >= LENGTH]
-        halves = ([text for text in long if text.half == half][:33] for half in "AB")
-        facts = rounded(provenance(name) | noise(model, *halves))
-        write(args.out.with_name("depth.json"), json.dumps(facts) + "\n")
         found = measure(model, A, B)
     kept = {"model": name, "query": QUERY, "texts": [len(A), len(B)]} | provenance(name)
     write(args.out, json.dumps(kept | rounded(found)) + "\n")
