@@ -86,7 +86,7 @@ cb.figures.shaded_text(
 
 # %% [markdown]
 r"""
-It loses the subject: in a page on how the solar system formed, *solar* and *formation* were easy to predict, and now they are not. It also loses the sentence, for the other two blue words are *are* (after *The planets, moons, and the Sun, of course, also*) and *a* (after *has undergone*). {{?subject_lost}} If the circuit describes what these heads do, putting it in their place should bring both back. [Chapter 11](11_evaluation) cannot tell, because it compares the circuit with what the heads add: the model might live on just the part that the circuit misses. Or later layers might average the errors away, and then, as the earlier post puts it, the circuit is a *good substitute* {cite}`gibson2025contextual`.
+It loses the subject: in a page on how the solar system formed, *solar* and *formation* were easy to predict, and now they are not. It also loses the sentence: the other two blue words are *are* (after *of course, also*) and *a* (after *has undergone*). {{?subject_lost}} If the circuit describes what these heads do, putting it in their place should bring both back. [Chapter 11](11_evaluation) cannot tell: the model might live on just the part that the circuit misses, or later layers might average the errors away, so that the circuit is a *good substitute* {cite}`gibson2025contextual`.
 
 ## How much is lost without the heads?
 
@@ -99,13 +99,13 @@ $$
 \end{aligned}
 $$ (eq-cau-loss)
 
-By hand: a model gives *moon* and *tide* one half each, and after a change a quarter and three quarters. If *moon* comes, the loss rises by $\log 2 = 0.69$. If *tide* comes, it falls by $\log 1.5 = 0.41$. The damage is the mean of the two, $0.14$ (in nats).
+By hand: a model gives *moon* and *tide* one half each, and after a change a quarter and three quarters. If *moon* comes, the loss rises by $\log 2 = 0.69$; if *tide* comes, it falls by $\log 1.5 = 0.41$. The damage is their mean, $0.14$ nats.
 
 What should a head output if it may not use this text? **Silence** gives each head its mean output over {{= 88 =}} other texts, position by position. A stand-in *undoes* the share $1 - \text{damage with it} / \text{damage of silence}$: all of it if it is as good as the heads, and less than {{= 0% =}} if it is worse than silence.
 
 ## Six stand-ins and a vector
 
-We put things in place of the heads, at every position of a text. The first is **the paper's circuit**. It is made for one position; at any position $m$ it reads
+The first thing that we put in place of the heads is **the paper's circuit**. It is made for one position; at any position $m$ it reads
 
 $$
 \begin{aligned}
@@ -114,7 +114,7 @@ w_{m,i}^h &= \frac{\text{pos}_{m,i}\;\text{content}_m^h(x_i)}{\text{denom}_m^h} 
 \end{aligned}
 $$ (eq-cau-z)
 
-with the query of *the* and the denominators that the calibration text has at $m$. **The repaired circuit** has the geometric mean of the denominators of {{= 88 =}} other texts instead, and adds what positions add to values on average; [chapter 11](11_evaluation) found that these two mend most of its amounts. Two simpler rivals are repaired in the same way. **The uniform average** has neither kernel nor content, so that all values up to $m$ count alike, and **content alone** has no kernel. **The self-normalised circuit** has the text's own queries and denominators, so only Equation 1 is not exact. And in the **near-copy**, which is nearly a copy of the heads, the first token, BOS, also keeps its true key and value ([appendix A](A_scale) says why).
+with the query of *the* and the denominators that the calibration text has at $m$. **The repaired circuit** has the geometric mean of the denominators of {{= 88 =}} other texts instead, and adds what positions add to values on average, which mends most of its amounts ([chapter 11](11_evaluation)). Two simpler rivals are repaired in the same way: **the uniform average** has neither kernel nor content, so that all values up to $m$ count alike, and **content alone** has no kernel. **The self-normalised circuit** has the text's own queries and denominators. In the **near-copy** of the heads, BOS also keeps its true key and value ([appendix A](A_scale) says why).
 
 The simplest rival is **one vector for each domain**. Let $\text{out}(x)$ be what the heads write in a text, averaged over positions {{half}} to {{last}}. The vector of a domain $D$ is a difference of means over texts of half A {cite}`rimsky2024steering`:
 
@@ -122,7 +122,7 @@ $$
 g_D = \operatorname*{mean}_{x \in D} \text{out}(x) - \operatorname*{mean}_x \text{out}(x) .
 $$ (eq-cau-direction)
 
-We silence the heads and add the vector of its domain at every position of an unseen text, which is called steering {cite}`turner2023steering`.
+We silence the heads and add the vector at every position of an unseen text of the domain {cite}`turner2023steering`.
 """
 
 # %%
@@ -153,7 +153,7 @@ for name, stand_in in STAND_INS.items():
 r"""
 ## How far does each get?
 
-We judge them with the stand-in at every position of the text, by the damage and by the rise of the loss: at every fourth position from {{half}} to {{last}}; farther on, from {{read}}; and where the query is *the*. For the damage that is at {{n}}, with *the* put in, as the published circuit is defined. (Elsewhere it is our extension.) For the loss we need to know what came next, so there we take the places from {{read}} on where the text itself has *the*. The last column has the stand-in at {{n}} alone, and the heads at work everywhere before. *Mean error out* means that the mean of a stand-in's error over the {{= 88 =}} other texts, a constant for each position, is subtracted.
+With a stand-in at every position, we judge every fourth one from {{half}} to {{last}}; those farther on, from {{read}}; and where the query is *the*. For the damage that is at {{n}}, with *the* put in, as the published circuit is defined. (Elsewhere it is our extension.) For the loss we take the places from {{read}} on where the text itself has *the*. The last column has the stand-in at {{n}} alone, and the heads at work everywhere before. *Mean error out* means that the mean of its error over the {{= 88 =}} other texts, a constant for each position, is subtracted.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -199,13 +199,13 @@ shown.map(lambda v: "–" if v != v else f"{v:.0%}").rename_axis("undone of the"
 
 # %% [markdown]
 r"""
-**The paper's circuit** does nearly twice the damage of silence in the first window, and more than silence in the second. Where the query is *the* it undoes some, {{paper_home}} of the damage and {{paper_query}} of the loss. {{?paper_fails}} {{?paper_at_home}}
+**The paper's circuit** does nearly twice the damage of silence in the first window, and more than silence in the second. Where the query is *the* it undoes some, {{paper_home}} of the damage. {{?paper_fails}} {{?paper_at_home}}
 
-**The repaired circuit** stands in for the heads in part. We had required that it undo some of the damage in both windows, by the rise of the loss as well, and half of it at {{n}}. All this is met. {{?in_part}} {{?repair_helps}} What is left needs the text's own queries and denominators: the self-normalised circuit undoes {{own_later}} in the first window, and the near-copy {{bos_later}}. {{?bos_mends}}
+**The repaired circuit** stands in for the heads in part: as we had required, it undoes some of the damage and of the loss in both windows, and half of the damage at {{n}}. {{?in_part}} {{?repair_helps}} What is left needs the text's own queries and denominators: the self-normalised circuit undoes {{own_later}} in the first window, and the near-copy {{bos_later}}. {{?bos_mends}}
 
-**Do kernel and content matter?** Most of `{{model}}`'s kernels are nearly uniform, so perhaps an average of the values would do. It undoes much, too, but the repaired circuit is ahead by {{over_uniform_near}} of the damage in the first window, {{over_uniform_far}} in the second, and {{over_uniform_home}} at {{n}}. {{?beats_uniform}} (We had required a tenth with the whole interval, which is met in the windows and not at {{n}}.) {{?tenth_not_at_n}} Content brings half of this lead or more, and the kernel the rest: the circuit is ahead of content alone in all three places. {{?kernel_works}} A part of the lead is a constant, too. Without mean errors it is {{out_near}}, {{out_far}} and {{out_home}}. {{?out_ahead}}
+**Do kernel and content matter?** Most of `{{model}}`'s kernels are nearly uniform, so perhaps an average of the values would do. But the repaired circuit is ahead of it, by {{over_uniform_near}} of the damage in the first window, {{over_uniform_far}} in the second, and {{over_uniform_home}} at {{n}}. {{?beats_uniform}} (We had required a tenth with the whole interval, which is met in the windows and not at {{n}}.) {{?tenth_not_at_n}} Content brings half of this lead or more, and the kernel the rest. {{?kernel_works}} A part is a constant: without mean errors the lead is {{out_near}}, {{out_far}} and {{out_home}}. {{?out_ahead}}
 
-**At one position alone** the picture turns. There all circuits do more harm than silence, the near-copy among them. {{?alone_fails}} The reason is that a constant error hardly matters if every position carries it: the near-copy's mean error costs {{error_all}} nats of damage then, and {{error_alone}} at a single position. {{?cancels}} So replacing the heads everywhere is blind to such errors. Once they are taken out, the repaired circuit undoes {{alone_out}} of the damage at {{n}} alone, the uniform average {{alone_uniform}}, and the near-copy {{alone_bos}}. {{?alone_without}} (We had required half of the near-copy as proof of the test, and its interval does not exclude less.) {{?alone_undecided}}
+**At one position alone** all circuits do more harm than silence, the near-copy among them. {{?alone_fails}} A constant error hardly matters if every position carries it: the near-copy's mean error costs {{error_all}} nats of damage then, and {{error_alone}} at a single position. {{?cancels}} So replacement everywhere is blind to such errors. Once they are taken out, the repaired circuit undoes {{alone_out}} of the damage at {{n}} alone, the uniform average {{alone_uniform}}, and the near-copy {{alone_bos}}. {{?alone_without}} (As proof of the test we had required half of the near-copy, whose interval does not exclude less.) {{?alone_undecided}}
 
 Is the repaired circuit ahead of the vector?
 """
@@ -239,29 +239,25 @@ cb.figures.picture(figure, "12.2", "By how much more of what silence costs the r
 
 # %% [markdown]
 r"""
-In running text hardly: farther on it leads by {{ahead_far}} of the damage, where we had required a tie, and neither is shown to lead by the loss or in the first window. {{?depends}} (There our texts are too few to exclude that the vector is ahead by as much as {{vector_lead}} of the loss.) Where the query is *the*, the circuit is ahead, by {{ahead_home}} of the damage and {{ahead_query}} of the loss. {{?home_wins}} (We had expected a tie there, too, but that vector came from other positions. We made one at {{n}}, and required in advance that the circuit be ahead of it, put in at every position or only at *the*, and by the loss as well.) So what the circuit knows beyond the domain shows where the query is its own.
+In running text hardly: farther on it leads by {{ahead_far}} of the damage, where we had required a tie, and neither is shown to lead by the loss or in the first window. {{?depends}} (The vector may be ahead by {{vector_lead}} of the loss there.) Where the query is *the*, the circuit is ahead, by {{ahead_home}} of the damage and {{ahead_query}} of the loss. {{?home_wins}} (We had expected a tie there, too, but our first vector came from other positions. We made one at {{n}}, and required in advance that the circuit be ahead of it.)
 
 ## Is it the domain?
 
-The vector gives a text one message, and the same to all texts of its domain. At positions {{half}} to {{last}} silence costs {{whole_loss}} nats of loss. The domain's own vector gives back {{own_vector}} of them, and another domain's costs {{other_vector}} more, and a random one as long does harm. If instead we correct the predictions, once for each domain, this gives back {{corrections}} at most. And the text's own vector, which looks ahead, gives back {{own_text}}. {{?constant_will_do}} {{?vector_works}}
+At positions {{half}} to {{last}} silence costs {{whole_loss}} nats of loss. The domain's own vector gives back {{own_vector}} of them, another domain's costs {{other_vector}} more, and a random one as long does harm. Correcting the predictions, once for each domain, gives back {{corrections}} at most, and the text's own vector, which looks ahead, {{own_text}}. {{?constant_will_do}} {{?vector_works}}
 
-How much is *not* the domain? Instead of silence, which does {{silence_kl}} nats of damage over the first {{read}} positions, give the heads what they gathered in another document. If that is of another domain, the damage is {{other_kl}} nats, and if it is of the same, {{same_kl}}. {{?other_is_worse}} So {{by_donor}} of the damage disappears if the donor shares the domain, and the rest is what two texts of one domain do not share. (Against silence the domain's vector undoes {{vector}}, at positions {{half}} to {{last}}.)
+How much is *not* the domain? In place of silence, which does {{silence_kl}} nats of damage over the first {{read}} positions, give the heads what they gathered in another document. If that is of another domain, the damage is {{other_kl}} nats, and if it is of the same, {{same_kl}}. {{?other_is_worse}} So {{by_donor}} of the damage disappears if the donor shares the domain.
 
 ## What can go wrong
 
-**Two models of one make.** `{{model}}` is ours, all of its heads are stable, which is so in no real model here, and it is judged on sources that it was trained on. In its twin `mini-base`, which has read a fifth as much, the repaired circuit undoes {{twin_home}} at {{n}} and is ahead of the uniform average there by {{twin_over}}. {{?twin}} No language model with learned positions that others have trained could be had, so no circuit has been put into one.
+**Two models of one make.** `{{model}}` is ours, all of its heads are stable, as in no real model here, and it is judged on sources that it was trained on. In its twin `mini-base`, which has read a fifth as much, the repaired circuit undoes {{twin_home}} at {{n}} and is ahead of the uniform average there by {{twin_over}}. {{?twin}} No language model with learned positions that others have trained could be had, so no circuit has been put into one.
 
-**SmolLM2 is another story.** Its positions are rotary, so the circuits could not be put into it. Silencing its seven stable heads costs only {{smol_cost}} nats in English, and not even a text's own vector gives back anything that we could tell from nothing. {{?mini_only}} What the heads gathered in another document does as much damage if that document is of the same domain. {{?no_domain_in_smol}} So in SmolLM2 the message is not mostly the domain, and three of the failed conditions were about that.
+**In SmolLM2 and Qwen the domain is not the message.** Their positions are rotary, so the circuits could not be put into them. Silencing SmolLM2's seven stable heads costs only {{smol_cost}} nats in English, and not even a text's own vector demonstrably gives back any. {{?mini_only}} What heads gathered in another document does as much damage if that document is of the same domain, in SmolLM2 and, as far as {{qwen_texts}} documents tell, in Qwen ({{qwen_8}} nats in head 8 and {{qwen_47}} in heads 4 and 7). {{?no_domain_in_smol}} {{?no_domain_in_qwen}}
 
-**Nor is it in Qwen,** as far as {{qwen_texts}} documents tell. Another text does a damage of {{qwen_8}} nats in head 8 and {{qwen_47}} in heads 4 and 7, and one of the same domain no less, which was the test fixed in advance. {{?no_domain_in_qwen}}
-
-**A remedy does not carry over.** With the constants of the calibration text, which mend the circuit in SmolLM2 ([chapter 8](08_real_model)), the repaired circuit does more damage at the first positions than without. {{?centring_fails}}
-
-**Silence is a mean over mostly English texts,** and a wrong message elsewhere, which is why all numbers above are for English. And a domain is a source: its vector holds the source's habits, spelling and layout, too.
+**Silence is a mean over mostly English texts,** so all numbers above are for English. And a domain is a source: its vector holds the source's habits, spelling and layout, too.
 
 ## Where this leaves us
 
-Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit ranks texts, but away from its own query it cannot take the place of the heads. Repaired, it can in part, and farther than a uniform average; where the query is *the*, it gets farther than a vector for the true domain, too. Equation 1 with each text's own queries and denominators can nearly, if BOS is read exactly. (Do the predictions depend more on the neurons of [chapter 6](06_neurons) than on mixtures? In `mini` they do, and in SmolLM2 not: see Evidence.) All of this is about a model whose positions are *added* to tokens. Most models today rotate, bias or forget them, and [chapter 13](13_families) asks what is left of the method there.
+Our small model uses what the first layer's heads add, mostly as one message for the whole text. The published circuit cannot take the place of the heads away from its own query. Repaired, it can in part, and farther than a uniform average; where the query is *the*, it gets farther than a vector for the true domain, too. (Do the predictions depend more on the neurons of [chapter 6](06_neurons) than on mixtures? See Evidence.) But most models today do not add positions to tokens, and [chapter 13](13_families) asks what is left of the method there.
 
 ## Exercises
 
@@ -302,7 +298,7 @@ shown.map(lambda v: "–" if v != v else f"{v:.0%}")
 
 # %% [markdown]
 r"""
-Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
+With the constants of the calibration text, which mend the circuit in SmolLM2 ([chapter 8](08_real_model)), the repaired circuit does more damage at the first positions than without. {{?centring_fails}} Silencing one head at a time is a poor measure of its worth, and whether later layers make up for a missing part {cite}`mcgrath2023hydra` was not tested.
 
 **Are the neurons that we found special?** Mixtures of neurons sort texts as well as the neurons that [chapter 6](06_neurons) found. Do the predictions depend on the found ones more? Of the hundred strongest we silence those of one label together, and then, in their place, as many random mixtures of other neurons, matched in label, in variance between texts and in the length of what they write. (A mixture is a direction among neurons, and to silence it we replace what the neurons do along it by its mean. *Mixtures that lean as far* are matched in how far the mean of the label's texts lies above that of other texts.)
 """
@@ -451,10 +447,8 @@ ratio, off_ratio, ratio_smol, off_smol = (
 )
 leaning, leaning_off = (cb.Estimate(*special["mini"]["result"]["found, of leaning mixtures"][f"kl {side}, ratio"]) for side in SIDES)  # fmt: skip
 percents = {
-    "paper_early": paper[EVERY], "paper_home": paper_home, "paper_query": settings[QUERY][PAPER],
-    "mended_silence": mended[EVERY], "mended_home": mended_home, "vector_home": settings[HOME][VECTOR],
-    "mended_later": same_places[REPAIRED], "vector": same_places[VECTOR],
-    "mended_far": farther_on[REPAIRED], "vector_far": farther_on[VECTOR],
+    "paper_early": paper[EVERY], "paper_home": paper_home,
+    "mended_silence": mended[EVERY], "mended_home": mended_home,
     "own_later": same_places[OWN], "bos_later": same_places[BOS],
     "uniform_home": settings[HOME][UNIFORM], "over_uniform_near": over_uniform[DAMAGE[0]],
     "over_uniform_far": over_uniform[DAMAGE[1]], "alone_out": alone_of[KEPT[3]],

@@ -2,7 +2,7 @@
 r"""
 # Does the split survive other kinds of positions?
 
-**With ALiBi or without any positions the split is exact, which is algebra; with rotary positions, which most models use today, it survives only roughly.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place; position alone or content alone would put at least {{smollm2_rival}} there. {{?both_parts}} Most of this no sum of two parts could avoid, because position and token act together. {{?mostly_interaction}} Of {{asked}} conditions two failed, about how strongly they do; the first eight were fixed before the models were measured for this page, though some numbers of an earlier form of it were known. {{?quarter}} {{?not_the_fast}}
+**With ALiBi or without any positions the split is exact, which is algebra; with rotary positions, which most models use today, it survives only roughly.** {{?survives}} In SmolLM2, whose positions are rotary, the split of an attention row into position times content puts {{smollm2}} of the stable heads' attention in the wrong place, where position alone or content alone would put at least {{smollm2_rival}}. {{?both_parts}} Most of this no sum of two parts could avoid, because position and token act together. {{?mostly_interaction}} Of {{asked}} conditions set in advance, some of them with numbers of an earlier form of this page in view, two failed, about how strongly they do. {{?quarter}} {{?not_the_fast}}
 
 Up to here a position was a vector that is added to a token. To see what becomes of our split elsewhere, we trained four small models, the *twins*, that differ in their positions and in little else. In each picture a head scores three tokens by their distance to the query, *the*. If a score is a sum of one part for the distance and one for the token, the three curves run side by side. In which picture do they not?
 """
@@ -101,7 +101,7 @@ cb.figures.picture(
 r"""
 With rotary positions the curves close up and open again. With ALiBi and with no positions they are copies of one another, and with learned positions nearly so.
 
-The four kinds work like this. A **learned** position is a vector that is added to the token, as in `{{model}}`. **Rotary** positions turn query and key against each other, by an angle that grows with their distance {cite}`su2021roformer`. **ALiBi** subtracts from every score a number that grows with the distance {cite}`press2022train`. And a model can do with **none**, because the causal mask tells it what came before. Our twins have read the same {{= 10 =}} million tokens in the same order, a fifth of what `mini` has read, and this page has the first of their four layers.
+The four kinds work like this. A **learned** position is a vector that is added to the token, as in `{{model}}`. **Rotary** positions turn query and key against each other, by an angle that grows with their distance {cite}`su2021roformer`. **ALiBi** subtracts from every score a number that grows with the distance {cite}`press2022train`. And a model can do with **none**, because the causal mask tells it what came before. Our twins have read a fifth of what `mini` has; this page has the first of four layers.
 
 ## What a score may depend on
 
@@ -193,7 +193,7 @@ cv.Positions(splits, kind=[*splits].index("rotary"), head=h, picture=picture)
 r"""
 ## How well does it work?
 
-We rebuild the rows of texts that the split has not seen, and measure which share of a row's attention lies elsewhere than in the model (the total variation distance, TV, of [chapter 2](02_keys)). As rivals we take the split's own parts, the position alone, with every token alike, and the content alone, with every position alike. The table has the share of the attention that is put in the wrong place.
+We rebuild the rows of texts that the split has not seen, and measure which share of a row's attention lies elsewhere than in the model (the total variation distance, TV, of [chapter 2](02_keys)). The rivals are the split's own parts, position alone and content alone. The table has the share of the attention in the wrong place, stable heads by their share of the variance.
 """
 
 
@@ -224,11 +224,11 @@ table.map("{:.1%}".format).rename_axis("positions")
 
 # %% [markdown]
 r"""
-With ALiBi and with no positions the split makes no error. {{?exact}} That is algebra, because $g_i$ is the same for all sources. With learned positions the error is small: a position changes LayerNorm's scale, and so it interacts with the token a little. {{?own_is_small}} ([Chapter 2](02_keys) has {{keys.split}} for `mini`, by another split, Equation 1, and over all positions.) In the rotary twin the error is larger, and in the two rotary models that people use larger still, {{smollm2}} in SmolLM2 and {{qwen}} in Qwen, which is {{least_times}} to {{most_times}} times the error with learned positions. {{?order}} (These are stable heads, which in Qwen hold only {{real_model.share_qwen}} of what varies between texts. Over all heads, each by its share, the split puts {{all_smollm2}} in the wrong place in SmolLM2, where a narrow head has {{worst_smollm2}}, and {{all_qwen}} in Qwen. {{?narrow_is_worst}} In this table a head counts by its share of the variance, and the last three rows are kept from runs of the models of [chapter 8](08_real_model).)
+With ALiBi and with no positions the split makes no error, because $g_i$ is the same for all sources. {{?exact}} With learned positions the error is small: a position changes LayerNorm's scale, and so it interacts with the token a little. {{?own_is_small}} ([Chapter 2](02_keys) has {{keys.split}} for `mini`, by Equation 1 and over all positions.) In the rotary twin the error is larger, and in the two rotary models that people use larger still, {{smollm2}} in SmolLM2 and {{qwen}} in Qwen, which is {{least_times}} to {{most_times}} times the error with learned positions. {{?order}} (These are stable heads, which in Qwen hold only {{real_model.share_qwen}} of what varies between texts. Over all heads, each by its share, the split puts {{all_smollm2}} in the wrong place in SmolLM2, where a narrow head has {{worst_smollm2}}, and {{all_qwen}} in Qwen. {{?narrow_is_worst}} The last three rows are kept from runs of the models of [chapter 8](08_real_model).)
 
 ## Where does the rotary error come from?
 
-Perhaps we chose the two parts badly? Ours are the least-squares fit that weighs the scores by the kernel and by how often tokens occur. But what counts is attention, so we also fit that: the two parts whose rows are nearest to those of half A's texts, by cross-entropy, which is convex and so has one best answer. On half B this leaves {{fit_twin}} of our error in the twin, {{fit_smollm2}} in SmolLM2 and {{fit_qwen}} in Qwen. {{?near_best}} (At least {{= 80% =}} was fixed in advance.) Even on the texts of half A themselves, which it has seen, it leaves {{fit_least}} or more. {{?mostly_interaction}} So about three quarters of the error or more is interaction, which no sum of two parts can have, and this must come from the turning.
+Perhaps we chose the two parts badly? Ours are the least-squares fit that weighs the scores by the kernel and by how often tokens occur. But what counts is attention, so we also fit that: the two parts whose rows are nearest to those of half A's texts, by cross-entropy. On half B this leaves {{fit_twin}} of our error in the twin, {{fit_smollm2}} in SmolLM2 and {{fit_qwen}} in Qwen. {{?near_best}} (At least {{= 80% =}} was fixed in advance.) Even on the texts of half A themselves, which it has seen, it leaves {{fit_least}} or more. {{?mostly_interaction}} So about three quarters of the error or more is interaction, which no sum of two parts can have, and this must come from the turning.
 
 Why, then, is there any content at all, if a head turns its query by another angle for every distance? Rotary positions divide query and key into **planes** of two numbers each, {{= 16 =}} for a head of the twin. Plane $k$ turns by the angle $\theta_k$ with each token: one radian in the first plane, a few ten-thousandths in the last. In the mean over sources, what turns by $\theta$ is multiplied by
 
@@ -305,9 +305,9 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Training has mainly used the slow planes of the twin, as the post expected: in the median stable head they hold {{slow_share}} of the variance of the scores, and in layers with random weights {{slow_chance}}. {{?slow_planes}} {{?trained_slow}} That is why content survives. But of the hatched variance in Figure 13.3, which is interaction, {{in_between}} lies in the four planes around the dotted line, slow enough to be used and fast enough to turn. {{?between}} Without the fast planes {{kept_variance}} of the interaction's variance is still there. As a standard deviation that is {{kept_by_slow}}, and the condition, at most half, was about this one; of the variance it would have been met. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads its standard deviation is more than a quarter of that of the token's own part, where we had expected less. {{?quarter}}
+Training has mainly used the slow planes of the twin, as the post expected: in the median stable head they hold {{slow_share}} of the variance of the scores, and in layers with random weights {{slow_chance}}. {{?slow_planes}} {{?trained_slow}} That is why content survives. But of the hatched variance in Figure 13.3, which is interaction, {{in_between}} lies in the four planes around the dotted line, slow enough to be used and fast enough to turn. {{?between}} Without the fast planes {{kept_variance}} of the interaction's variance is still there. As a standard deviation, which the condition was about, that is {{kept_by_slow}}, above one half. {{?not_the_fast}} And in {{over_quarter}} of the {{rotary_stable}} stable heads its standard deviation is more than a quarter of that of the token's own part, where we had expected less. {{?quarter}}
 
-So two tables are too few for a rotary head. [Chapter 10](10_whole_neuron) adds pairs of two more, one of positions and one of tokens, whose product is added to the score. (It calls such a pair a plane of interaction, which is not a plane of rotation.) With two pairs a head little is left in Qwen, and more in SmolLM2. Others describe the same entanglement, and build positions without it {cite}`gopalakrishnan2025decoupling` or argue that it makes training easier {cite}`gu2025unpacking`.
+So two tables are too few for a rotary head. [Chapter 10](10_whole_neuron) adds pairs of two more, one of positions and one of tokens, whose product is added to the score. (Its planes of interaction are not planes of rotation.) Others describe the same entanglement {cite}`gopalakrishnan2025decoupling,gu2025unpacking`.
 
 ## Is stability learned?
 
@@ -315,7 +315,7 @@ Does training make heads stable? It makes them less so. We keep a head's kernel 
 
 ## What can go wrong
 
-A head that looks for one kind of token at one distance is all interaction, and no split will do. $f_t$ and $\bar x$ come from texts, so on other texts the line between kernel and content moves. And our twins are small, with one corpus.
+A head that looks for one kind of token at one distance is all interaction, and no split will do. $f_t$ and $\bar x$ come from texts, so on other texts the line between kernel and content moves.
 
 ## Where this leaves us
 

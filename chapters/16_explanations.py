@@ -4,7 +4,7 @@ r"""
 
 **A rule about a head can score well without saying anything about the head, so three controls belong beside its score: shuffled labels, a planted rule, and a rule that sees nothing but the length of the prompts.** In our small model `{{model}}`, rules that a program wrote seem to predict the heads of the first layer, with a score of {{easy}} on new texts, but the length alone scores {{by_length}} there. {{?trap}} {{?is_length}} For pairs of a head and a later neuron, chosen or random, they score {{score}}: on whole prompts perhaps no more than the length, though at one length still more than with shuffled labels. {{?better}} {{?not_apart}} {{?no_more}} {{?ends_pass}} {{?alike_finds}}
 
-People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very prompts that the sentence was written from? The answer is {{shown_shuffled}}, with shuffled labels. {{?fits_anything}}
+People have long explained parts of a model by looking at the texts that excite them and finding a theme. A language model can do the same, and then the explanation can be scored {cite}`bills2023language,neo2024interpreting`. Which score would you expect if there were nothing to explain, on the very prompts that the sentence was written from? It is {{shown_shuffled}}, with shuffled labels. {{?fits_anything}}
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -147,7 +147,7 @@ pd.DataFrame(prompts, columns=["the head is", "prompt, as it ends", "called acti
 
 # %% [markdown]
 r"""
-It was picked as the best of {{cases}}, to show how the test works and not how it usually ends, and its neuron is a random one. {{?random_example}} (In such names, layers and heads count from zero.)
+It was picked as the best of {{cases}}, and its neuron is a random one. {{?random_example}} Its rule may know one kind of book rather than what the head reads: with whole domains held out, the {{cases}} rules score {{abroad}} in place of {{score}} (see Evidence). (In such names, layers and heads count from zero.)
 
 ## A trap: the length of the prompt
 
@@ -241,19 +241,19 @@ pd.concat([both, curve[SCORES].set_axis(words)]).rename_axis("mean score").round
 
 # %% [markdown]
 r"""
-On the prompts shown, rules for meaningless labels score nearly as much as real ones. {{?fits_anything}} So a good fit to the examples is hardly evidence: a theme will be found in a few texts, whether there is one or not {cite}`bolukbasi2021illusion`.
+On the prompts shown, rules for meaningless labels score nearly as much as real ones. {{?fits_anything}} So a good fit to the examples is hardly evidence {cite}`bolukbasi2021illusion`.
 
-On new documents real labels do score more than shuffled ones, by {{over_cases}} over cases and by {{over}} with each neuron counted once (p below {{= 0.001 =}}, by permutation of {{neurons}} neurons). {{?better}} (For heads of neurons that predict their token the score is {{score_next}}, for those of random ones {{score_random}}, which chance can make: p = {{p_next}}.) {{?next_undecided}} But it is not much, as the planted rules show. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels. {{?planted_found}} (We had required both in advance.) With three in ten it cannot be told from none. {{?faint}} Our cases score little more than that, so a faint rule in one of them would escape us, too. {{?between}}
+On new documents real labels do score more than shuffled ones, by {{over_cases}} over cases and by {{over}} with each neuron counted once (p below {{= 0.001 =}}, {{neurons}} neurons). {{?better}} (For heads of neurons that predict their token the score is {{score_next}}, for those of random ones {{score_random}}, p = {{p_next}}.) {{?next_undecided}} But it is not much, as the planted rules show. A rule without noise scores {{planted}}, so the test can find one, and with one label in ten turned round all planted rules stay clear of their shuffled labels. {{?planted_found}} (We had required both in advance.) With three in ten it cannot be told from none. {{?faint}} Our cases score little more than that, so a faint rule in one of them would escape us, too. {{?between}}
 
 ## Would a better reader do better?
 
-A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. As a positive control we *plant* a subject: texts on cooking, texts of law or French texts are called active, and the classifier finds these without an error. On our cases it scores {{meaning}}, and we cannot tell it from the rules. {{?meaning_alike}} But it learns each case from a few dozen prompts, so it is one more rival, and no limit to what a sentence about meaning could score.
+A program that counts tokens has no notion of a recipe. So we give the same prompts to a classifier that has. MiniLM, an encoder trained to tell sentences with different meanings apart, turns each prompt into an embedding, and a logistic regression on the embeddings is fitted on half A. As a positive control we *plant* a subject: texts on cooking, texts of law or French texts are called active, and the classifier finds these without an error. On our cases it scores {{meaning}}, and we cannot tell it from the rules. {{?meaning_alike}} But it is no limit to what a sentence about meaning could score.
 
 We also had a language model write and read such sentences, but Qwen2.5-Coder, with {{= 1.5 =}} billion parameters, does not pass the positive control: on the planted subjects it scores {{lm_planted}}, where rules score {{rules_planted}}, and the odds that it gives to *true* and *false* do hardly better. {{?lm_fails}} {{?lm_odds_fail}} So its scores on our cases say nothing about the heads, and what a larger model would find is open.
 
 ## What can go wrong
 
-The rules see tokens, and this is one small model. A head may do several things at once, and sparse autoencoders on what attention layers write find finer units {cite}`kissane2024interpreting`, which we have not tried. And a sentence that predicts a head need not name what the head reads: tests by intervention find that explanations by language models are far from faithful {cite}`huang2023rigorously`.
+A head may do several things at once, and sparse autoencoders on what attention layers write find finer units {cite}`kissane2024interpreting`, which we have not tried. And a sentence that predicts a head need not name what the head reads: tests by intervention find that explanations by language models are far from faithful {cite}`huang2023rigorously`.
 
 ## Where this leaves us
 
@@ -440,6 +440,7 @@ in_french = answers["planted: french"]["zero-shot"]["sentence"]
 cb.facts(
     "explanations",
     score=cb.fact(here["true"]), length=cb.fact(length["true"].mean()),
+    abroad=cb.fact(other_domains["true"].mean()), over_abroad=cb.fact(over_abroad), p_abroad=cb.fact(p_abroad),
     meaning=cb.fact(result["true, mean"]), shown_shuffled=cb.fact(mixed["shown"].mean()),
     planted=cb.fact(curve["held out"][0.0]), over=cb.fact(here["over, by neuron"]),
     over_cases=cb.fact(here["true"] - here["shuffled"]),
