@@ -239,7 +239,7 @@ cb.figures.picture(figure, "12.2", "By how much more of what silence costs the r
 
 # %% [markdown]
 r"""
-In running text hardly: farther on it leads by {{ahead_far}} of the damage, where we had required a tie, and neither is shown to lead by the loss or in the first window. {{?depends}} (The vector may be ahead by {{vector_lead}} of the loss there.) Where the query is *the*, the circuit is ahead, by {{ahead_home}} of the damage and {{ahead_query}} of the loss. {{?home_wins}} (We had expected a tie there, too, but our first vector came from other positions. We made one at {{n}}, and required in advance that the circuit be ahead of it.)
+In running text hardly: farther on it leads by {{ahead_far}} of the damage, where we had required a tie, and neither is shown to lead by the loss or in the first window. {{?depends}} (The vector may be ahead by {{vector_lead}} of the loss there.) Where the query is *the*, the circuit is ahead, by {{ahead_home}} of the damage and {{ahead_query}} of the loss. {{?home_wins}} (We had expected a tie, but for a vector from other positions; that the circuit be ahead of one made at {{n}} was required in advance.)
 
 ## Is it the domain?
 
