@@ -2,7 +2,7 @@
 r"""
 # How much of a neuron's activation does one head bring?
 
-LEAD
+**No single head drives most of the neurons of SmolLM2, a small language model, that predict a token: in the median of {{smol_keep}} such neurons the strongest head directly brings {{pred_median}} of the rise of the activation.** {{?not_driven}} It has been proposed that single heads drive them {cite}`neo2024interpreting`. But one head brings a tenth or more in only {{pred_tenth}} of them, and in {{like_tenth}} of as many controls with the same tokens, which chance can make. {{?no_more_than_others}} We find most planted heads of that size if they act directly, and none that acts through the first MLP. {{?power}} {{?relay_unseen}}
 
 Take neuron {{comma_neuron}} of layer {{comma_layer}} of SmolLM2, which has {{= 135 =}} million parameters. (Layers, heads and neurons are counted from {{= 0 =}}.) It raises the comma: where it is most active, in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}. The figure shows this number for all neurons that predict a token, and for others, in SmolLM2 and in our small model `mini`.
 """
@@ -77,7 +77,7 @@ $$ (eq-look-congruence)
 
 to the logit of the token $t$, up to the scale of the last LayerNorm. This is the **congruence** of neuron and token, and we call the token with the largest one *its* token. (A gated neuron multiplies two readings; the product may have either sign, and each side has its own token.)
 
-But such a neuron may never be active where its token comes next. So we ask what happens. In each text of half A we find the neuron's **peak**, the position where it is most active, and $P$ is the mean probability of its token at its {{peaks}} largest peaks. A neuron **predicts** its token if $P$ is one half or more on half A, and again on half B, which has other documents. (Which are taken was fixed by this rule alone, before any of them was looked at.) Of the {{smol_sides}} sides in all layers of SmolLM2 {{smol_on_A}} reach that on half A, and {{smol_keep}} on both halves; of `mini`'s {{mini_sides}} only {{mini_keep}}, too few to judge. {{?mini_too_few}} Their tokens are POPTOKENS. For each one there is a control, the one with the same token whose $P$ is nearest of those that do not reach one half.
+But such a neuron may never be active where its token comes next. So we ask what happens. In each text of half A we find the neuron's **peak**, the position where it is most active, and $P$ is the mean probability of its token at its {{peaks}} largest peaks. A neuron **predicts** its token if $P$ is one half or more on half A, and again on half B, which has other documents. (Which are taken was fixed by this rule alone, before any of them was looked at.) Of the {{smol_sides}} sides in all layers of SmolLM2 {{smol_on_A}} reach that on half A, and {{smol_keep}} on both halves; of `mini`'s {{mini_sides}} only {{mini_keep}}, too few to judge. {{?mini_too_few}} Their tokens are {{pred_tokens}} and a few others, which are easy to predict. For each one there is a control, the one with the same token whose $P$ is nearest of those that do not reach one half.
 """
 
 # %%
@@ -127,11 +127,11 @@ share = brought / found.rise["all"].mean(0)
 
 # %% [markdown]
 r"""
-Run here on `{{model}}`, these lines give its random neurons of Figure 15.1. {{?same}} And the neurons of SmolLM2 that predict their token? The strongest head brings {{pred_median}} of their rise in the median. In {{pred_tenth}} of the {{smol_keep}} it brings a tenth or more, and so it does in {{like_tenth}} of the controls (p = {{p_tenth}}). RESULT_SHARE
+Run here on `{{model}}`, these lines give its random neurons of Figure 15.1. {{?same}} And the neurons of SmolLM2 that predict their token? The strongest head brings {{pred_median}} of their rise in the median. In {{pred_tenth}} of the {{smol_keep}} it brings a tenth or more, and so it does in {{like_tenth}} of the controls (p = {{p_tenth}}). We had required more than half of them, and more than among the controls; neither is so. {{?not_driven}} {{?no_more_than_others}}
 
 What brings the rise, if not one head? MLPs bring {{pred_mlps}} of it, and all heads together {{pred_heads}}. {{?mlps_lead}} This is credit for the last step only: MLPs in turn read what heads have written.
 
-Or is it a different head in different texts, as the source says? Then a mean over peaks hides them. So we take at each peak the head that brings most there, and the median of its share over a neuron's peaks. RESULT_LARGEST
+Or is it a different head in different texts, as the source says? Then a mean over peaks hides them. So we take at each peak the head that brings most there, and the median of its share over a neuron's peaks. It is a tenth or more in {{largest_tenth}} of the {{smol_keep}}, and in {{largest_like}} of the controls. {{?not_here_and_there}}
 
 ## Would we have seen a look-up?
 
@@ -179,7 +179,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-RESULT_LOSS
+For the neurons that predict their token, silence of the head costs {{cost}} nats: something, but no more than for the controls (p = {{p_cost}}), as we had required. {{?cost_like_others}} Holding the neuron itself at its usual value costs {{cost_neuron}}. So the tokens do depend on these neurons a little, and on the strongest head hardly.
 
 ## Turn it
 
@@ -234,13 +234,13 @@ cv.LookUps(cv.look_up_record(model, records), picture=picture)
 r"""
 ## What can go wrong
 
-Of the {{asked}} conditions that we fixed in advance {{held}} holds, and that one is nearly forced; {{failed}} fail, {{open}} are undecided, and {{untestable}} cannot be tested.
+Of the {{asked}} conditions that we fixed in advance {{held}} hold, both about plants; {{failed}} fail, {{open}} are undecided, and {{untestable}} cannot be tested. {{?only_plants}}
 
 Neurons that predict rarer tokens may differ. Congruence looks one step ahead, and later layers can take back what a neuron writes. Silence is not neutral either: hardly any text has a head's mean.
 
 ## Where this leaves us
 
-WHERE [Chapter 16](16_explanations) asks whether a simple rule can say when a head is active.
+We looked for single heads behind the neurons that predict a token, and what we found is what neurons with the same tokens have, too. MLPs together bring most of the rise; we did not ask whether a single one does, nor which heads feed it, and a look-up by way of an MLP would have escaped us. [Chapter 16](16_explanations) asks whether a simple rule can say when a head is active.
 
 ## Exercises
 
@@ -373,12 +373,13 @@ rise = {k: np.mean(v, 0) for k, v in predict["rise"].items()}  # neuron
 parts = {k: (rise[k] / rise["all"]).mean() for k in ("MLPs", "heads")}
 kept_both = {m: len(share_of[m, PREDICT[0]]) for m in BOTH}
 largest_tenth = [int((np.array(group_of["SmolLM2", g]["largest"]) >= 0.1).sum()) for g in PREDICT]
-tokens_of = pd.Series(predict["token"]).value_counts()
+tokens_of, words = pd.Series(predict["token"]).value_counts(), {"\n": "new line", ",": "comma"}
 cb.facts(
     "lookups",
     model=MODEL.rpartition("/")[2], count=NEURONS, peaks=cb.peaks.PEAKS,
     silenced=cb.fact(cb.peaks.SILENCED, "words"),
     asked=cb.fact(len(conditions), "words"),
+    only_plants=conditions.index[conditions["verdict"] == "holds"].str.contains("plant").all(),
     held=cb.fact(verdicts["holds"], "words"), failed=cb.fact(verdicts["fails"], "words"),
     open=cb.fact(verdicts["undecided"], "words"),
     untestable=cb.fact(verdicts["untestable"], "words"),
@@ -390,7 +391,11 @@ cb.facts(
     pred_mlps=cb.fact(parts["MLPs"], ".0%"), pred_heads=cb.fact(parts["heads"], ".0%"),
     mlps_lead=parts["MLPs"] > cb.MOST,
     largest_tenth=largest_tenth[0], largest_like=largest_tenth[1],
-    cost=f"{cost_own:+.2f}", cost_like=f"{cost_other:+.2f}", p_cost=cb.fact(p_own_cost),
+    cost=f"{cost_own:.2f}", cost_neuron=f"{nats('SmolLM2', PREDICT[0], 'neuron'):.2f}",
+    cost_like_others=cost_own.low > 0 and p_own_cost > 0.05,
+    not_driven=not many and np.median(shares) < 0.1, no_more_than_others=p_own > 0.05,
+    not_here_and_there=largest_tenth[0] < min(largest_tenth[1], cb.MOST * len(shares)),
+    pred_tokens=cb.listed([f"*{words.get(t, t.strip())}*" for t in tokens_of.index[:4]]), p_cost=cb.fact(p_own_cost),
     **{f"{short}_seen": f"{sum(seen[m])} of {len(seen[m])}" for short, m in (("smol", "SmolLM2"), ("mini", "mini"))},
     seen_in_A=min(map(np.mean, seen.values())) > cb.MOST,
     no_mark=min(p_tenth.values()) > 0.05,

@@ -348,7 +348,9 @@ def abroad(case, seed=None):
             case.shown[fold_of[case.shown] != fold],
             case.held[fold_of[case.held] == fold],
         )
-        if on[seen].any() and len(judged):
+        if min(on[seen].sum(), (~on[seen]).sum()) >= 3 and len(
+            judged
+        ):  # or all are called inactive
             rule = rules.explain(*([strings[i] for i in seen if on[i] == kind] for kind in (True, False)))  # fmt: skip
             called[judged] = rules.classify(rule, [strings[i] for i in judged])
     return (called[case.held][case.on[case.held]].mean() + 1 - called[case.held][~case.on[case.held]].mean()) / 2  # fmt: skip
@@ -441,6 +443,7 @@ cb.facts(
     "explanations",
     score=cb.fact(here["true"]), length=cb.fact(length["true"].mean()),
     abroad=cb.fact(other_domains["true"].mean()), over_abroad=cb.fact(over_abroad), p_abroad=cb.fact(p_abroad),
+    from_ends=cb.fact(float(np.median(from_ends)), ".0%"), ends_most=cb.fact(int((from_ends > 0.5).sum()), "words"),
     meaning=cb.fact(result["true, mean"]), shown_shuffled=cb.fact(mixed["shown"].mean()),
     planted=cb.fact(curve["held out"][0.0]), over=cb.fact(here["over, by neuron"]),
     over_cases=cb.fact(here["true"] - here["shuffled"]),
