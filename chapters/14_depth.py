@@ -2,7 +2,7 @@
 r"""
 # What is left of the split in deeper layers?
 
-**In our small model `{{model}}`, position and token explain less and less of the attention scores from layer to layer, because the context takes their place, at least where the tokens are common.** {{?fades}} {{?first_two}} {{?rest_is_context}} On texts not used before, they explain {{explained_first}} of the variance of the first layer's scores and {{explained_fourth}} of the fourth's. SMOL_LEAD The main condition fixed in advance failed; it was set for tables from {{few_texts}} texts. {{?main_fails}}
+**In our small model `{{model}}`, position and token explain less and less of the attention scores from layer to layer, because the context takes their place, at least where the tokens are common.** {{?fades}} {{?first_two}} {{?rest_is_context}} On texts not used before, they explain {{explained_first}} of the variance of the first layer's scores and {{explained_fourth}} of the fourth's. In SmolLM2, a language model that people use, the share falls too, up and down, but our tables cannot say why: a fifth is unexplained even in the first layer, which has no context, mostly because its rotary positions make position and token act together. {{?smol_falls}} {{?smol_few}} {{?smol_cannot}} The main condition fixed in advance failed; it was set for tables from {{few_texts}} texts. {{?main_fails}}
 
 In the first layer the score of a source depends on its token and its position, and on nothing else. From the second layer on, a key is read from a *state*, into which earlier layers have mixed the rest of the text. So the same word at the same position may get another score in another text. Here is what position and token still explain, in the {{layers}} layers of SmolLM2 and the four of `mini`. Which layer would you call positional?
 """
@@ -105,7 +105,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-SECOND But not all of the rest is context. In the first layer none of it can be: it comes from tokens that the tables hardly know, and from sources where token and position do not simply add. How much is which? For the first layer the weights give both parts without any texts ([chapter 13](13_families)), so we can compare. In `mini` such an exact sum explains {{ceiling}} where the tables explain {{explained_first}}: most of what is missing is for want of texts. {{?mini_wants_texts}} CEILING
+In `mini` it is the second: its scores follow the position more than those of any other layer. {{?second_is_positional}} In SmolLM2 the second came first, too, among the five layers that we had read at first. With all of them it does not: {{more_positional}} are more positional, led by layer {{top_layer}} with {{top_position}}. {{?second_is_not}} Above the second layer the grey rest grows in `mini` from layer to layer, and in SmolLM2 on the whole (the rank correlation of layer and share is {{by_depth}}). {{?rest_grows}} {{?smol_falls}} But not all of the rest is context. In the first layer none of it can be: it comes from tokens that the tables hardly know, and from sources where token and position do not simply add. How much is which? For the first layer the weights give both parts without any texts ([chapter 13](13_families)), so we can compare. In `mini` such an exact sum explains {{ceiling}} where the tables explain {{explained_first}}: most of what is missing is for want of texts. {{?mini_wants_texts}} In SmolLM2 the exact sum explains {{smol_ceiling}} and the tables {{smol_first}}, so texts account for {{smol_texts}} of what is missing, and position and token, which act together there, for the rest. {{?smol_interacts}}
 
 ## A table of two means
 
@@ -313,7 +313,8 @@ cb.ledger(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 own_query = deeper["layers"]["20"]["mean stream, own query"][0]
-lead, apart = min(deeper["second less"].values()), deeper["less the one before"]
+ceiling, want = (cb.Estimate(*kept[k]) for k in ("exact sum", "for want of texts"))
+of_position = np.array([place for place, _ in smol.values()])
 became = conditions["came out"].tolist()
 count = {word: became[:8].count(word) for word in ("holds", "fails", "undecided", "untestable")}
 position, token, rest = of_layer.T
@@ -347,16 +348,22 @@ cb.facts(
     first_two=less_next[0].low > 0,
     fades=min(v.low for v in less_next[1:]) > 0,
     explained_first=cb.fact(1 - rest[0], ".0%"),
-    explained_fourth=cb.fact(1 - rest[-1], ".0%"), smol_ahead=cb.fact(100 * lead[0], ".1f"),
-    second_is_positional=position.argmax() == 1 and min(of[1] for of in deeper["second less"].values()) > 0,
+    explained_fourth=cb.fact(1 - rest[-1], ".0%"),
+    second_is_positional=position.argmax() == 1,
+    more_positional=cb.fact(sum(of[2] < 0 for of in deeper["second less"].values()), "words", holds=least_ahead.high < 0),
+    top_layer=int(of_position.argmax()) + 1, top_position=cb.fact(of_position.max(), ".0%"),
+    second_is_not=least_ahead.high < 0 and max(smol, key=lambda k: smol[k][0] * (k in (0, 1, 5, 10, 20))) == 1,
+    by_depth=cb.fact(by_depth.value), smol_falls=by_depth.high < 0,
+    ceiling=cb.fact(ceiling.value, ".0%"), mini_wants_texts=want.low > 0.5,
+    smol_ceiling=cb.fact(deeper["layers"]["0"]["exact sum"][0], ".0%"), smol_first=cb.fact(smol[0][1], ".0%"),
+    smol_texts=cb.fact(wanting.value, ".0%"), smol_interacts=wanting.high < 0.5,
     rest_grows=bool((np.diff(rest) > 0).all()) and rest[1] < cb.ABOUT and abs(rest[-2] - 0.25) < cb.ABOUT and rest[-1] > max(position[-1], token[-1]),
     first_needs_tokens=token.argmax() == 0 and (by_many - by_few).argmax() == 0,
     token_fades=became[2] == "holds" and became[1] == "fails" and values[1].value > values[2].value,
     not_positional=percents["steadiest"] > 0.1,
-    layers=len(smol), smol_20=cb.fact(smol[20][1], ".0%"),
+    layers=len(smol),
     smol_own=cb.fact(own_query, ".0%"),
     not_the_query=own_query < smol[20][1] + 0.15 and own_query < smol[1][1] / 2,
-    smol_order=all(apart[k][1] > 0 for k in ("1", "10")) and all(apart[k][2] < 0 for k in ("5", "20")),
     smol_common=cb.fact(deeper["in common"]["0"], ".0%"),
     smol_common_20=cb.fact(deeper["in common"]["20"], ".0%"),
     smol_cannot=deeper["in common"]["0"] < 0.8,

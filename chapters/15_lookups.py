@@ -2,7 +2,7 @@
 r"""
 # How much of a neuron's activation does one head bring?
 
-**No single head drives most of the neurons of SmolLM2, a small language model, that predict a token: in the median of {{smol_keep}} such neurons the strongest head directly brings {{pred_median}} of the rise of the activation.** {{?not_driven}} It has been proposed that single heads drive them {cite}`neo2024interpreting`. But one head brings a tenth or more in only {{pred_tenth}} of them, and in {{like_tenth}} of as many controls with the same tokens, which chance can make. {{?no_more_than_others}} We find most planted heads of that size if they act directly, and none that acts through the first MLP. {{?power}} {{?relay_unseen}}
+**No single head drives most of the neurons of SmolLM2, a small language model, that predict a token: in the median of {{smol_keep}} such neurons the strongest head directly brings {{pred_median}} of the rise of the activation.** {{?not_driven}} It has been proposed that single heads drive them {cite}`neo2024interpreting`. But one head brings a tenth or more in only {{pred_tenth}} of them, not demonstrably more than among controls with the same tokens. {{?no_more_than_others}} We find most planted heads of that size if they act directly, and none that acts through the first MLP. {{?power}} {{?relay_unseen}}
 
 Take neuron {{comma_neuron}} of layer {{comma_layer}} of SmolLM2, which has {{= 135 =}} million parameters. (Layers, heads and neurons are counted from {{= 0 =}}.) It raises the comma: where it is most active, in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}. The figure shows this number for all neurons that predict a token, and for others, in SmolLM2 and in our small model `mini`.
 """
@@ -127,7 +127,7 @@ share = brought / found.rise["all"].mean(0)
 
 # %% [markdown]
 r"""
-Run here on `{{model}}`, these lines give its random neurons of Figure 15.1. {{?same}} And the neurons of SmolLM2 that predict their token? The strongest head brings {{pred_median}} of their rise in the median. In {{pred_tenth}} of the {{smol_keep}} it brings a tenth or more, and so it does in {{like_tenth}} of the controls (p = {{p_tenth}}). We had required more than half of them, and more than among the controls; neither is so. {{?not_driven}} {{?no_more_than_others}}
+Run here on `{{model}}`, these lines give its random neurons of Figure 15.1. {{?same}} And the neurons of SmolLM2 that predict their token? The strongest head brings {{pred_median}} of their rise in the median. In {{pred_tenth}} of the {{smol_keep}} it brings a tenth or more, and in {{like_tenth}} of as many controls (p = {{p_tenth}}). We had required more than half of them, and more than among the controls; neither is so. {{?not_driven}} {{?no_more_than_others}}
 
 What brings the rise, if not one head? MLPs bring {{pred_mlps}} of it, and all heads together {{pred_heads}}. {{?mlps_lead}} This is credit for the last step only: MLPs in turn read what heads have written.
 
