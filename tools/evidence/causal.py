@@ -68,12 +68,6 @@ of English, by the damage, in both windows and at n, the repaired circuit paired
 - *Mean errors out*: each stand-in less the mean of its error over the texts behind the mean,
   position by position. At n alone the near-copy then repairs half of the damage of silence, and the
   repaired circuit does less damage than silence (lower ends). The page's lead says what comes out.
-
-Fixed when these had come out in `mini`, and before its twin `mini-base`, which has read a fifth as
-much, was judged:
-
-- *Twin*: in it, too, the repaired circuit repairs half of the damage of silence at n, and more than
-  the uniform average in both windows and at n (lower ends).
 """
 
 from __future__ import annotations
@@ -98,7 +92,7 @@ from ctxlib.lookups.causal import queries_along, require_equation_1
 
 OUT = ROOT / "data" / "evidence" / "causal.json"
 READ, MEANS = 97, 88  # tokens of a text; texts behind a mean
-EACH = {"mini": 3, "mini-base": 3, "smollm2": 2}  # documents of a domain that are read
+EACH = {"mini": 3, "smollm2": 2}  # documents of a domain that are read
 FIT = 2  # documents of half A that fit a weight
 PSEUDO = 1000  # tokens of the whole half's frequencies that each domain's own are mixed with
 EARLY = torch.tensor([*range(3, READ - 1, 4), READ - 1])
@@ -350,9 +344,10 @@ def measure(name: str) -> dict[str, Any]:
     model = cx.load(name)
     texts = cx.texts.collection(cx.texts.Reader.of(model, 512), 1000)
     A, B = cb.halves(texts)
-    ours = name != "smollm2"
-    rotary = None if ours else cx.fix_query(model, A, 256)
-    study = cx.study(rotary, A, or_all=True) if rotary else cx.study(model, 1000)
+    if name == "mini":
+        study = cx.study(model, 1000)
+    else:
+        study = cx.study(cx.fix_query(model, A, 256), A, or_all=True)
     stable, roster = list(study.heads), study.head_table
     table, table_A = cb.first_windows(B, EACH[name]), cb.first_windows(A, len(A))
     few = cb.first_windows(A, FIT)
@@ -361,17 +356,10 @@ def measure(name: str) -> dict[str, Any]:
     z, z_A = (run.first_layer("attn.hook_z") for run in (judged, early_A))
     W_O = cx.lookups.layers.output_weights(model, 0)[0][0].cpu()
     middle = z_A.mean(0)
-    facts = {"texts": table[["document", "domain", "kind"]].to_numpy().tolist()}
-    if ours:
+    if name == "mini":
         the = torch.tensor([study.fixed.token])
         meant = [torch.cat([text.tokens[: study.n], the]) for text in A[:MEANS]]
         middle = cx.lookups.mean_z(model, meant, study.n + 1)
-        silent, read = middle[:, stable], table["text"].tolist()
-        mended, off = without_mean_errors(study, meant, silent)
-        facts["later on"] = later_on(model, study, A, table, silent, mended)
-        facts["beyond"] = farther_on(model, study, read, silent, off, mended)
-    if name == "mini-base":
-        return facts
 
     def silent_with(heads):
         written_A, written = (message(v[:, :, heads], W_O[heads]) for v in (z_A, z))
@@ -381,9 +369,11 @@ def measure(name: str) -> dict[str, Any]:
     counted = [t for t in A if (t.document or t.name) not in set(few["document"])]
     fit = cb.InterventionRun.of(model, few["text"], SECOND)
     odds, of = log_odds(counted, model.cfg.d_vocab), table["domain"].tolist()
+    facts = {"texts": table[["document", "domain", "kind"]].to_numpy().tolist()}
     quiet, vectors_of = silent_with(stable)
     facts |= given_back(judged, quiet, vectors_of, of, odds, fit, few["domain"].tolist())
-    if ours:
+    if name == "mini":
+        silent, read = middle[:, stable], table["text"].tolist()
         run = cb.InterventionRun.of(model, read, EARLY)
         key = torch.stack([cb.exact_bos_z(study.circuit, t, value=False) for t in run.tokens])
         own = torch.stack([cx.lookups.self_normalized_z(study.circuit, t) for t in run.tokens])
@@ -393,6 +383,9 @@ def measure(name: str) -> dict[str, Any]:
 
         by_key = {"key": kl(key), "neither": kl(own)}
         facts["BOS"] = {k: v[:, -len(SECOND) : -1].mean(1).tolist() for k, v in by_key.items()}
+        mended, off = without_mean_errors(study, meant, silent)
+        facts["later on"] = later_on(model, study, A, table, silent, mended)
+        facts["beyond"] = farther_on(model, study, read, silent, off, mended)
         return facts
     columns = ["effective tokens", "coefficient of variation", "family", "stable"]
     sets = {f"head {h}": [h] for h in roster.index}
