@@ -366,7 +366,7 @@ rows, v = ran[hooks[0]][every, :, ends_at], ran[hooks[1]]  # text head source, t
 parts = torch.stack([rows[every, :, at, None] * v[every, at] for at in (0 * ends_at, ends_at)])
 bins = pd.qcut(ends_at.numpy(), 8, labels=False)
 by_bin = lambda z: torch.stack([z[bins == b].mean(0) for b in range(8)])  # length head d
-z_of, ends_of = (by_bin(z) for z in (read.z[:, :, 0], parts.sum(0)))
+z_of, ends_of = (by_bin(z) for z in (read.z[every, ends_at, 0], parts.sum(0)))
 z_of, ends_of = z_of - z_of.mean(0), ends_of - ends_of.mean(0)
 from_ends = ((z_of * ends_of).sum((0, 2)) / z_of.square().sum((0, 2))).numpy()  # head
 pd.DataFrame({"BOS and own token": from_ends}).T.round(2).rename_axis(
