@@ -127,7 +127,7 @@ share = brought / found.rise["all"].mean(0)
 
 # %% [markdown]
 r"""
-Run here on `{{model}}`, these lines give its random neurons of Figure 15.1. {{?same}} And the neurons of SmolLM2 that predict their token? The strongest head brings {{pred_median}} of their rise in the median. In {{pred_tenth}} of the {{smol_keep}} it brings a tenth or more, and in {{like_tenth}} of as many controls (p = {{p_tenth}}). We had required more than half of them, and more than among the controls; neither is so. {{?not_driven}} {{?no_more_than_others}}
+Run here on `{{model}}`, these lines give its random neurons of Figure 15.1. {{?same}} And the neurons of SmolLM2 that predict their token? The strongest head brings {{pred_median}} of their rise in the median. In {{pred_tenth}} of the {{smol_keep}} it brings a tenth or more, and in {{like_tenth}} of as many controls (p = {{p_tenth}}); in random neurons it never does. {{?random_none}} We had required more than half of them, and more than among the controls; neither is so. {{?not_driven}} {{?no_more_than_others}}
 
 What brings the rise, if not one head? MLPs bring {{pred_mlps}} of it, and all heads together {{pred_heads}}. {{?mlps_lead}} This is credit for the last step only: MLPs in turn read what heads have written.
 
@@ -379,6 +379,7 @@ cb.facts(
     model=MODEL.rpartition("/")[2], count=NEURONS, peaks=cb.peaks.PEAKS,
     silenced=cb.fact(cb.peaks.SILENCED, "words"),
     asked=cb.fact(len(conditions), "words"),
+    random_none=tenth_of["SmolLM2", "random"] == 0,
     only_plants=conditions.index[conditions["verdict"] == "holds"].str.contains("plant").all(),
     held=cb.fact(verdicts["holds"], "words"), failed=cb.fact(verdicts["fails"], "words"),
     open=cb.fact(verdicts["undecided"], "words"),
