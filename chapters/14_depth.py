@@ -171,7 +171,7 @@ Is the second layer "almost entirely positional", as the post reports of many of
 
 ## What can go wrong
 
-Everything is asked with one query token in the middle of the context, and but for Figure 14.1 and the noise under Evidence this page is about `mini`, a model of four layers. In SmolLM2 the query is not what makes the difference: even with each text's own query, the mean state of a token explains only {{smol_own}} of layer {{= 21 =}}. {{?not_the_query}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}}
+Everything is asked with one query token in the middle of the context, and but for Figure 14.1 this page is mostly about `mini`, a model of four layers. In SmolLM2 the query is not what makes the difference: even with each text's own query, the mean state of a token explains only {{smol_own}} of layer {{= 21 =}}. {{?not_the_query}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}}
 
 ## Where this leaves us
 

@@ -77,7 +77,7 @@ $$ (eq-look-congruence)
 
 to the logit of the token $t$, up to the scale of the last LayerNorm. This is the **congruence** of neuron and token, and we call the token with the largest one *its* token. (A gated neuron multiplies two readings; the product may have either sign, and each side has its own token.)
 
-But such a neuron may never be active where its token comes next. So we ask what happens. In each text of half A we find the neuron's **peak**, the position where it is most active, and $P$ is the mean probability of its token at its {{peaks}} largest peaks. A neuron **predicts** its token if $P$ is one half or more on half A, and again on half B, which has other documents. (Which are taken was fixed by this rule alone, before any of them was looked at.) Of the {{smol_sides}} sides in all layers of SmolLM2 {{smol_on_A}} reach that on half A, and {{smol_keep}} on both halves; of `mini`'s {{mini_sides}} only {{mini_keep}}, too few to judge. {{?mini_too_few}} Their tokens are {{pred_tokens}} and a few others, which are easy to predict. For each one there is a control, the one with the same token whose $P$ is nearest of those that do not reach one half.
+But such a neuron may never be active where its token comes next. So we ask what happens. In each text of half A we find the neuron's **peak**, the position where it is most active, and $P$ is the mean probability of its token at its {{peaks}} largest peaks. A neuron **predicts** its token if $P$ is one half or more on half A, and again on half B, which has other documents. (This rule alone decides which are taken. It was fixed when those of the last five layers had been studied, and the others had not.) Of the {{smol_sides}} sides in all layers of SmolLM2 {{smol_on_A}} reach that on half A, and {{smol_keep}} on both halves; of `mini`'s {{mini_sides}} only {{mini_keep}}, too few to judge. {{?mini_too_few}} SmolLM2's predict {{pred_tokens}} and a few others, which is easy. For each one there is a control, the one with the same token whose $P$ is nearest of those that do not reach one half.
 """
 
 # %%
@@ -127,7 +127,7 @@ share = brought / found.rise["all"].mean(0)
 
 # %% [markdown]
 r"""
-Run here on `{{model}}`, these lines give its random neurons of Figure 15.1. {{?same}} And the neurons of SmolLM2 that predict their token? The strongest head brings {{pred_median}} of their rise in the median. In {{pred_tenth}} of the {{smol_keep}} it brings a tenth or more, and in {{like_tenth}} of as many controls (p = {{p_tenth}}); in random neurons it never does. {{?random_none}} We had required more than half of them, and more than among the controls; neither is so. {{?not_driven}} {{?no_more_than_others}}
+Run here on `{{model}}`, these lines give its random neurons of Figure 15.1. {{?same}} And the neurons of SmolLM2 that predict their token? The strongest head brings {{pred_median}} of their rise in the median. In {{pred_tenth}} of the {{smol_keep}} it brings a tenth or more, and in {{like_tenth}} of as many controls (p = {{p_tenth}}); in random neurons it never does. {{?random_none}} We had required that it does so in more than half of them, and demonstrably more often than among the controls; neither is so. {{?not_driven}} {{?no_more_than_others}}
 
 What brings the rise, if not one head? MLPs bring {{pred_mlps}} of it, and all heads together {{pred_heads}}. {{?mlps_lead}} This is credit for the last step only: MLPs in turn read what heads have written.
 
@@ -179,7 +179,7 @@ pd.DataFrame(
 
 # %% [markdown]
 r"""
-For the neurons that predict their token, silence of the head costs {{cost}} nats: something, but no more than for the controls (p = {{p_cost}}), as we had required. {{?cost_like_others}} Holding the neuron itself at its usual value costs {{cost_neuron}}. So the tokens do depend on these neurons a little, and on the strongest head hardly.
+For the neurons that predict their token, silence of the head costs {{cost}} nats: something, but not demonstrably more than for the controls (p = {{p_cost}}), which we had required. {{?cost_like_others}} Holding the neuron itself at its usual value costs {{cost_neuron}}. So the tokens do depend on these neurons a little, and on the strongest head hardly.
 
 ## Turn it
 
@@ -295,7 +295,7 @@ pd.DataFrame(rows).T
 
 # %% [markdown]
 r"""
-**What was fixed in advance.** Five conditions were set before SmolLM2 was measured. Three were about one head: it wins most of a next-token neuron's peaks, and more of them than of a random neuron's; its silence costs the token something, and more than a random neuron's; and most of that goes through the neuron. A fourth was that three heads cost more together than one by one, and a fifth that at least four in five plants are found where they bring half of the rise. The sixth, about different heads, was set after all of these and for both models. The last three are about the neurons that predict their token; they were set after a reading, before any of these neurons was attributed, and for models with ten or more. In SmolLM2, though not in `mini`, one head wins more of a chosen neuron's peaks than of a random one's, but not the most of them, as the first asks. {{?comes_back}}
+**What was fixed in advance.** Five conditions were set before SmolLM2 was measured. Three were about one head: it wins most of a next-token neuron's peaks, and more of them than of a random neuron's; its silence costs the token something, and more than a random neuron's; and most of that goes through the neuron. A fourth was that three heads cost more together than one by one, and a fifth that at least four in five plants are found where they bring half of the rise. The sixth, about different heads, was set after all of these and for both models. The last three are about the neurons that predict their token; they were set after a reading, when those of the last five layers had been studied and the others had not, and for models with ten or more; that on plants was set with its numbers in view. In SmolLM2, though not in `mini`, one head wins more of a chosen neuron's peaks than of a random one's, but not the most of them, as the first asks. {{?comes_back}}
 """
 
 
@@ -373,7 +373,7 @@ rise = {k: np.mean(v, 0) for k, v in predict["rise"].items()}  # neuron
 parts = {k: (rise[k] / rise["all"]).mean() for k in ("MLPs", "heads")}
 kept_both = {m: len(share_of[m, PREDICT[0]]) for m in BOTH}
 largest_tenth = [int((np.array(group_of["SmolLM2", g]["largest"]) >= 0.1).sum()) for g in PREDICT]
-tokens_of, words = pd.Series(predict["token"]).value_counts(), {"\n": "new line", ",": "comma"}
+tokens_of, words = pd.Series(predict["token"]).value_counts(), {"\n": "a new line", ",": "a comma"}
 cb.facts(
     "lookups",
     model=MODEL.rpartition("/")[2], count=NEURONS, peaks=cb.peaks.PEAKS,
@@ -396,7 +396,7 @@ cb.facts(
     cost_like_others=cost_own.low > 0 and p_own_cost > 0.05,
     not_driven=not many and np.median(shares) < 0.1, no_more_than_others=p_own > 0.05,
     not_here_and_there=largest_tenth[0] < min(largest_tenth[1], cb.MOST * len(shares)),
-    pred_tokens=cb.listed([f"*{words.get(t, t.strip())}*" for t in tokens_of.index[:4]]), p_cost=cb.fact(p_own_cost),
+    pred_tokens=", ".join(words.get(t, f"*{t.strip()}*") for t in tokens_of.index[:4]), p_cost=cb.fact(p_own_cost),
     **{f"{short}_seen": f"{sum(seen[m])} of {len(seen[m])}" for short, m in (("smol", "SmolLM2"), ("mini", "mini"))},
     seen_in_A=min(map(np.mean, seen.values())) > cb.MOST,
     no_mark=min(p_tenth.values()) > 0.05,

@@ -147,7 +147,7 @@ pd.DataFrame(prompts, columns=["the head is", "prompt, as it ends", "called acti
 
 # %% [markdown]
 r"""
-It was picked as the best of {{cases}}, and its neuron is a random one. {{?random_example}} Its rule may know a kind of book rather than what the head reads. With whole domains held out, the {{cases}} rules score {{abroad}} in place of {{score}}, not demonstrably more than with shuffled labels (by {{over_abroad}}, p = {{p_abroad}}), as we had required. {{?domains_fail}} (Layers and heads count from zero.)
+It was picked as the best of {{cases}}, and its neuron is a random one. {{?random_example}} Its rule may know a kind of book rather than what the head reads. With whole domains held out, the {{cases}} rules score {{abroad}} in place of {{score}}, not demonstrably more than with shuffled labels (by {{over_abroad}}, p = {{p_abroad}}), which we had required. {{?domains_fail}} (Layers and heads count from zero.)
 
 ## A trap: the length of the prompt
 

@@ -45,6 +45,18 @@ Set after all that, before the largest share at any single peak was computed:
   over a neuron's peaks? Single heads drive the neurons by P, one here and another there, if in each
   model the median is a tenth or more in over half of these neurons, and its mean over them above
   that of random neurons (permutation, p below 0.05). A maximum over heads is large by chance, too.
+
+Set when a reader had asked for the neurons that the hypothesis is about, and when none beyond the
+last five layers was known (of those there, 9 in SmolLM2 and 2 in `mini` are in the groups above):
+
+- *Those that predict*: every side of any layer with P >= 0.5 on half A (the 60 largest, if there
+  are more), as far as P >= 0.5 on half B, too; beside each, one of the same token, the nearest in P
+  of those not chosen. Single heads drive them if half A's strongest head brings a tenth or more of
+  half B's rise in over half of them, and in more of them than of those beside (permutation, p below
+  0.05). The token needs this head if its silence costs log P something, lower end above zero, and
+  more than it costs those beside (p below 0.05). With fewer than ten, a model is not judged.
+- *Power for this*, with the kept numbers of plants in view: of those that act directly and bring a
+  tenth or more, over half have the planted head as half A's strongest, in each model.
 """
 
 from __future__ import annotations
