@@ -2,7 +2,7 @@
 r"""
 # Splitting a key into content and position
 
-**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail. More than a quarter of this error in the middle of a text comes from a constant that is taken from the vocabulary, where the tokens of texts are shorter. {{?assumptions_fail}} {{?scale.a_quarter}} Models that rotate keys instead of adding positions need another split, which does three to four times worse. {{?rotary}}
+**A key is nearly the sum of a part for its token and a part for its position, so for a given query attention can be rebuilt from two tables: one for tokens, one for positions.** {{?close}} In our small model `mini` the two tables put {{split}} of the attention in the wrong place, where the table of tokens alone puts {{token}}. {{?needs_both}} Two assumptions of the derivation fail. More than a quarter of this error in the middle of a text comes from a constant that is taken from the vocabulary, where the tokens of texts are shorter. {{?assumptions_fail}} {{?scale.a_quarter}} Models that rotate keys instead of adding positions need another split, which puts {{families.least_times}} to {{families.most_times}} times as much in the wrong place as it does where positions are added. {{?families.order}}
 
 Why is it only *nearly* a sum? A token and its position are added ([chapter 1](01_first_layer)), and a linear function of a sum comes apart by itself: $(a + b)\,W = aW + bW$. Something else must tie the two together, and there is only one suspect.
 """
@@ -236,7 +236,7 @@ Is that good? Compare it with simpler guesses, this time for one query, *the* at
 
 Both tables are needed. {{?needs_both}} For neuron {{neuron}}, which we follow through the book, the result is good enough: over these texts, what the heads add to it through rebuilt attention has a correlation of {{received_r}} with what they add in the model. {{?received_well}}
 
-Nor is `mini` a special case. In the first layer of MiniLM, a model that compares sentences, Equation 1 puts {{minilm_split}} of the attention in the wrong place, and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. For these, [chapter 13](13_families) derives another split. In the [stable heads](glossary), which average over most of a text, it puts {{families.qwen}} of the attention in the wrong place in Qwen, and {{families.smollm2}} in SmolLM2. {{?rotary}}
+Nor is `mini` a special case. In the first layer of MiniLM, a model that compares sentences, Equation 1 puts {{minilm_split}} of the attention in the wrong place, and tokens alone {{minilm_token}}. {{?minilm}} But many models rotate queries and keys instead of adding positions. For these, [chapter 13](13_families) derives another split. In the [stable heads](glossary), which average over most of a text, it puts {{families.qwen}} of the attention in the wrong place in Qwen, and {{families.smollm2}} in SmolLM2. {{?families.order}}
 
 ## What can go wrong
 
@@ -457,7 +457,6 @@ cb.facts(
     half_by_bos=len(by_bos) > 1 and worst in by_bos,
     needs_both=split < min(place, token) / 3,
     minilm=minilm_split < min(minilm_place, minilm_token) / 3,
-    rotary=abs(rotary.mean() / float(weighted.mean()) / 3 - 1) < cb.ABOUT,
     bos=of_bos[0] > 1.2 * of_bos[1] and on_bos[1] > on_bos[0] and share[by_bos].sum() < 0.05,
     token_matters=bool((changed[by_bos] < by_split[by_bos] / 2).all()),
     assumptions_fail=cosine / at_random > 2 and best > 1.5,

@@ -2,9 +2,9 @@
 r"""
 # What is left of the split in deeper layers?
 
-**In our small model `{{model}}`, position and token explain less and less of the attention scores from layer to layer, because the context takes their place.** {{?fades}} {{?first_two}} {{?rest_is_context}} On texts not used before, they explain {{explained_first}} of the variance of the first layer's scores and {{explained_fourth}} of the fourth's. In SmolLM2, a language model that people use, position and token explain {{smol_20}} two thirds of the way up, but our tables cannot say why: a fifth is unexplained even in the first layer, which has no context. {{?smol_few}} {{?smol_cannot}} The main condition fixed in advance failed, with the small tables that it was about. {{?main_fails}}
+**In our small model `{{model}}`, position and token explain less and less of the attention scores from layer to layer, because the context takes their place, at least where the tokens are common.** {{?fades}} {{?first_two}} {{?rest_is_context}} On texts not used before, they explain {{explained_first}} of the variance of the first layer's scores and {{explained_fourth}} of the fourth's. In SmolLM2, a language model that people use, the share falls too, up and down, but our tables cannot say why: a fifth is unexplained even in the first layer, which has no context, mostly because its rotary positions make position and token act together. {{?smol_falls}} {{?smol_few}} {{?smol_cannot}} The main condition fixed in advance failed; it was set for tables from {{few_texts}} texts. {{?main_fails}}
 
-In the first layer the score of a source depends on its token and its position, and on nothing else. From the second layer on, a key is read from a *state*, into which earlier layers have mixed the rest of the text. So the same word at the same position may get another score in another text. Here is what position and token still explain, in some layers of SmolLM2 and in all of `mini`. Which layer would you call positional?
+In the first layer the score of a source depends on its token and its position, and on nothing else. From the second layer on, a key is read from a *state*, into which earlier layers have mixed the rest of the text. So the same word at the same position may get another score in another text. Here is what position and token still explain, in the {{layers}} layers of SmolLM2 and the four of `mini`. Which layer would you call positional?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -74,23 +74,30 @@ smol = {int(k): [v["position"][0], v["position and token"][0]] for k, v in deepe
 of_smol = np.array([[p, both - p, 1 - both] for p, both in smol.values()])  # layer part
 of_layer = np.array([np.mean(of_head, axis=1) for of_head in kept["shares"]])  # layer part
 drawn = {"SmolLM2": (of_smol, [k + 1 for k in smol]), "mini": (of_layer, range(1, len(LAYERS) + 1))}
-figure, (axes,) = cb.figures.panels(1, 2, height=2.8, width=8, sharey=True)
+of_heads = {"SmolLM2": [of["position and token"] for of in deeper["heads"].values()]}
+of_heads["mini"] = [1 - np.array(of_head[2]) for of_head in kept["shares"]]
+figure, (axes,) = cb.figures.panels(1, 2, height=2.8, width=9, sharey=True, width_ratios=[3, 1])
 for axis, (name, (parts, layers)) in zip(axes, drawn.items(), strict=True):
     below = np.cumsum(parts, 1) - parts
     for k, color in enumerate(LOOK.values()):
-        axis.bar([*map(str, layers)], parts[:, k], bottom=below[:, k], color=color)
-    axis.set(title=name, xlabel="layer", ylim=(0, 1.2), yticks=np.linspace(0, 1, 6))
+        axis.bar(layers, parts[:, k], bottom=below[:, k], color=color)
+    for layer, heads in zip(layers, of_heads[name], strict=True):
+        axis.plot([layer] * len(heads), heads, ".", ms=3, color=cb.figures.INK)
+    axis.set(
+        title=name,
+        xlabel="layer",
+        ylim=(0, 1.2),
+        yticks=np.linspace(0, 1, 6),
+        xticks=layers[:: 1 + len(parts) // 15],
+    )
     axis.grid(visible=False, axis="x")
-for kind in ("position", "position and token"):
-    share, low, high = np.array([of[kind][:3] for of in deeper["layers"].values()]).T
-    axes[0].errorbar(range(len(share)), share, [share - low, high - share], fmt="none", ecolor=cb.figures.INK)  # fmt: skip
 for k, (part, color) in enumerate(LOOK.items()):
     axes[0].text(0.02 + 0.3 * k, 0.9, part, color=color, transform=axes[0].transAxes)
 axes[0].set_ylabel("share of the variance of scores")
 cb.figures.picture(
     figure,
     "14.1",
-    f"What position and token explain of the scores, on texts that the tables have not seen. SmolLM2: all heads together, tables from {deeper['texts'][0]} texts, with 95% intervals over documents or domains, whichever are wider. mini: the mean over its heads, tables from {many_texts} texts. Layers are counted from 1 on this page.",
+    f"What position and token explain of the scores, on texts that the tables have not seen. Bars: SmolLM2, all heads together, tables from {deeper['texts'][0]} texts; mini, the mean over its heads, tables from {many_texts} texts. Dots: position and token together, each head by itself. Layers are counted from 1 on this page.",
     "Stacked bars. "
     + "; ".join(f"{name}, layer {k}: position {p:.0%}, token {t:.0%}, rest {r:.0%}" for name, (of, ks) in drawn.items() for k, (p, t, r) in zip(ks, of, strict=True))
     + ".",
@@ -98,7 +105,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-In both models it is the second: its scores follow the position more than those of any other layer here, in SmolLM2 only by {{smol_ahead}} points. {{?second_is_positional}} Above it the grey rest grows, in `mini` from layer to layer, in SmolLM2 up and down. {{?rest_grows}} {{?smol_order}} (The interval of each of these differences in SmolLM2 excludes zero.) But not all of the rest is context. In the first layer none of it can be: it comes from tokens that the tables hardly know, and from sources where token and position do not simply add.
+In `mini` it is the second: its scores follow the position more than those of any other layer. {{?second_is_positional}} In SmolLM2 the second came first, too, among the five layers that we had read at first. With all of them it does not: {{more_positional}} are more positional, led by layer {{top_layer}} with {{top_position}}. {{?second_is_not}} Above the second layer the grey rest grows in `mini` from layer to layer, and in SmolLM2 on the whole (the rank correlation of layer and share is {{by_depth}}). {{?rest_grows}} {{?smol_falls}} But not all of the rest is context. In the first layer none of it can be: it comes from tokens that the tables hardly know, and from sources where token and position do not simply add. How much is which? For the first layer the weights give both parts without any texts ([chapter 13](13_families)), so we can compare. In `mini` such an exact sum explains {{ceiling}} where the tables explain {{explained_first}}: most of what is missing is for want of texts. {{?mini_wants_texts}} In SmolLM2 the exact sum explains {{smol_ceiling}} and the tables {{smol_first}}, so texts account for {{smol_texts}} of what is missing, and position and token, which act together there, for the rest. {{?smol_interacts}}
 
 ## A table of two means
 
@@ -156,7 +163,7 @@ pd.DataFrame(table, LAYERS).T.map("{:.0%}".format)
 
 # %% [markdown]
 r"""
-In the first layer, which has no context, {{common_first}} of the rest is in common, so the comparison finds what it should. {{?comparison_works}} In the fourth layer, the last of `mini`, it is {{common_fourth}}. So nearly all of the rest there can only be context, as far as tokens go that two domains share, the common ones; and that is about two fifths of the variance of its scores. {{?rest_is_context}} (We had asked for at least {{= 80% =}} in the first layer and less than half in the fourth.) For SmolLM2 we set the same condition, and there the comparison does not work: even in the first layer only {{smol_common}} is in common, so the {{smol_common_20}} of layer {{= 21 =}} says nothing about the context. {{?smol_cannot}}
+In the first layer, which has no context, {{common_first}} of the rest is in common, so the comparison finds what it should. {{?comparison_works}} In the fourth layer, the last of `mini`, it is {{common_fourth}}. So nearly all of the rest there can only be context, about two fifths of the variance of its scores. This holds for common tokens, the ones that two domains share. {{?rest_is_context}} (We had asked for at least {{= 80% =}} in the first layer and less than half in the fourth.) For SmolLM2 we set the same condition, and there the comparison does not work: even in the first layer only {{smol_common}} is in common, so the {{smol_common_20}} of layer {{= 21 =}} says nothing about the context. {{?smol_cannot}}
 
 Why did our main condition fail, that the first layer is split best? With tables from {{few_texts}} texts the first layer comes out below the second, because its scores depend on the token most, and so it gains most from more texts. {{?first_needs_tokens}} {{?main_fails}} With tables from {{many_texts}} texts it is ahead, by {{ahead}} points ({{= 95% =}} interval: {{ahead_low}} to {{ahead_high}}), and each later layer is behind the one before. {{?first_two}} {{?fades}} We chose the larger tables after the failure. So we judged them again on texts held out until then, with the condition that every such interval lies above zero, and it does. (Kept, `tools/evidence/deeper_mini.py`; the cell above makes the small tables again.)
 
@@ -164,20 +171,11 @@ Is the second layer "almost entirely positional", as the post reports of many of
 
 ## What can go wrong
 
-Everything is asked with one query token in the middle of the context, and but for Figure 14.1 and the noise under Evidence this page is about `mini`, a model of four layers. In SmolLM2 the query is not what makes the difference: even with each text's own query, the mean state of a token explains only {{smol_own}} of layer {{= 21 =}}. {{?not_the_query}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}}
+Everything is asked with one query token in the middle of the context, and but for Figure 14.1 this page is mostly about `mini`, a model of four layers. In SmolLM2 the query is not what makes the difference: even with each text's own query, the mean state of a token explains only {{smol_own}} of layer {{= 21 =}}. {{?not_the_query}} Nor is a prediction of a head's scores one of its output: the published recipe, carried into the second layer, ranks texts well but gets the amounts wrong, even for the {{chosen_count}} easiest heads. {{?recipe_fails}}
 
-## What a user may trust
+## Where this leaves us
 
-Chapters 11 to 14 come to this:
-
-- **Trust the order, but it is the easy part.** One page of prose and the weights rank unseen texts as the stable heads do, in `mini`, Qwen and MiniLM. But in a layer of random weights the circuit ranks them even better, and a uniform average ranks them well, too ([chapter 8](08_real_model), [chapter 11](11_evaluation)). In SmolLM2 the published circuit fails at that; [chapter 8](08_real_model) shows how to notice it, and what helps.
-- **Know how much it is about.** In Qwen the stable heads carry only {{real_model.share_qwen}} of what varies. Whole neurons need the tables of [chapter 10](10_whole_neuron).
-- **Check the amounts.** With the published constants they are wrong. A constant for each head, mean denominators with what positions add to values, or each text's own denominators mend them, depending on the model ([chapter 11](11_evaluation)).
-- **Do not put the published circuit into the model.** In `mini` it does more harm at the first positions than the average of what the heads add. Mended, it repairs {{causal.mended_later}} of the damage that silencing the heads does at positions {{causal.half}} to {{causal.last}}, where a fixed vector for the text's domain repairs {{causal.vector}}, and {{causal.mended_far}} farther on, where the vector repairs {{causal.vector_far}} ([chapter 12](12_causal)).
-- **With rotary positions the split is rough.** Expect errors of {{families.qwen}} to {{families.smollm2}} of the attention in stable heads, and larger ones in others ([chapter 13](13_families), [chapter 10](10_whole_neuron)).
-- **Stay in the first layer,** or measure the layer that you mean.
-
-The method is a map from tokens to neurons, read off the weights. It tells which texts move a neuron through the stable heads, and by which words, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.
+Stay in the first layer, or measure the layer that you mean: position and token alone are not enough in any later one. The method is a map from tokens to neurons, read off the weights. It tells which texts move a neuron through the stable heads of the first layer, and by which words, but it does not replace the layer. [Chapter 15](15_lookups) goes on to particular neurons on particular prompts.
 
 ## Exercises
 
@@ -236,20 +234,16 @@ signal = torch.stack([variance(run_B[k][half]) for k in at]).numpy()
 part = noise.mean(1) / signal.mean(1)  # layer: what counts
 
 # %% tags=["hide-input", "nbval-check-output"]
-deep = json.loads(cb.evidence("depth.json").read_text())  # of SmolLM2
-noise_deep, signal_deep = (np.array(deep[of]) for of in ("noise", "signal"))
-part_deep = noise_deep.mean(1) / signal_deep.mean(1)
-after = {MODEL.rpartition("/")[2]: [*part, part[-1]], "SmolLM2": [*part_deep[:L], part_deep[-1]]}
-table = pd.DataFrame(after, [*LAYERS[:L], "last layer"]).T.map("{:.1%}".format)
-table.rename_axis("noise / stream after")
+after = {MODEL.rpartition("/")[2]: part}
+pd.DataFrame(after, LAYERS[:L]).T.map("{:.1%}".format).rename_axis("noise / stream after")
 
 # %% [markdown]
 r"""
-In `{{model}}` the share falls to less than half, and in SmolLM2, a model of {{layers}} layers, from more than the stream's own variance to a few hundredths of it, most of it within two layers. {{?outgrown}} But the noise is not averaged away: it is larger after the last layer than after the first, and the stream has grown more. {{?noise_grows}}
+In `{{model}}` the share falls to less than half. {{?outgrown}} But the noise is not averaged away: it is larger after the last layer than after the first, and the stream has grown more. {{?noise_grows}}
 
 Averaging fails for a reason that [chapter 4](04_denominators) has met. A broad head does remove noise that is independent from source to source: of noise whose factors are permuted among the texts at each source, the broad heads of the second layer pass on {{passed_permuted}}. Of the real noise they pass on {{passed}}. {{?passed_on}} A text whose denominators are too large at one position tends to have them too large at all others, because it has a topic, and no average removes what all its members share.
 
-**Noise that is passed on.** The noise of the second layer's values is weighted by the kernel, and compared with what the head writes. *Permuted* means that the factors of {eq}`eq-depth-noise` are permuted among the texts, for each head and position on its own. In SmolLM2 the noise is that of the first layer's stable heads. The condition fixed in advance was about all heads of the layer, narrow ones, too: in the median head, real noise was to pass more than twice as easily as permuted noise. That is undecided. {{?of_all_heads}}
+**Noise that is passed on.** The noise of the second layer's values is weighted by the kernel, and compared with what the head writes. *Permuted* means that the factors of {eq}`eq-depth-noise` are permuted among the texts, for each head and position on its own. The condition fixed in advance was about all heads of the layer, narrow ones, too: in the median head, real noise was to pass more than twice as easily as permuted noise. That is undecided. {{?of_all_heads}}
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "How much of the noise each head of the second layer passes on (kept)"}
@@ -262,13 +256,26 @@ r"""
 
 **Positional neurons.** Are there neurons that mostly tell where in the text they are? Call one positional if the position explains half of the variance of its pre-activation, over texts and the positions {{= 1 =}} to {{= 256 =}}. In the first layer of `mini` {{positional}} of the neurons are, and in later layers none. {{?none_later}} With positions permuted within each text, position explains at most {{positional_null}} of any neuron. (Kept, `tools/evidence/open_rows.py`.)
 
-**The eight conditions.** They were set before anything was measured, for all tokens and tables from {{few_texts}} texts, judged on half B of these. One holds, two failed, {{undecided}} are undecided and {{untestable}} cannot be tested. {{?came_out}} The second and the third are about the token alone, of the variance that the position leaves. {{?token_fades}} The last two lines were asked later. Intervals redraw documents or domains, whichever makes them wider; the tables stay as they are.
+**The eight conditions.** They were set before anything was measured, for all tokens and tables from {{few_texts}} texts, judged on half B of these. One holds, two failed, {{undecided}} are undecided and {{untestable}} cannot be tested. {{?came_out}} The second and the third are about the token alone, of the variance that the position leaves. {{?token_fades}} The other lines were asked later, the last three after a reading of this page. Intervals redraw documents or domains, whichever makes them wider; the tables stay as they are.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The conditions, and what became of each (kept)"}
-conditions = pd.DataFrame(kept["conditions"], [*range(1, 9), "", ""])
+conditions = pd.DataFrame(kept["conditions"])
+least_ahead = min((cb.Estimate(*v) for v in deeper["second less"].values()), key=lambda v: v.low)
+by_depth, wanting = (cb.Estimate(*deeper[k]) for k in ("by depth", "for want of texts"))
 values = [cb.Estimate(*found) for found in conditions["found"]]
 assert np.isclose(1 - explained[SECOND], values[0].value * (1 - explained[0]), rtol=0.01) or MODEL != "mini"  # fmt: skip
+LATER = {
+    "later, SmolLM2: position explains more of the second layer than of any other, by": (least_ahead, least_ahead.low > 0, least_ahead.high < 0),
+    "later, SmolLM2: less is explained the deeper a layer lies, rank correlation": (by_depth, by_depth.high < 0, by_depth.low > 0),
+    "later, SmolLM2: of the first layer's rest, for want of texts": (wanting, wanting.low > 0.5, wanting.high < 0.5),
+}  # fmt: skip
+bounds = dict(zip(LATER, ("above 0", "below 0", "above 0.5"), strict=True))
+for words, (of, holds, fails) in LATER.items():
+    came = "holds" if holds else "fails" if fails else "undecided"
+    conditions.loc[len(conditions)] = {"condition": words, "holds if": bounds[words], "found": of, "came out": came}  # fmt: skip
+values += [of for of, *_ in LATER.values()]
+conditions.index = [*range(1, 9), *[""] * (len(conditions) - 8)]
 conditions.assign(found=[f"{v:.3f} by {v.unit}" if v.unit else f"{v.value:.2f}" for v in values])
 
 # %% [markdown]
@@ -306,7 +313,8 @@ cb.ledger(
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The numbers in the text"}
 own_query = deeper["layers"]["20"]["mean stream, own query"][0]
-lead, apart = min(deeper["second less"].values()), deeper["less the one before"]
+ceiling, want = (cb.Estimate(*kept[k]) for k in ("exact sum", "for want of texts"))
+of_position = np.array([place for place, _ in smol.values()])
 became = conditions["came out"].tolist()
 count = {word: became[:8].count(word) for word in ("holds", "fails", "undecided", "untestable")}
 position, token, rest = of_layer.T
@@ -340,22 +348,27 @@ cb.facts(
     first_two=less_next[0].low > 0,
     fades=min(v.low for v in less_next[1:]) > 0,
     explained_first=cb.fact(1 - rest[0], ".0%"),
-    explained_fourth=cb.fact(1 - rest[-1], ".0%"), smol_ahead=cb.fact(100 * lead[0], ".1f"),
-    second_is_positional=position.argmax() == 1 and min(of[1] for of in deeper["second less"].values()) > 0,
+    explained_fourth=cb.fact(1 - rest[-1], ".0%"),
+    second_is_positional=position.argmax() == 1,
+    more_positional=cb.fact(sum(of[2] < 0 for of in deeper["second less"].values()), "words", holds=least_ahead.high < 0),
+    top_layer=int(of_position.argmax()) + 1, top_position=cb.fact(of_position.max(), ".0%"),
+    second_is_not=least_ahead.high < 0 and max(smol, key=lambda k: smol[k][0] * (k in (0, 1, 5, 10, 20))) == 1,
+    by_depth=cb.fact(by_depth.value), smol_falls=by_depth.high < 0,
+    ceiling=cb.fact(ceiling.value, ".0%"), mini_wants_texts=want.low > 0.5,
+    smol_ceiling=cb.fact(deeper["layers"]["0"]["exact sum"][0], ".0%"), smol_first=cb.fact(smol[0][1], ".0%"),
+    smol_texts=cb.fact(wanting.value, ".0%"), smol_interacts=wanting.high < 0.5,
     rest_grows=bool((np.diff(rest) > 0).all()) and rest[1] < cb.ABOUT and abs(rest[-2] - 0.25) < cb.ABOUT and rest[-1] > max(position[-1], token[-1]),
     first_needs_tokens=token.argmax() == 0 and (by_many - by_few).argmax() == 0,
     token_fades=became[2] == "holds" and became[1] == "fails" and values[1].value > values[2].value,
     not_positional=percents["steadiest"] > 0.1,
-    layers=len(part_deep), smol_20=cb.fact(smol[20][1], ".0%"),
+    layers=len(smol),
     smol_own=cb.fact(own_query, ".0%"),
     not_the_query=own_query < smol[20][1] + 0.15 and own_query < smol[1][1] / 2,
-    smol_order=all(apart[k][1] > 0 for k in ("1", "10")) and all(apart[k][2] < 0 for k in ("5", "20")),
     smol_common=cb.fact(deeper["in common"]["0"], ".0%"),
     smol_common_20=cb.fact(deeper["in common"]["20"], ".0%"),
     smol_cannot=deeper["in common"]["0"] < 0.8,
     smol_few=abs(1 - smol[0][1] - 0.2) < 0.05,
-    outgrown=part[-1] < part[0] / 2 and part_deep[0] > 1 and part_deep[2:].max() < 0.05,
-    noise_grows=bool((np.diff(noise.mean(1)) > 0).all()) and noise_deep[-1].mean() > noise_deep[0].mean(),
+    outgrown=part[-1] < part[0] / 2, noise_grows=bool((np.diff(noise.mean(1)) > 0).all()),
     of_all_heads=became[3] == "undecided",
     comparison_works=common[0] >= 0.8,
     rest_is_context=common[-1] < cb.ABOUT and abs((1 - common[-1]) * rest[-1] - 0.4) < cb.ABOUT,

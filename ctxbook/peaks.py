@@ -96,18 +96,20 @@ class Candidates:
         )
 
 
-def candidates(model: Any, halves: dict[str, Half]) -> Candidates:
-    """Return every side of the last layers' neurons, with P in both halves.
+def candidates(model: Any, halves: dict[str, Half], last: int = LAST_LAYERS) -> Candidates:
+    """Return every side of so many last layers' neurons, with P in both halves.
 
     >>> found = cb.peaks.candidates(model, cb.peaks.halves_of(model, 44, 20))
     >>> found.P["A"].shape  # layer side neuron
     torch.Size([4, 1, 1024])
     """
-    of = [k for k in range(model.cfg.n_layers) if upstream_layers(model, k)][-LAST_LAYERS:]
-    both = [congruence(model, k) for k in of]
-    sides = [[c, -c][: len(mlp_inputs(model, k))] for k, c in zip(of, both, strict=True)]
-    tokens = torch.stack([torch.stack([s.argmax(1) for s in some]) for some in sides])
-    size = torch.stack([torch.stack([s.amax(1) for s in some]) for some in sides])
+    of = [k for k in range(model.cfg.n_layers) if upstream_layers(model, k)][-last:]
+    found = []
+    for k in of:  # a layer at a time, for the congruence of all is larger than the model
+        c = congruence(model, k)
+        both = [c.max(1), (-c).max(1)][: len(mlp_inputs(model, k))]
+        found.append([torch.stack(v) for v in zip(*both, strict=True)])
+    size, tokens = (torch.stack(v) for v in zip(*found, strict=True))
     return Candidates(of, tokens, size, {h: P_of(model, of, tokens, x) for h, x in halves.items()})
 
 

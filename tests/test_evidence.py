@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import best_split
 import british
+import by_hand
 import causal
 import constants
 import deeper_mini
@@ -145,13 +146,15 @@ def test_two_texts_of_what_is_kept_of_mini_come_out_again(model):
     meant = [torch.cat([text.tokens[: study.n], the]) for text in A[: causal.MEANS]]
     silent = cx.lookups.mean_z(model, meant, study.n + 1)[:, study.heads]
     few = [0, len(read) - 1]
-    off = causal.mean_error(study, meant[:1], silent)  # of one text, for what takes it
-    again = causal.farther_on(model, study, [read[k] for k in few], silent, off)
+    mended, off = causal.without_mean_errors(study, meant[:1], silent)  # of one text
+    there = torch.stack([of(meant[0]) for of in mended.values()])
+    assert torch.allclose(there, silent.expand_as(there), atol=1e-4)
+    again = causal.farther_on(model, study, [read[k] for k in few], silent, off, mended)
     for name in (causal.STAND_INS[0], causal.STAND_INS[2], causal.STAND_INS[3]):
         for what in ("silence", name):
             there = [kept["beyond"][f"alone: {name}"][what][k] for k in few]
             assert np.allclose(again[f"alone: {name}"][what], there, rtol=0.02, atol=2e-3), name
-    for name, of in causal.later_on(model, study, A, table.iloc[few], silent).items():
+    for name, of in causal.later_on(model, study, A, table.iloc[few], silent, {}).items():
         for where, values in of.items():
             there = [kept["later on"][name][where][k] for k in few]
             assert np.allclose(values, there, rtol=0.02, atol=2e-3), (name, where)
@@ -181,25 +184,24 @@ def test_tables_explain_scores_that_are_a_sum_and_a_rest_by_place_is_common():
     assert deeper_mini.in_common(left, tables[0], x, domains) > 0.5
 
 
-def test_an_additive_table_is_fitted_whatever_the_weights_and_another_by_least_squares():
-    """The other one as numpy has it, with a column for each source and each token."""
-    rng = np.random.default_rng(0)
-    a, b, weight = rng.normal(size=(1, 5)), rng.normal(size=(1, 7)), rng.random((1, 7, 5))
-    weight[:, 6] = 0  # a token that no text has
-    start = torch.zeros(1, 5).double(), torch.ones(1, 7).double()
+def test_the_fit_of_the_attention_finds_a_sum_and_leaves_what_no_text_has():
+    x, rows = additive_rows()
+    start = torch.zeros(2, 24), torch.ones(2, 7)
+    a, b = best_split.fitted(rows, x, start)
+    assert cx.total_variation(rows, (a + b[:, x].transpose(0, 1)).softmax(-1)).max() < 5e-3
+    assert torch.equal(b[:, 6], start[1][:, 6])
 
-    def fit(table):
-        one, other = best_split.fitted(*map(torch.from_numpy, (table, weight)), start)
-        assert other[0, 6] == 1
-        assert abs(float((torch.from_numpy(weight).sum(2) * (other - 1)).sum())) < 1e-6
-        return (one[:, None] + other[..., None])[0, :6].numpy()
 
-    planted = a[:, None] + b[..., None]
-    assert np.allclose(fit(planted), planted[0, :6])
-    table, root = rng.normal(size=(1, 7, 5)), np.sqrt(weight).reshape(-1, 1)
-    columns = np.array([np.r_[np.eye(7)[t], np.eye(5)[i]] for t in range(7) for i in range(5)])
-    best = columns @ np.linalg.lstsq(root * columns, root * table.reshape(-1, 1), rcond=None)[0]
-    assert np.allclose(fit(table), best.reshape(7, 5)[:6], atol=1e-6)
+def test_an_even_average_is_that_of_the_values(circuit, drawn):
+    text, split = drawn[0][:7], circuit.fixed.decomposition
+    own = causal.even_weights(circuit, text).sum(-1)
+    even, weighted = causal.even_z(circuit, text), causal.even_z(circuit, text, own)
+    torch.testing.assert_close(weighted[0], even[0])  # BOS alone
+    for n in range(len(text)):
+        resid = by_hand.approx_resid(split.weights, text[: n + 1].tolist(), n, split.C)
+        for k, h in enumerate(circuit.heads):
+            values = torch.stack([by_hand.value(split.weights, h, x) for x in resid])
+            torch.testing.assert_close(even[n, k], values.mean(0), rtol=1e-5, atol=1e-6)
 
 
 def test_another_text_is_of_another_domain_or_of_the_same():

@@ -55,6 +55,19 @@ Fixed when that had failed, the circuit being ahead, and before a vector made at
   difference of the shares, of the damage, is above zero against both. If not, the page's lead says
   that the vector was behind there for where it had been made. The rise of the loss is judged in the
   same way, at positions 97 to 255 where the text itself has the token (none came after that at n).
+
+Fixed after all this, when a referee had missed the simplest rival, and before any of it was put in;
+of English, by the damage, in both windows and at n, the repaired circuit paired with each:
+
+- *Uniform*: the tokens' values averaged evenly, with what positions add to values on average; and
+  the same with each source weighted by its content, over the mean of such denominators. Kernel and
+  content do causal work if the repaired circuit undoes a tenth more than the uniform average, the
+  lower end of the difference above 0.1 in all three places; they do not if the upper end is below
+  that in all three. The kernel does if the circuit is ahead of content alone, each lower end above
+  zero.
+- *Mean errors out*: each stand-in less the mean of its error over the texts behind the mean,
+  position by position. At n alone the near-copy then repairs half of the damage of silence, and the
+  repaired circuit does less damage than silence (lower ends). The page's lead says what comes out.
 """
 
 from __future__ import annotations
@@ -67,13 +80,15 @@ import numpy as np
 import pandas as pd
 import torch
 from command import ROOT
-from einops import einsum
+from einops import einsum, rearrange
 from evidence import keeping
 from jaxtyping import Float
 from torch import Tensor
 
 import ctxbook as cb
 import ctxlib as cx
+from ctxlib.decompose import causal_softmax, split_scores, split_values
+from ctxlib.lookups.causal import queries_along, require_equation_1
 
 OUT = ROOT / "data" / "evidence" / "causal.json"
 READ, MEANS = 97, 88  # tokens of a text; texts behind a mean
@@ -89,7 +104,10 @@ STAND_INS = (
     "the same, BOS read exactly",
     "repaired circuit",
     "centred, repaired circuit",
+    "uniform average",
+    "content alone",
 )
+NEAR_COPY, REPAIRED, UNIFORM = STAND_INS[2], STAND_INS[3], STAND_INS[5]
 Vectors = Float[Tensor, "text d_model"]
 
 
@@ -193,6 +211,27 @@ def at_one_position(run, z, heads) -> list[float]:
     return run.effect(change).kl[:, -1].tolist()
 
 
+def even_weights(circuit, tokens: Tensor) -> Float[Tensor, "head pos source"]:
+    """Return the contents of all sources, divided by how many there are."""
+    split = require_equation_1(circuit.fixed)
+    q = queries_along(split.weights, circuit.fixed.token, len(tokens))
+    content, _ = split_scores(split.weights, tokens, q, split.C)
+    return causal_softmax(torch.zeros_like(content)) * content.exp().tril()
+
+
+def even_z(circuit, tokens: Tensor, denom: Tensor | None = None) -> Float[Tensor, "pos chosen d"]:
+    """Return the mean of all values up to each position, with what positions add; with mean
+    denominators, values are weighted by content.
+    """
+    split, heads = require_equation_1(circuit.fixed), list(circuit.heads)
+    rows = even = causal_softmax(torch.zeros(len(heads), len(tokens), len(tokens)))
+    if denom is not None:
+        rows = even_weights(circuit, tokens)[heads] / denom[heads, : len(tokens), None]
+    z, _ = split_values(split.weights, tokens, rows, heads)
+    _, by_position = split_values(split.weights, tokens, even, heads, split.C)
+    return rearrange(z + by_position, "h n e -> n h e")
+
+
 def stand_ins(study) -> dict[str, Callable[[Tensor], Tensor]]:
     """Return what takes a text to the z that is put into the stable heads, by name."""
     circuit = study.circuit
@@ -200,32 +239,44 @@ def stand_ins(study) -> dict[str, Callable[[Tensor], Tensor]]:
     behind = [text.tokens[: study.n + 1] for text in cb.halves(study.texts)[0][:MEANS]]
     logs = [cx.lookups.denominators_along(study.fixed, t).log() for t in behind]
     mean = torch.stack(logs).mean(0).exp()
+    even = torch.stack([even_weights(circuit, t).sum(-1).log() for t in behind]).mean(0).exp()
     made = (
         lambda t: cx.lookups.circuit_z(circuit, t, denom),
         lambda t: cx.lookups.self_normalized_z(circuit, t),
         lambda t: cb.exact_bos_z(circuit, t),
         lambda t: cb.repaired_z(circuit, t, mean),
         lambda t: cb.repaired_z(circuit, t, mean, centered=True),
+        lambda t: even_z(circuit, t),
+        lambda t: even_z(circuit, t, even),
     )
     return dict(zip(STAND_INS, made, strict=True))
 
 
-def mean_error(study, texts, silent) -> Tensor:
-    """Return how far the mean of the near-copy over texts is from that of the heads."""
-    return torch.stack([cb.exact_bos_z(study.circuit, t) for t in texts]).mean(0) - silent
+def without_mean_errors(study, texts, silent) -> tuple[dict, Tensor]:
+    """Return three stand-ins less their mean error over texts, and that of the near-copy."""
+    in_place = stand_ins(study)
+    off = {
+        name: torch.stack([*map(in_place[name], texts)]).mean(0) - silent
+        for name in (NEAR_COPY, REPAIRED, UNIFORM)
+    }
+    mended = {
+        f"{name}, mean error out": lambda t, name=name, of=of: in_place[name](t) - of[: len(t)]
+        for name, of in off.items()
+    }
+    return mended, off[NEAR_COPY]
 
 
-def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
+def farther_on(model, study, texts, silent, off, mended) -> dict[str, Any]:
     """Return KLs at n alone, and what the near-copy's mean error `off` costs, added to the heads'
     own at one position and at every one.
     """
     n, heads, found = study.n, list(study.heads), {}
-    in_place = stand_ins(study)
+    in_place = {k: stand_ins(study)[k] for k in (STAND_INS[0], NEAR_COPY, REPAIRED)} | mended
     near = cb.InterventionRun.of(model, texts, EARLY)
     far = cb.InterventionRun.of(model, texts, torch.tensor([n]), study.fixed.token)
 
-    for name in (STAND_INS[0], STAND_INS[2], STAND_INS[3]):
-        here = torch.stack([in_place[name](t)[n] for t in far.tokens])
+    for name, stand_in in in_place.items():
+        here = torch.stack([stand_in(t)[n] for t in far.tokens])
         puts = {"silence": silent[n].expand_as(here), name: here}
         found[f"alone: {name}"] = {k: at_one_position(far, v, heads) for k, v in puts.items()}
     moved = near.first_layer("attn.hook_z")[:, :, heads] + off[:READ]
@@ -237,13 +288,14 @@ def farther_on(model, study, texts, silent, off) -> dict[str, Any]:
     return found
 
 
-def later_on(model, study, A, table, silent) -> dict[str, Any]:
+def later_on(model, study, A, table, silent, mended) -> dict[str, Any]:
     """Return what silence, each stand-in and the domain's vectors cost from position 97 on: KL and
     rise of the loss before n, KL at n (`home`) and the sum of the rises where the text has the
-    query token (`query`), a number a text.
+    query token (`query`), a number a text; and both in the first window (`near`, where vectors are
+    not those made there).
     """
     n, heads, of_A = study.n, list(study.heads), cb.first_windows(A, len(A))
-    every, token = torch.arange(READ, n + 1), study.fixed.token
+    every, token = torch.arange(int(SECOND[0]), n + 1), study.fixed.token
     run = cb.InterventionRun.of(model, table["text"], every, token)
     run_A = cb.InterventionRun.of(model, of_A["text"], torch.tensor([n]), token)
     z = run_A.first_layer("attn.hook_z")[:, READ:, heads]
@@ -268,14 +320,18 @@ def later_on(model, study, A, table, silent) -> dict[str, Any]:
         z = torch.stack([stand_in(text) for text in run.tokens])
         return run.effect(lambda rows: [cx.lookups.replace_z(0, heads, z[rows])])
 
-    effects |= {name: with_it(stand_in) for name, stand_in in stand_ins(study).items()}
-    window, asks = slice(2, -2, 4), run.tokens[:, READ:n] == token
+    in_place = stand_ins(study) | mended
+    effects |= {name: with_it(stand_in) for name, stand_in in in_place.items()}
+    asks = (run.tokens[:, every[:-1]] == token) & (every[:-1] >= READ)
+    near, window = (torch.isin(every, v) for v in (SECOND[:-1], torch.arange(READ + 2, n - 1, 4)))
     return {
         name: {
             "kl": of.kl[:, window].mean(1).tolist(),
-            "rise": of.rise[:, window].mean(1).tolist(),
+            "rise": of.rise[:, window[:-1]].mean(1).tolist(),
             "home": of.kl[:, -1].tolist(),
             "query": (of.rise * asks).sum(1).tolist(),
+            "near": of.kl[:, near].mean(1).tolist(),
+            "near rise": of.rise[:, near[:-1]].mean(1).tolist(),
         }
         for name, of in effects.items()
     }
@@ -327,9 +383,9 @@ def measure(name: str) -> dict[str, Any]:
 
         by_key = {"key": kl(key), "neither": kl(own)}
         facts["BOS"] = {k: v[:, -len(SECOND) : -1].mean(1).tolist() for k, v in by_key.items()}
-        off = mean_error(study, meant, silent)
-        facts["later on"] = later_on(model, study, A, table, silent)
-        facts["beyond"] = farther_on(model, study, read, silent, off)
+        mended, off = without_mean_errors(study, meant, silent)
+        facts["later on"] = later_on(model, study, A, table, silent, mended)
+        facts["beyond"] = farther_on(model, study, read, silent, off, mended)
         return facts
     columns = ["effective tokens", "coefficient of variation", "family", "stable"]
     sets = {f"head {h}": [h] for h in roster.index}

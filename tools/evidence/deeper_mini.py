@@ -13,6 +13,9 @@ chosen after it had been seen. Fixed after that and before any other text was ju
   the tables from `MORE` texts explain more of each layer's scores than of the next one's: the lower
   end of each difference is above zero, over documents or domains, whichever is wider. Two layers
   whose interval holds zero are not told apart, and the page says so in its lead.
+
+The ceiling of the first layer, what is explained by chapter 13's split in place of the tables, was
+added later, with the condition in `deeper_scores.py`.
 """
 
 from __future__ import annotations
@@ -304,6 +307,15 @@ def of_scores(seen: Seen, x_many: Ids, run_many: Run) -> tuple[dict, list[Condit
         for n in (len(seen.x_A), len(x_many))
     )
     last = on_fresh[len(x_many)]
+    split = cx.fit_additive(
+        seen.model, [*x_many], seen.study.n, seen.study.fixed.token
+    ).decomposition
+    exact = split.kernels[:, 1:].log(), split.log_content
+    exact_left = left_over((tables[len(x_many)][0][0], *exact), run_fresh, x_fresh, 0)
+
+    def for_want_of_texts(d: Any) -> float:
+        tables_rest, rest = (float(shares(of[:, d])[2].mean()) for of in (last[0], exact_left))
+        return 1 - rest / tables_rest
 
     def explained(d: Any) -> np.ndarray:
         return np.array([1 - float(shares(of[:, d])[2].mean()) for of in last])
@@ -325,6 +337,8 @@ def of_scores(seen: Seen, x_many: Ids, run_many: Run) -> tuple[dict, list[Condit
             )
             for k, of in enumerate(tables[len(x_many)])
         ],
+        "exact sum": with_ends(lambda d: 1 - float(shares(exact_left[:, d])[2].mean()), fresh),
+        "for want of texts": with_ends(for_want_of_texts, fresh),
         "of each, as judged before": [1 - float(shares(v)[2].mean()) for v in many],
     }
     of_few, of_many, B = about_scores(few), about_scores(many), seen.half_B

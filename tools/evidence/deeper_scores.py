@@ -3,10 +3,10 @@
     python tools/evidence/deeper_scores.py
 
 In a first layer a score depends on position and token alone. Behind it, tokens are no longer all
-that stands in the stream. For the layers of `[deeper]` in `whole_neuron.toml`, whose model has
-rotary positions and keys without bias, the scores of a fixed query are compared on half B with the
-means of half A: by position, by position and token, and with the score that each token's mean
-stream gets from the text's own query. Kept in `data/evidence/deeper.json`.
+that stands in the stream. For the model of `[deeper]` in `whole_neuron.toml`, which has rotary
+positions and keys without bias, the scores of a fixed query are compared on half B with the means
+of half A: by position, by position and token, and, in the layers that are named there, with the
+score that each token's mean stream gets from the text's own query. `data/evidence/deeper.json`.
 
 Each share has an interval, the wider of two, documents and domains redrawn; the tables stay. Set
 before any was computed, when the shares were known: chapter 14 says that one layer is above another
@@ -18,6 +18,19 @@ far back, their rests have a share in common, as in `deeper_mini.py`. If this is
 first layer, whose rest cannot be the context, the comparison works here. The rest of a deeper layer
 is then mostly context if less than half of it is in common. If it does not work, page 14 goes on to
 say that its tables for this model cannot tell why it grows.
+
+It did not work. So, before any of this was computed:
+
+- *Ceiling*: in the first layer the sum of a part for the position and one for the token that tables
+  from endless texts would hold is known from the weights (means over sources, and over tokens as
+  often as half A has them). What it explains of the same scores of half B tells why about a fifth
+  is missing there: mostly for want of texts if it gets more than half of that back, the whole
+  interval above one half; mostly because position and token act together if the interval lies
+  below. (In `mini`, chapter 13's split and `deeper_mini.py`: what it leaves, on the fresh texts.)
+- *All layers*: every layer is read, not five. That the second is the most positional one is said
+  only if its lead over each of the others has its interval above zero; that less is explained the
+  deeper a layer lies, if the rank correlation of layer and share, from the second on, has its
+  interval below zero.
 """
 
 from __future__ import annotations
@@ -36,10 +49,11 @@ import numpy as np
 import torch
 from command import command
 from deeper_mini import in_common
-from einops import einsum, rearrange, repeat
+from einops import einsum, repeat
 from evidence import provenance, rounded
 from files import replace as write
 from jaxtyping import Float, Int
+from scipy import stats
 from torch import Tensor
 from whole_neuron import GIVEN, KEPT
 
@@ -50,7 +64,6 @@ from ctxlib.texts.batching import prepare_batches
 from ctxlib.texts.text import Text
 
 QUERY = GIVEN["queries"][0]
-LENGTH = 200  # tokens of the texts that are read with noise
 TINY = 1e-3  # of the largest: how far our scores may be from those of the model's own rows
 
 Scores = Float[Tensor, "text head source"]
@@ -103,24 +116,39 @@ def streams(
             yield part, {layer: found[read.format(layer)] for layer in layers}, last
 
 
-def squares(v: Scores) -> Float[Tensor, " text"]:
-    """Return the sum of squares of all heads together, at sources behind the first."""
-    return v[..., 1:].square().sum((1, 2))
+def squares(v: Scores) -> Float[Tensor, "text head"]:
+    """Return the sums of squares at sources behind the first."""
+    return v[..., 1:].square().sum(2)
 
 
-def measure(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, dict]:
+def exact_sum(model: Any, A: Sequence[Text], x: Int[Tensor, "text source"]) -> Scores:
+    """Return what tables from endless texts would hold of the first layer's scores: the score of
+    the average token at each source, and each token's own with the mean direction of all sources.
+    """
+    fixed = cx.fix_query(model, A, QUERY["n"], QUERY["token"])
+    exact, split = fixed.exact, fixed.decomposition
+    assert isinstance(exact, cx.additive.ExactFromModel)
+    assert isinstance(split, cx.additive.AdditiveDecomposition)
+    by_position = split.mean_scores
+    direction = exact.qk_direction[:, 1:].mean(1)  # head d_model
+    return centered(by_position + (exact.normalized_resid(x) @ direction.T).mT)
+
+
+def measure(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, Any]:
     """Return which share of the variance within rows each kind of table explains, of each layer's
     scores on B, and differences of layers."""
-    layers, d_vocab = GIVEN["deeper"]["layers"], model.cfg.d_vocab
+    layers, d_vocab = range(model.cfg.n_layers), model.cfg.d_vocab
+    with_own = GIVEN["deeper"]["layers"]  # of which each token's mean stream is kept
     parts = {layer: Layer.of(model, layer) for layer in layers}
     tokens: list[Tensor] = []
     held: dict[int, list[Tensor]] = {layer: [] for layer in layers}
-    total = {layer: torch.zeros(d_vocab, model.cfg.d_model) for layer in layers}
+    total = {layer: torch.zeros(d_vocab, model.cfg.d_model) for layer in with_own}
     for x, streams_of, rows in streams(model, A, layers):
         tokens.append(x)
         for layer, stream in streams_of.items():
             held[layer].append(check(parts[layer].scores(stream, stream), rows[layer]))
-            total[layer].index_add_(0, x.flatten(), stream.flatten(0, 1))
+            if layer in total:
+                total[layer].index_add_(0, x.flatten(), stream.flatten(0, 1))
     x_A = torch.cat(tokens)
     counts = x_A.flatten().bincount(minlength=d_vocab)
     tables = {layer: Tables.of(x_A, torch.cat(held[layer]), d_vocab) for layer in layers}
@@ -137,20 +165,29 @@ def measure(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, dict]
             truth = check(parts[layer].scores(stream, stream), rows[layer])
             by_position = tables[layer].position.expand_as(truth)
             by_token = centered(by_position + tables[layer].token.T[x].mT)
-            own = parts[layer].scores(stream, mean[layer][x])
-            pairs[layer].append((truth, by_position, by_token, own))
+            own = [parts[layer].scores(stream, mean[layer][x])] if layer in mean else []
+            pairs[layer].append((truth, by_position, by_token, *own))
     sums, common = {}, {}
     for layer, several in pairs.items():
         truth, *guesses = (torch.cat(v) for v in zip(*several, strict=True))
-        left = {k: squares(truth - guess) for k, guess in zip(kinds, guesses, strict=True)}
+        left = {k: squares(truth - guess) for k, guess in zip(kinds, guesses, strict=False)}
+        if layer == 0:
+            left["exact sum"] = squares(truth - exact_sum(model, A, torch.cat(read)))
         rest = (truth - guesses[1])[..., 1:]
         even, of = torch.ones_like(rest[0]), [text.domain for text in B]
         common[str(layer)] = in_common(rest, even, torch.cat(read), of)
         sums[layer] = {k: torch.stack([v, squares(truth)]).numpy() for k, v in left.items()}
 
     def share(kind: str, layer: int, drawn: np.ndarray) -> float:
-        left, whole = sums[layer][kind][:, drawn].sum(1)
+        left, whole = sums[layer][kind].sum(-1)[:, drawn].sum(1)
         return float(1 - left / whole)
+
+    def by_depth(drawn: np.ndarray) -> float:
+        return float(stats.spearmanr(layers[1:], [share(both, k, drawn) for k in layers[1:]])[0])
+
+    def for_want_of_texts(drawn: np.ndarray) -> float:
+        tables = share(both, 0, drawn)
+        return (share("exact sum", 0, drawn) - tables) / (1 - tables)
 
     def less(kind: str, one: int, other: int) -> cb.Estimate:
         apart = lambda drawn: share(kind, one, drawn) - share(kind, other, drawn)  # noqa: E731
@@ -160,11 +197,17 @@ def measure(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, dict]
     return {
         "layers": {
             str(layer): {
-                k: cb.with_interval(partial(share, k, layer), B, units=cb.WIDER) for k in kinds
+                k: cb.with_interval(partial(share, k, layer), B, units=cb.WIDER) for k in of
             }
-            for layer in layers
+            for layer, of in sums.items()
+        },
+        "heads": {
+            str(layer): {k: (1 - np.divide(*of[k].sum(1))).tolist() for k in (place, both)}
+            for layer, of in sums.items()
         },
         "in common": common,
+        "by depth": cb.with_interval(by_depth, B, units=cb.WIDER),
+        "for want of texts": cb.with_interval(for_want_of_texts, B, units=cb.WIDER),
         "second less": {str(k): less(place, second, k) for k in layers if k != second},
         "less the one before": {str(k): less(both, k, before) for before, k in pairwise(layers)},
     }
@@ -198,42 +241,6 @@ class Tables:
         return cls(position, sums_of / inner.bincount(minlength=d_vocab).clamp_min(1))
 
 
-def noise(model: Any, A: Sequence[Text], B: Sequence[Text]) -> dict[str, Any]:
-    """Return the stable heads of the first layer and, by layer and text, the squared distances from
-    the mean over texts of the stream at n and of what changes in it when these heads write with
-    their own denominators over the mean of half A. Turned queries and keys see how far back a
-    source is, so the kernel at an earlier position is the last part of that at n."""
-    fixed = cx.fix_query(model, n=LENGTH - 1, token=QUERY["token"])
-    n, heads, x_B = fixed.n, cx.stable_heads(fixed, A), fixed.prepare(B)
-    pos, content = fixed.decomposition.kernels[heads], fixed.decomposition.content[heads]
-
-    def along(x: Int[Tensor, "text source"]) -> Float[Tensor, "text head pos"]:
-        own = content[:, [fixed.token]].T
-        sums = [
-            (pos[:, n - i : n] * content[:, x[:, :i]].transpose(0, 1)).sum(-1) + pos[:, n] * own
-            for i in range(n + 1)
-        ]
-        return torch.stack(sums, -1) / pos.flip(-1).cumsum(-1)
-
-    factor = rearrange(along(x_B) / along(fixed.prepare(A)).mean(0), "t h pos -> t pos h 1")
-    names = [f"blocks.{k}.hook_resid_post" for k in range(model.cfg.n_layers)]
-    found: dict[bool, list[Tensor]] = {False: [], True: []}
-    for rows in torch.arange(len(x_B)).split(8):
-
-        def louder(z: Tensor, hook: Any, rows: Tensor = rows) -> Tensor:
-            z[:, :, heads] *= factor[rows]
-            return z
-
-        for changed, parts in found.items():
-            with model.hooks([("blocks.0.attn.hook_z", louder)] if changed else []):
-                _, cache = model.run_with_cache(x_B[rows], names_filter=names)
-            parts.append(torch.stack([cache[name][:, -1].cpu() for name in names]))
-    plain, moved = (torch.cat(parts, dim=1).double() for parts in found.values())
-    sizes = {"noise": moved - plain, "signal": plain}
-    squares = {k: (v - v.mean(1, keepdim=True)).square().sum(-1).tolist() for k, v in sizes.items()}
-    return {"heads": list(heads), "documents": [t.document or t.name for t in B]} | squares
-
-
 @command("deeper_scores")
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -252,11 +259,6 @@ def main(argv: list[str] | None = None) -> None:
         for size, half in zip(sizes, "AB", strict=True)
     )
     with torch.no_grad():
-        short = cx.texts.collection(cx.texts.Reader.of(model, LENGTH), 330)
-        long = [text for text in short if len(text.tokens) >= LENGTH]
-        halves = ([text for text in long if text.half == half][:33] for half in "AB")
-        facts = rounded(provenance(name) | noise(model, *halves))
-        write(args.out.with_name("depth.json"), json.dumps(facts) + "\n")
         found = measure(model, A, B)
     kept = {"model": name, "query": QUERY, "texts": [len(A), len(B)]} | provenance(name)
     write(args.out, json.dumps(kept | rounded(found)) + "\n")

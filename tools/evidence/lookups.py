@@ -45,6 +45,18 @@ Set after all that, before the largest share at any single peak was computed:
   over a neuron's peaks? Single heads drive the neurons by P, one here and another there, if in each
   model the median is a tenth or more in over half of these neurons, and its mean over them above
   that of random neurons (permutation, p below 0.05). A maximum over heads is large by chance, too.
+
+Set when a reader had asked for the neurons that the hypothesis is about, and when none beyond the
+last five layers was known (of those there, 9 in SmolLM2 and 2 in `mini` are in the groups above):
+
+- *Those that predict*: every side of any layer with P >= 0.5 on half A (the 60 largest, if there
+  are more), as far as P >= 0.5 on half B, too; beside each, one of the same token, the nearest in P
+  of those not chosen. Single heads drive them if half A's strongest head brings a tenth or more of
+  half B's rise in over half of them, and in more of them than of those beside (permutation, p below
+  0.05). The token needs this head if its silence costs log P something, lower end above zero, and
+  more than it costs those beside (p below 0.05). With fewer than ten, a model is not judged.
+- *Power for this*, with the kept numbers of plants in view: of those that act directly and bring a
+  tenth or more, over half have the planted head as half A's strongest, in each model.
 """
 
 from __future__ import annotations
@@ -65,13 +77,14 @@ from tqdm import tqdm
 
 import ctxbook as cb
 import ctxlib as cx
-from ctxbook.peaks import HOOKS, Half, LookedUp, Neurons
+from ctxbook.peaks import HOOKS, Half, LookedUp, Neurons, like
 
 OUT = ROOT / "data" / "evidence" / "lookups.json"
-COUNT, LIKELY = 24, 0.5
+COUNT, LIKELY, MANY = 24, 0.5, 60
 TEXTS = {"mini": 240, "smollm2": 240, "qwen": 100}
 DRAWS = {"mini": 2}  # of plants; one of other models
 SILENCES = ("strongest", "second", "third", "all three", "through")
+PREDICT = ("those that predict", "like those that predict")
 WHOLE = ("by P", "random")  # groups of which all silences are asked; of others the first
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.8)  # of a planted neuron's input weights, turned to its head
 HARDER = ("two heads", "by way of the first MLP")  # kinds of plants, at the last of the shares
@@ -271,7 +284,8 @@ def facts_of(model: Any, found: LookedUp, group: str) -> dict[str, Any]:
     heads = found.rise["heads"]  # peak neuron layer head
     rise = {part: found.rise[part] for part in ("all", "MLPs")} | {"heads": heads.sum((2, 3))}
     own = zip(found.neurons.places, found.neurons.side.tolist(), strict=True)
-    asked = (*(SILENCES if group in WHOLE else SILENCES[:1]), *["path"] * (group != "random"))
+    path = ["path"] * (group not in ("random", *PREDICT))
+    asked = (*(SILENCES if group in WHOLE else SILENCES[:1]), *path)
     facts = {
         "places": [[*place, side] for place, side in own],
         "token": [model.tokenizer.decode([t]) for t in found.neurons.tokens.tolist()],
@@ -279,7 +293,7 @@ def facts_of(model: Any, found: LookedUp, group: str) -> dict[str, Any]:
         "share": found.share.tolist(),
         "fall": {kind: v.tolist() for kind, v in falls(found, asked).items()},
     }
-    if group in WHOLE:
+    if group in (*WHOLE, *PREDICT):
         profiles = found.profile_A, found.profile
         facts["strongest"] = [profile.argmax(1).tolist() for profile in profiles]
         facts["winners"] = heads.flatten(2).argmax(2).tolist()
@@ -324,6 +338,26 @@ def judged(groups: dict[str, dict[str, Any]], plants: dict[str, dict]) -> dict[s
     return {"wins": [mean, of_random, p], "conditions": found}
 
 
+def predicting(model: Any, halves: dict[str, Half]) -> dict[str, Any]:
+    """Return how many sides of all layers predict their token on half A, and what is found of those
+    that do on half B, too, and of others with the same tokens.
+    """
+    sides = cb.peaks.candidates(model, halves, model.cfg.n_layers)
+    likely = {half: P >= LIKELY for half, P in sides.P.items()}
+    order = sides.P["A"].flatten().argsort(descending=True)[: min(MANY, int(likely["A"].sum()))]
+    chosen: list[Any] = [tuple(map(int, np.unravel_index(i, likely["A"].shape))) for i in order]
+    keep = [p for p in chosen if likely["B"][p]]
+    members_of: list[list[Any]] = [keep, like(keep, sides, {*chosen})]
+    groups: dict[str, Any] = {"sides": sides.tokens.numel(), "on A": int(likely["A"].sum())}
+    for group, members in zip(PREDICT, members_of, strict=True):
+        places = [p for p in members if p]
+        if places:
+            facts = facts_of(model, LookedUp.of(model, halves, sides.neurons(places)), group)
+            P = {half: [float(P[p]) for p in places] for half, P in sides.P.items()}
+            groups[group] = facts | {"P": P, "of": [x for x, p in enumerate(members) if p]}
+    return groups
+
+
 def measure(name: str) -> dict[str, Any]:
     """Return what is kept of a model: its groups, and its plants in the place of random neurons."""
     model = cx.load(name)
@@ -344,6 +378,7 @@ def measure(name: str) -> dict[str, Any]:
     planted = plants(model, halves, random, draws)
     harder = {kind: plants(model, halves, random, draws, kind, SHARES[-2:]) for kind in HARDER}
     facts = {"sides": sides.tokens.numel(), "predict": predict, "groups": groups}
+    facts["predicting"] = predicting(model, halves)
     return facts | {"plants": planted, "harder": harder, "judged": judged(groups, planted)}
 
 
