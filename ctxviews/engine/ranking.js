@@ -185,6 +185,6 @@ export function firstTokens({ top, tokens }, neuron, count) {
  *  @param {Numbers} tops @returns {number} */
 export function defaultThreshold(tops) {
   const middle = medianOf(Float64Array.from(tops));
-  const far = Float64Array.from(tops, (top) => Math.abs(top - middle));
+  const far = Float64Array.from(tops).map((top) => Math.abs(top - middle));
   return middle + STANDS_OUT * MAD_TO_DEVIATION * medianOf(far);
 }

@@ -3,7 +3,7 @@
  *  knows no layer: of a head it gets the values of the ranked tokens and its neurons' readouts. */
 
 import { Ranking } from "./ranking.js";
-import { doneInSlices, NEURONS_AT_ONCE } from "./slices.js";
+import { doneInSlices, NEURONS_AT_ONCE, nextTurn } from "./slices.js";
 
 /** @import { Given, Weighing } from "./ranking.js"
  *  @typedef {{head?: number, given?: Given, rank?: Weighing}} Work fills the table of a head, or ranks
@@ -158,14 +158,13 @@ export class Rankings {
   async rank(circuit, heads, how = {}) {
     const name = `${circuit.n} ${circuit.token}: ${heads}`;
     if (this.#last.found && this.#last.name === name) return this.#last.found;
-    const { signal } = how;
-    await Promise.all([this.fill(heads, how), doneInSlices(circuit.weigh(), signal)]);
+    await Promise.all([this.fill(heads, how), doneInSlices(circuit.weigh(), how.signal)]);
     const { token, weights, means } = circuit;
     const parts = heads.map((head) => ({ head, weights: weights[head], mean: means[head] }));
     const rank = { token, parts, largest: this.layer.largest };
-    const found = this.#joined(
-      await Promise.all(this.#doors.map((door) => door({ rank }, signal))),
-    );
+    const made = await Promise.all(this.#doors.map((door) => door({ rank }, how.signal)));
+    const found = this.#joined(made);
+    await nextTurn(); // what follows from it takes a phone as long again
     this.#last = { name, found };
     return found;
   }
