@@ -20,6 +20,14 @@ it was measured: kernel and content are worth more than a line where the circuit
 is undecided. The scoreboard also has an untrained layer (`ctxbook.nulls.untrained` of `mini`, seed
 0): a measure tells training apart if that layer does worse by it than `mini`.
 
+In `data/evidence/untrained.json`: readings of each real model's layer, and of the same layer with
+the entries of every matrix and bias of its heads permuted within it (embeddings and MLP stay, and
+heads, page and neurons are chosen anew); and what the circuit leaves of the domain's mean's squared
+error, in the median neuron. Fixed before it was run, when `mini`'s untrained layer was known: a
+score (r, r within domains, the lead over the uniform average in either, FVU) tells training apart
+in a model if the trained layer does better by it. Where the permuted layer's r within domains is as
+high, the lead of chapter 8 says so.
+
 In `data/evidence/shares.json`: the Shapley share of each approximation in the circuit's FVU on half
 B, and with each of 20 texts of half A as the calibration text (then on every third text of half B).
 Fixed before any was computed, when what each approximation makes alone, and what repairing it alone
@@ -196,6 +204,33 @@ def shares_of(layer: FirstLayer) -> dict[str, Any]:
     return {"shares": cb.shares.error_shares(study.circuit, on_B, J, DRAWS), "by page": by_page}
 
 
+@torch.no_grad()
+def permute_heads(model: Any) -> None:
+    """Permute the entries of every matrix and bias of a model's heads within it."""
+    dice = torch.Generator().manual_seed(0)
+    for name, W in model.original_model.named_parameters():
+        if "att" in name and "norm" not in name.lower():  # self_attn or attention
+            W.copy_(W.flatten()[torch.randperm(W.numel(), generator=dice)].view_as(W))
+
+
+def untrained_of(name: str) -> dict[str, Any]:
+    """Return the readings of a layer, as trained and with the weights of its heads permuted."""
+    kept: dict[str, Any] = {}
+    for kind, change in (("trained", lambda model: None), ("untrained", permute_heads)):
+        layer = first_layer(name, PLAN["texts"], change)
+        found, (A, B), J = readings(layer), layer.halves, layer.strongest
+        truth, of = layer.truth[:, J], layer.domains
+        guesses = (
+            torch.cat([layer.study.circuit.summary(few)[:, J] for few in layer.x[B].split(32)]),
+            cb.domain_mean(truth[A], of[A], of[B]),
+        )
+        circuit, mean = ((guess - truth[B]).square().sum(0) for guess in guesses)
+        left = float((circuit / mean).median())
+        kept[kind] = {"heads": layer.heads, "of the domain mean's error": left}
+        kept[kind] |= {k: found[k] for k in ("contribution", "pre-activation")}
+    return kept
+
+
 def measured_of(name: str) -> dict[str, Any]:
     layer = first_layer(name, PLAN["texts"])
     facts: dict[str, Any] = {"heads": layer.heads, "dealt": dealt(layer)}
@@ -225,6 +260,9 @@ def main(argv: list[str] | None = None) -> None:
             lambda name, of=measure: of(first_layer(name)) | provenance(name),  # type: ignore[misc]
             VERSION,
         )
+    real = [name for name in whole if name != "mini"]
+    file = args.file.with_name("untrained.json")
+    keep(file, real, lambda name: untrained_of(name) | provenance(name), VERSION)
     free = {name: kept[name]["dealt"]["free in half"] for name in names if name in kept}
     print(
         f"stability is free in half of the broad heads: {sum(free.values())} of {len(free)}", free
