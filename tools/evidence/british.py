@@ -515,7 +515,7 @@ def beside_the_model(name: str) -> dict[str, Any]:
     rows, moves, sizes = [], [], []
     for t in cx.texts.progress(english(fixed, half="B"), f"{name}: prediction"):
         found = to_neurons(torch.stack([*read([(t.source, True)])[0].values()]).mean(0))
-        row: dict[str, Any] = {"document": t.document, "dialect": t.dialect}
+        row: dict[str, Any] = {"document": t.document, "dialect": t.dialect, "domain": t.domain}
         rows.append(row | {"found": found[:, neuron].tolist()})
         if len(words := cb.spelling.matches(t.source)) < BAR["least"]:
             continue

@@ -26,7 +26,8 @@ heads, page and neurons are chosen anew); and what the circuit leaves of the dom
 error, in the median neuron. Fixed before it was run, when `mini`'s untrained layer was known: a
 score (r, r within domains, the lead over the uniform average in either, FVU) tells training apart
 in a model if the trained layer does better by it. Where the permuted layer's r within domains is as
-high, the lead of chapter 8 says so.
+high, the lead of chapter 8 says so. (Set after a look, since permuted biases make Qwen's kernels
+those of one token: the same with the biases as trained. It decides nothing.)
 
 In `data/evidence/shares.json`: the Shapley share of each approximation in the circuit's FVU on half
 B, and with each of 20 texts of half A as the calibration text (then on every third text of half B).
@@ -43,6 +44,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,7 @@ def readings(layer: FirstLayer) -> dict[str, Any]:
         "uniform average": cb.uniform_average(circuit, layer.x[B], J),
     }
     guesses["self-normalised"] = said(own.summary)
+    guesses["centred"] = said(circuit.centered().summary)
     kept: dict[str, Any] = {}
     for reading, truth in truths.items():
         all_guesses = guesses | {"domain mean": cb.domain_mean(truth[A], domains[A], domains[B])}
@@ -205,18 +208,22 @@ def shares_of(layer: FirstLayer) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def permute_heads(model: Any) -> None:
-    """Permute the entries of every matrix and bias of a model's heads within it."""
+def permute_heads(model: Any, biases: bool = True) -> None:
+    """Permute the entries of every matrix of a model's heads within it, and of every bias."""
     dice = torch.Generator().manual_seed(0)
     for name, W in model.original_model.named_parameters():
-        if "att" in name and "norm" not in name.lower():  # self_attn or attention
+        of_heads = "att" in name and "norm" not in name.lower()  # self_attn or attention
+        if of_heads and (biases or W.ndim > 1):
             W.copy_(W.flatten()[torch.randperm(W.numel(), generator=dice)].view_as(W))
 
 
 def untrained_of(name: str) -> dict[str, Any]:
     """Return the readings of a layer, as trained and with the weights of its heads permuted."""
     kept: dict[str, Any] = {}
-    for kind, change in (("trained", lambda model: None), ("untrained", permute_heads)):
+    kinds = {"trained": lambda model: None, "untrained": permute_heads}
+    for kind, change in (
+        kinds | {"biases as trained": partial(permute_heads, biases=False)}
+    ).items():
         layer = first_layer(name, PLAN["texts"], change)
         found, (A, B), J = readings(layer), layer.halves, layer.strongest
         truth, of = layer.truth[:, J], layer.domains
