@@ -221,19 +221,27 @@ def untrained_of(name: str) -> dict[str, Any]:
     """Return the readings of a layer, as trained and with the weights of its heads permuted."""
     kept: dict[str, Any] = {}
     kinds = {"trained": lambda model: None, "untrained": permute_heads}
-    for kind, change in (
-        kinds | {"biases as trained": partial(permute_heads, biases=False)}
-    ).items():
+    kinds["biases as trained"] = partial(permute_heads, biases=False)
+    for kind, change in kinds.items():
         layer = first_layer(name, PLAN["texts"], change)
         found, (A, B), J = readings(layer), layer.halves, layer.strongest
-        truth, of = layer.truth[:, J], layer.domains
-        guesses = (
-            torch.cat([layer.study.circuit.summary(few)[:, J] for few in layer.x[B].split(32)]),
-            cb.domain_mean(truth[A], of[A], of[B]),
-        )
-        circuit, mean = ((guess - truth[B]).square().sum(0) for guess in guesses)
-        left = float((circuit / mean).median())
-        kept[kind] = {"heads": layer.heads, "of the domain mean's error": left}
+        circuit, x, of = layer.study.circuit, layer.x[B], layer.domains
+        truth, mean = layer.truth[B][:, J], cb.domain_mean(layer.truth[A][:, J], of[A], of[B])
+        said = torch.cat([circuit.summary(few)[:, J] for few in x.split(32)])
+        average = cb.uniform_average(circuit, x, J)
+
+        def lead(drawn: np.ndarray, by: Any = (said, average, truth, of[B])) -> float:
+            *guesses, true, kinds = (v[drawn] for v in by)
+            one, other = (cx.evaluation.r_and_fvu(v, true, kinds) for v in guesses)
+            return float(one["r within domains"] - other["r within domains"])
+
+        errors, of_mean = ((guess - truth).square().sum(0) for guess in (said, mean))
+        on_B = [layer.texts[i] for i in B]
+        kept[kind] = {
+            "heads": layer.heads,
+            "of the domain mean's error": float((errors / of_mean).median()),
+            "lead within domains": cb.with_interval(lead, on_B, DRAWS, cb.WIDER),
+        }
         kept[kind] |= {k: found[k] for k in ("contribution", "pre-activation")}
     return kept
 
