@@ -150,17 +150,11 @@ def dealt(layer: FirstLayer) -> dict[str, Any]:
         drawn.append(spread(content[:, deal[present]]))
     trained, null = spread(content[:, present]), torch.stack(drawn)
     below = (null < trained).float().mean(0)
-    kinds = ["owed" if b <= plan["owed"] else "free" if b >= plan["free"] else "neither"
-             for b in below.tolist()]  # fmt: skip
     return {
         "heads": heads,
         "trained": trained.tolist(),
         "dealt": null.quantile(torch.tensor([0.025, 0.5, 0.975]), dim=0).T.tolist(),
-        "permuted": null[1::2].median(0).values.tolist(),
-        "drawn from texts": null[::2].median(0).values.tolist(),
         "draws below": below.tolist(),
-        "kinds": kinds,
-        "free in half": kinds.count("free") >= len(kinds) / 2,
     }
 
 
@@ -266,7 +260,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("models", nargs="*", default=names)
     parser.add_argument("--file", type=Path, default=cb.evidence("controls.json"))
     args = parser.parse_args(argv)
-    kept = keep(args.file, args.models, lambda name: measured_of(name) | provenance(name), VERSION)
+    keep(args.file, args.models, lambda name: measured_of(name) | provenance(name), VERSION)
     whole = [name for name in args.models if name in PLAN["models"]]
     for called, measure in {"split": split_of, "lines": lines_of, "shares": shares_of}.items():
         keep(
@@ -278,10 +272,6 @@ def main(argv: list[str] | None = None) -> None:
     real = [name for name in whole if name != "mini"]
     file = args.file.with_name("untrained.json")
     keep(file, real, lambda name: untrained_of(name) | provenance(name), VERSION)
-    free = {name: kept[name]["dealt"]["free in half"] for name in names if name in kept}
-    print(
-        f"stability is free in half of the broad heads: {sum(free.values())} of {len(free)}", free
-    )
 
 
 if __name__ == "__main__":
