@@ -2,7 +2,7 @@
 r"""
 # How few numbers rebuild a first layer?
 
-**For one query token at one position, three numbers for each token and head, and three for each position, stand in for the attention scores of Qwen's first layer: the typical neuron's output comes out almost exactly.** With each of five queries its correlation within domains is at least {{qwen_low}}, but SmolLM2 misses a lower mark with most. {{?smollm2_misses}} Only the scores are compressed: values, LayerNorm and MLP are exact. A weighted singular value decomposition of the same size mostly does better, {{?weighted_better}} our tables save no time, {{?no_faster}} and reading them has shown little.
+**For one query token at one position, three numbers a head for each token, and three for each position, stand in for the attention scores of Qwen's first layer: the typical neuron's output comes out almost exactly.** With each of five queries its correlation within domains is at least {{qwen_low}}, but SmolLM2 misses a lower mark with most. {{?smollm2_misses}} Only the scores are compressed: values, LayerNorm and MLP are exact. A weighted singular value decomposition of the same size mostly does better, {{?weighted_better}} our tables save no time, {{?no_faster}} and reading them has shown little.
 
 [Chapter 9](09_british) left us with neuron {{neuron}} of Qwen. British spelling drives its gate, the first of the two numbers whose product it puts out, mostly through stable heads ([welcome page](00_welcome)). But of what changes in that gate from text to text, the stable heads account for {{stable_share}} only, and the second number, *up*, we have not predicted at all.
 
@@ -182,7 +182,7 @@ cb.figures.picture(
 r"""
 In head {{head}} of `{{model}}` a single plane accounts for {{one_plane}} of the interaction. Its curve separates far from near, and its list sorts tokens by the lengths of their embeddings (rank correlation {{by_length}}). [Chapter 2](02_keys) gave all tokens one typical length, and the plane puts the real lengths back.
 
-In Qwen, too, planes can be looked at. Take head {{british}}, one of the two heads that drive the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say. What the far end has in common is less plain, and the lists of Qwen's three other broad heads are no plainer (under *Evidence*).
+In Qwen, too, planes can be looked at. Take head {{british}}, one of the two heads that drive the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say. The far end is less plain, and so are Qwen's three other broad heads (under *Evidence*).
 
 With the rows repaired, the rest is as in the model: add up the tokens' values with the weights of the row, multiply by $W_O$, apply LayerNorm and the MLP.
 """
@@ -213,7 +213,7 @@ On half B, the median neuron of `{{model}}` reaches {{live_0}} without planes. T
 
 ## The neurons of three models
 
-For Qwen and SmolLM2, queries, texts and marks were fixed beforehand, SmolLM2's lower, after a first look at both. (Each query has one position, so what differs between rows may be due to either.) The table has the median, over all neurons, of the correlation within domains, with {{= 95% =}} intervals over documents, and for real models the share of neurons below {{= 0.99 =}}. Each head has at most two planes, in `mini` none.
+For Qwen and SmolLM2, queries, texts and marks were fixed beforehand, SmolLM2's lower, after a first look at both. (Each query has one position, so a difference may be due to either.) The table has the median, over all neurons, of the correlation within domains, with {{= 95% =}} intervals over documents, and for real models the share of neurons below {{= 0.99 =}}. Each head has at most two planes, in `mini` none.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -228,7 +228,7 @@ table.rename_axis("query")
 
 # %% [markdown]
 r"""
-Qwen passes with each of the five queries, and between {{qwen_left_low}} and {{qwen_left_high}} of the variance of a typical neuron's output is left. `mini` passes as well. {{?mini_meets}} SmolLM2 passes with {{smollm2_met}} queries, though its mark is lower; four planes would have done for all five. {{?four_do}}
+Qwen passes with each of the five queries, and between {{qwen_left_low}} and {{qwen_left_high}} of the variance of a typical neuron's output is left. `mini` passes as well. {{?mini_meets}} SmolLM2 passes with {{smollm2_met}} queries; four planes would have done for all five. {{?four_do}}
 
 What carries the prediction? We let the heads in group by group, while the others write their average. We call a head narrow if its kernel covers at most {{= 40 =}} effective tokens ([chapter 4](04_denominators)). The table has the lowest and the highest median of the five queries, and its last row the rival (in `{{model}}` with *the* alone).
 """
@@ -271,7 +271,7 @@ pd.DataFrame(by_table).rename_axis("r, over queries")
 
 # %% [markdown]
 r"""
-In Qwen the narrow heads do most of the work: with the query token they give at least {{qwen_narrow}}, and the stable heads add little to that if the query is a word. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. So exact attention to the last ten tokens is a strong rival there with words; with a full stop or a comma, where stable heads add more, it falls to {{qwen_ten}} and {{qwen_ten_comma}}. {{?words_only}} (In SmolLM2, where {{smol_wide}} of nine heads are broad, it is a weak one.)
+In Qwen the narrow heads do most of the work: with the query token they give at least {{qwen_narrow}}, and the stable heads add little to that if the query is a word. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. So exact attention to the last ten tokens is a strong rival there with words; with a full stop or a comma, where stable heads add more, it falls to {{qwen_ten}} and {{qwen_ten_comma}}. {{?words_only}} (In SmolLM2, with {{smol_wide}} broad heads of nine, it is weak.)
 
 ## How well does it work?
 
@@ -295,7 +295,7 @@ pd.DataFrame(scores_kept).rename_axis("kept of the scores")
 r"""
 The weighted SVD beats two planes in {{weighted_ahead}} of the {{ahead}} pairs of a model and a query. {{?weighted_better}} We had asked in advance that planes leave less than a plain SVD and two-bit keys, and they do in every pair. But Qwen's {{size}} MB are for one query token at one position. Keys of four bits ({{keys_size}} MB) serve every query. They leave less than two planes with {{keys_smol}} of the five queries in SmolLM2, and with {{keys_qwen}} in Qwen.
 
-Why planes, then? We had hoped to read them. Each list of the weighted SVD mixes position, token and their interaction, and in our tables they are apart. In `{{model}}` each head's first list does say something: it goes with embeddings' lengths. {{?all_by_length}} But of Qwen's {{wide}} broad heads only the one that we had followed has a plain end, and no test shows that a list foretells anything. To compute with, keep the keys.
+Why planes, then? We had hoped to read them, since they keep position, token and interaction apart. In `{{model}}` each head's first list does go with embeddings' lengths. {{?all_by_length}} But of Qwen's {{wide}} broad heads only the one we had followed has a plain end, and no test shows that a list foretells anything.
 
 ## What can go wrong
 
