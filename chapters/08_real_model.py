@@ -103,7 +103,7 @@ summary = circuit.summary(smol.x[smol.B])  # text neuron
 r"""
 ## How well does it work?
 
-Within domains the circuit is ahead of a uniform average in all three models (in SmolLM2 by {{lead_smol}}, 95% interval {{lead_low}} to {{lead_high}}). {{?beats_rivals}} The *uniform average* of the tokens' values uses neither kernel nor content, and the *domain's mean* is the average of half A's texts of one kind, such as law. *Within domains*, this mean is subtracted from prediction and truth. One row has what the circuit leaves of its squared error. In an *untrained* layer the entries of each of the heads' matrices are permuted. The last rows ask for more than the circuit predicts: the whole *pre-activation* (of a gated neuron, its gate), to which other heads add, and the *activation* that comes out.
+Within domains the circuit is ahead of a uniform average in all three models (in SmolLM2 by {{lead_smol}}, {{= 95% =}} interval {{lead_low}} to {{lead_high}}). {{?beats_rivals}} The *uniform average* of the tokens' values uses neither kernel nor content, and the *domain's mean* is the average of half A's texts of one kind, such as law. *Within domains*, this mean is subtracted from prediction and truth. One row has what the circuit leaves of its squared error. In an *untrained* layer the entries of each of the heads' matrices are permuted. The last rows ask for more than the circuit predicts: the whole *pre-activation* (of a gated neuron, its gate), to which other heads add, and the *activation* that comes out.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
