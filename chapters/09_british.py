@@ -2,9 +2,9 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen responds when a document is respelled the British way, and its weights predict by how much.** Its input rises in {{rises}} of the documents, the prediction correlates by {{told_r}} with what the stable heads add, {{?told_holds}} and no other consistent change that we tried moves it as far. {{?none_reaches}} But more neurons are as consistent than we had allowed, {{?not_alone}} British documents as we found them do not raise it above American ones, {{?natural}} and what it writes hardly changes. {{?writes_little}} In a weak test Qwen makes no use of it in the expected direction; {{?works_against}} of {{asked}} conditions fixed in advance, {{met}} are met.
+**A neuron in the first layer of the language model Qwen responds when a document is respelled the British way, and its weights predict by how much, but most other consistent changes have such a neuron too.** Its input rises in {{rises}} of the documents, {{?told_holds}} and no other change that we tried moves it as far, {{?none_reaches}} but {{stronger}} of twenty move their own best neuron farther. {{?not_special}} British documents as we found them have it lower than American ones, {{?natural}} and what it writes hardly changes. {{?writes_little}} In a weak test Qwen makes no use of it in the expected direction. {{?works_against}}
 
-Take a document and change nothing but its spelling: *colour* for *color*, *travelled* for *traveled*. At the words that are the same in both versions, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. How many would a single neuron notice?
+Change nothing in a document but its spelling: *colour* for *color*, *travelled* for *traveled*. Where both versions have the same words, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. How many would a single neuron notice?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -80,19 +80,30 @@ def respelled(name):
 documents = {name: respelled(name) for name in kept}
 of_qwen = documents["qwen"]
 
-told = pd.DataFrame((of_told := told["qwen"])["texts"]).set_index(["document", "dialect"])
+LEVELS = ["document", "dialect", "domain"]
+told = pd.DataFrame((of_told := told["qwen"])["texts"]).set_index(LEVELS)
 
 
 def by_document(part, columns=("prediction", "heads", "gate")):
     """What is told of texts, as means over documents."""
     of = told[part].dropna()
-    return pd.DataFrame(of.tolist(), of.index, columns).groupby(level=[0, 1]).mean()
+    return pd.DataFrame(of.tolist(), of.index, columns).groupby(level=LEVELS).mean()
 
 
 moved = by_document("moved").join(by_document("share", ["share"]))  # by respelling
-natural = by_document("found").loc[pd.IndexSlice[:, ["en-GB", "en-US"]], :]  # as we found them
-british = natural.index.get_level_values(1) == "en-GB"
-auc_found = dict(zip(natural, cx.neurons.auc(natural.to_numpy(), british), strict=True))
+natural = by_document("found").query("dialect in ('en-GB', 'en-US')")  # as we found them
+
+
+def found_apart(part, kind=""):
+    """How often a British document has more than an American one, of a kind: over documents."""
+    some = natural.reset_index().query("domain.str.startswith(@kind)")
+    values, british = some[[part]].to_numpy(), (some["dialect"] == "en-GB").to_numpy()
+    texts = [SimpleNamespace(document=name, name=name) for name in some["document"]]
+    return cb.with_interval(lambda d: cx.neurons.auc(values[d], british[d])[0], texts)
+
+
+apart = {part: found_apart(part) for part in ("gate", "prediction")}
+apart |= {kind: found_apart("gate", kind) for kind in ("fiction", "tech-docs")}
 
 use = kept["qwen"]["use"]
 odds = np.array([[*of["odds"].values()] for of in use["contexts"]])  # context part sentence
@@ -125,39 +136,44 @@ PARTS = {
 moves = pd.DataFrame(changed["qwen"]["changes"]).T  # by British spelling, and by other changes
 by_spelling, others = moves.iloc[0], moves.iloc[1:]
 far, farthest = np.abs([v[0] for v in others["moved"]]), others["moved"].str[0].abs().idxmax()
+rivals = others["best in spreads"].str[0].astype(float)  # each change's best neuron
+beaten = {k: int((rivals < by_spelling[k][0]).sum()) for k in ("in spreads", "best in spreads")}
 figure, ((left, other),) = cb.figures.panels(1, 2, height=2.4, width=8.6)
 other.axvline(0, color=cb.figures.INK, lw=0.7)
 left.axline((0, 0), slope=1, color=cb.figures.INK, lw=0.7, ls=":")
 left.plot(moved["prediction"], moved["heads"], "o", ms=3, alpha=0.7)
 left.set(xlabel="predicted, British less American", ylabel="stable heads in the model")
-for k, (of, color) in enumerate(((others, "C7"), (moves.iloc[:1], "C1"))):
-    other.plot([v[0] for v in of["moved"]], [k] * len(of), "o", color=color, alpha=0.7)
-other.set(xlabel="mean move of the gate", ylim=(-0.5, 1.5), xticks=[-0.01, 0, 0.01, 0.02])
-other.set_yticks([0, 1], ["other changes", "British spelling"])
+spelled = moves.iloc[:1]
+strips = ((others, "in spreads", 0), (others, "best in spreads", 1), (spelled, "best in spreads", 2), (spelled, "in spreads", 2))  # fmt: skip
+for k, (of, column, y) in enumerate(strips):
+    color = "C1" if k == 3 else "C7"
+    other.plot([v[0] for v in of[column]], [y] * len(of), "o", color=color, alpha=0.7)
+other.set(xlabel="mean move of the gate, in standard deviations", ylim=(-0.5, 2.5))
+other.set_yticks([0, 1, 2], [f"others: {NEURON}", "others: their best", "British spelling"])
 cb.figures.picture(
     figure,
     "9.1",
-    f"What British spelling does to the gate of Qwen’s neuron {NEURON}, at tokens that are alike in both versions. Left: what its stable heads add, as predicted and in the model, in {len(moved)} documents; on the dotted line the two agree. Right: the mean move of the gate under {len(others)} other consistent changes of the same documents, near the same places.",
-    f"Left, dots along a diagonal, all above zero. Right, British spelling at {by_spelling['moved'][0]:.3f}, others between {min(v[0] for v in others['moved']):.3f} and {max(v[0] for v in others['moved']):.3f}.",
+    f"Left: what British spelling adds to the gate of Qwen’s neuron {NEURON} through its stable heads, at tokens that are alike in both versions, as predicted and in the model, in {len(moved)} documents; on the dotted line the two agree. Right: the mean move of a gate, in standard deviations over documents. Lowest: neuron {NEURON} under {len(others)} other consistent changes of the same documents. Middle: under each of them the neuron that it moves farthest in other documents. Top: British spelling, with neuron {NEURON} in orange, and the neuron chosen for it in the same way.",
+    f"Left, dots along a diagonal, all above zero. Right, neuron {NEURON} at {by_spelling['in spreads'][0]:.2f} under British spelling and near zero under others, whose best neurons are between {min(rivals):.2f} and {max(rivals):.2f}.",
 )
 
 # %% [markdown]
 r"""
-The British version pushes the gate of neuron {{neuron}} higher in nearly all of {{documents}} documents. {{?rises}} (The *gate* is the input that the neuron's activation function reads.) The neuron is that of the [welcome page](00_welcome), and we had seen it in a first look at Qwen. Everything was then fixed in advance and run on documents and words that the first look had not used.
+The British version pushes the *gate* of neuron {{neuron}}, the input of its activation function, higher in nearly all of {{documents}} documents. {{?rises}} It is the neuron of the [welcome page](00_welcome), which we had seen in a first look at Qwen. All else was fixed in advance and run on other documents and words.
 
-Could we have known by how much? We predict both spellings of each document as on the welcome page, from two stable heads and the same page of prose, which ends at position {{= 256 =}}; so here only tokens up to there count, in {{told_documents}} documents. The prediction is {{told_mean}} on average, where the heads add {{heads_mean}} in the model. It had to be right within a factor of {{= 2 =}}, to have the right sign in {{= 90% =}} of the documents (it has in all), and to correlate with the heads by {{= 0.7 =}} or more, and by more than the share of respelled tokens does. {{?told_holds}} The correlation is {{told_r}}. The two heads bring {{through}} of what the gate moves at these tokens. {{?through}}
+Could we have known by how much? We predict both spellings as on the welcome page, from two stable heads and the same page of prose, which ends at position {{= 256 =}}; so only tokens up to there count, in {{told_documents}} documents. The prediction is {{told_mean}} on average, where the heads add {{heads_mean}} in the model. It had to be right within a factor of {{= 2 =}}, to have the right sign in {{= 90% =}} of the documents (it has in all), and to correlate with the heads by {{= 0.7 =}} or more, and by more than the share of respelled tokens does. {{?told_holds}} It does by {{told_r}}, the share by {{share_r}}. At these tokens the whole gate moves by {{gate_mean}}, of which the two heads bring {{through}}. {{?through}} But it is one page, and British; for the paragraph of the welcome page, others predict from {{welcome.page_least}} to {{welcome.page_most}}.
 
-This holds between two spellings of one text. Among {{natural_documents}} documents as we found them, the gate of a British one is higher than that of an American one in only {{auc_gate}} of the pairs, and so the prediction has it ({{auc_told}}). {{?natural}} Other things, such as a text's subject, move the neuron more.
+This holds between two spellings of one text. Among {{natural_documents}} documents as we found them, the sign is reversed: the gate of a British one is higher than that of an American one in only {{auc_gate}} of the pairs ({{= 95% =}} interval {{auc_low}} to {{auc_high}}), and so the prediction has it ({{auc_told}}). {{?natural}} All British ones are novels or technical documents, so after this look we compared American ones of the same kind. Among novels the British one is higher in {{auc_fiction}} of the pairs, which is undecided, and among technical documents in {{auc_tech}}. {{?by_kind}} So one British source lies lower: other things than spelling move the neuron more.
 
-Is one neuron special? Of the other neurons, {{as_often}} ({{as_often_share}}) move one way in as many documents; we had allowed {{= 1% =}}. {{?not_alone}}
+Would any change do it? We made {{others}} others in the same documents, near the same places and at no more words: ten put one common word for another, such as *a* for *the*, and ten misspell by a rule. None must move this gate as far, we had fixed, and none does. The farthest writes *nacion* for *nation* and moves it {{farthest_share}} as far, downwards. {{?none_reaches}}
 
-Would any consistent change do it? We made {{others}} that are not British, in the same documents, where they have such words, and near the same places: ten put one common word for another, such as *a* for *the*, and ten misspell by a rule. It was fixed before that none must move the gate as far on average, and none does. The farthest writes *nacion* for *nation* and moves it {{farthest_share}} as far, downwards. {{?none_reaches}}
+But this neuron was found by British spelling, and none had been sought for the others. So for each change we chose, of all {{all}}, the neuron whose gate moves farthest in half of the documents, in standard deviations over documents, and judged it on the others. British spelling would be special if its neuron moved farther than the best of nine tenths of the {{others}}. Neuron {{neuron}} moves by {{sd_neuron}} standard deviations, and beats {{weaker}}; the neuron that this rule chooses for British spelling, {{best}}, beats {{weaker_best}}. {{?not_special}} *Nacion* moves its own by {{sd_nation}}. (Besides, {{as_often}} other neurons move one way in as many documents, more than we had allowed. {{?not_alone}}) So there is a British neuron as there is one for *nacion*: heads carry an average of the words so far, and among thousands of neurons some read any change of it.
 
-Three more controls say that spelling is enough. The gate rises in documents that were American as we found them and in those that were British. It grows with every quarter of the words respelled. {{?doses}} And random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}} The effect is small: with one token in {{one_in}} respelled, the gate moves by {{gate_sd}} of its standard deviation over documents.
+Three more controls say that spelling is enough. The gate rises in documents that were American as found and in British ones, and with every quarter of the words respelled. {{?doses}} Random words in the same places never move it as far, in {{draws_random}} draws. {{?random_less}} (One token in {{one_in}} is respelled.)
 
 ## Words: is it only letters?
 
-We go back to the table of [chapter 5](05_circuit), in which each token has a number for each neuron. A word in several pieces adds the sum of its pieces, so we can ask what a British form adds beyond the American one. Words of one stem (*colour, colours, discoloured*) are a **family**, and count once:
+In the table of [chapter 5](05_circuit), each token has a number for each neuron. A word in several pieces adds their sum, so we can ask what a British form adds beyond the American one. Words of one stem (*colour, colours, discoloured*) are a **family**, and count once:
 """
 
 
@@ -172,37 +188,19 @@ difference = added([b for b, a in pairs], [NEURON]) - added([a for b, a in pairs
 
 # %% [markdown]
 r"""
-A hash of its name decides whether a family may be used for *discovery* or only for *judging*. The unit is what random words do: in the place of every form we put words that are like it in frequency, length, plural and number of pieces, {{draws}} times. If $d_j$ is the mean difference over families, and $d^0_j$ the same with random words,
+A hash of its name decides whether a family may be used for *discovery* or only for *judging*. The unit is what random words do: in the place of every form we put words like it in frequency, length, plural and number of pieces, {{draws}} times. If $d_j$ is the mean difference over families, and $d^0_j$ the same with random words,
 
 $$
 z_j = \frac{d_j - \operatorname{mean}\, d^0_j}{\operatorname{sd}\, d^0_j} .
 $$ (eq-bri-columns)
-"""
 
-# %% tags=["hide-input"]
-figure, ((axis,),) = cb.figures.panels(height=3.2, width=4.8)
-first, again, _ = probe.columns.values()
-axis.plot(first.z, again.z, ".", ms=2, color="C0", rasterized=True)
-axis.plot(first.z[probe.found], again.z[probe.found], "o", color="C1")
-for j in probe.found:
-    axis.annotate(f"neuron {j}", (first.z[j] - 0.6, again.z[j]), ha="right", color="C1")
-axis.set(xlabel="z, families that discover", ylabel="z, families that judge")
-cb.figures.picture(
-    figure,
-    "9.2",
-    "What British spelling adds to each neuron of Qwen, as the weights and one page have it: by the families that discover (across) and by those that judge (up), words of one piece each. Orange: the two neurons with the farthest z.",
-    f"A cloud of dots with two far out, {NEURON} and {SECOND}: z of {first.z[NEURON]:.0f} and {first.z[SECOND]:.0f}, and {again.z[NEURON]:.0f} and {again.z[SECOND]:.0f}.",
-)
+British spelling pushes neuron {{neuron}} up by {{z}} standard deviations on the families that discover, and by {{z_again}} on those that judge. With random words in their place, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} One more neuron is far from the rest, {{second}}. In SmolLM2 the same search finds none: of words of several pieces only {{agree_smol}} of the families agree.
 
-# %% [markdown]
-r"""
-British spelling pushes neuron {{neuron}} up by {{z}} standard deviations on the families that discover, and by {{z_again}} on those that judge. When we put random words in the place of the British and American forms, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} (So these words are not random; that the neuron responds to Britain does not follow.) Over all neurons, this $z$ correlates by {{z_r}} with how far the gate moves in whole documents. Random mixtures of neurons carry some spelling, too, but less. {{?mixtures}} One more neuron is far from the rest, {{second}}. In SmolLM2 the same search finds no such neuron, for among words of several pieces only {{agree_smol}} of the families agree.
-
-Is it spelling, then, or Britain? Between word lists, both. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required that the neuron tell the two sides apart with an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it just misses, with {{vocabulary}}, a weak effect, though none of {{= 1,000 =}} random splits of these words reaches as much. Another list has places and offices, such as *Parliament* and *Congress*. There the AUC is {{matters}}, so the neuron seems to respond to British subjects as well. (We have not tried lists of two other countries.)
+Is it spelling, then, or Britain? The neuron responds to both. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it just misses, with {{vocabulary}}, though none of {{= 1,000 =}} random splits of these words reaches as much. On another list, places and offices such as *Parliament* and *Congress*, the AUC is {{matters}}, so the neuron responds to British subjects as well, though this did not show in documents.
 
 ## What does it write?
 
-A neuron of Qwen is a product: an activated *gate* times a second number, *up*. The circuit predicts the gate. The model, however, sees only the product, so does a British document change that?
+A neuron of Qwen is a product: an activated *gate* times a second number, *up*. The circuit predicts the gate, but the model sees only the product. Does a British document change that?
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -214,11 +212,11 @@ moves.rename_axis("spelling moves")
 
 # %% [markdown]
 r"""
-(Spreads are standard deviations over documents. The rank, of {{all}}, is by the mean move over its spread, in documents of the judging half.) In neuron {{neuron}} the gate rises (it is number {{gate_rank}}, so spelling moves a few other gates more evenly) and *up* falls, and what it writes hardly changes. {{?writes_little}} In neuron {{second}} the gate rises too, but its *up* falls more, so that its product falls in {{falls_2}} of the documents. Spelling does reach the output, but through neuron {{second}}, and there British spelling lowers it.
+(Spreads are standard deviations over documents. The rank, of {{all}}, is by the mean move over its spread, in documents of the judging half.) In neuron {{neuron}} the gate rises (number {{gate_rank}}, so spelling moves a few other gates more evenly) and *up* falls, and what it writes hardly changes. {{?writes_little}} In neuron {{second}} *up* falls more, so that its product falls in {{falls_2}} of the documents: British spelling does reach the output there, and lowers it.
 
 ## Does the model use it?
 
-*The sky that morning was a dull* … *grey* or *gray*? We put each of {{sentences}} such sentences behind each of {{contexts}} contexts, if its word does not occur in it. In the {{pairs}} cases that remain, Qwen's log odds for the British form are higher after a British context than after the same context in American spelling, by {{shift}} nats on average. We call this difference the *shift*; it has this sign in every context. Which part of the model carries it? We run the model on the British context, with one part of it set to what it was in the American one, and see how much of the shift is lost.
+*The sky that morning was a dull* … *grey* or *gray*? We put each of {{sentences}} such sentences behind each of {{contexts}} contexts, if its word does not occur in it. In the {{pairs}} cases that remain, Qwen's log odds for the British form are higher after a British context than after the same in American spelling, by {{shift}} nats on average, and in every context. We call this difference the *shift*. Which part of the model carries it? We set one part to what it was in the American context, and see how much of the shift is lost.
 """
 
 
@@ -239,23 +237,21 @@ pd.Series(of_shift).to_frame("of the shift is lost").rename_axis("as in the Amer
 
 # %% [markdown]
 r"""
-Neuron {{neuron}} does not carry it. If it did, its American values should shrink the shift by at least {{= 5% =}}. The shift *grows* by {{grows}} in all, and it grows in each of the {{sentences}} sentences. (Intervals redraw contexts and sentences, of which {{ours}} ask for a word in *-our*.) The interval excludes zero: there is no use in the expected direction, and a small effect in the opposite one. {{?works_against}}
+Neuron {{neuron}} does not carry it. If it did, its American values should shrink the shift by {{= 5% =}} or more. The shift grows by {{grows}} in all, and in each of the {{sentences}} sentences, and with neuron {{second}} as well by {{grows_both}}. (Both intervals exclude zero; they redraw contexts and sentences, of which {{ours}} ask for a word in *-our*.) So there is no use in the expected direction, and a small effect in the opposite one, unexplained. {{?works_against}} As respelling moves what the neuron writes by only {{product_sd}} of its standard deviation, this says little about whether the model ever uses it.
 
-How much could this test have seen? It could have detected a loss of {{= 1% =}} of the shift. But respelling moves what neuron {{neuron}} writes by only {{product_sd}} of its standard deviation. So we have tested whether this preference goes through the neuron, and not whether the model ever uses it.
-
-The words themselves carry most of it, the stable heads some. With their residual stream after layer {{= 25 =}} of {{= 28 =}} as in the American context, {{words_25}} of the shift is lost; so late heads must read the spelling off the words. The first MLP matters only there: replaced everywhere except at the words, it costs nothing. {{?words_carry}}
+The words themselves carry most of it, the stable heads some. With their residual stream after layer {{= 25 =}} of {{= 28 =}} as in the American context, {{words_25}} of the shift is lost; so late heads must read the spelling off the words. {{?words_carry}}
 
 ## What can go wrong
 
-**The families are not independent.** Words of several pieces share pieces, such as *ise*, so that {{agree}} of the {{families}} families agreeing are a few facts rather than {{families}}.
+**The families are not independent.** Words of several pieces share pieces, such as *ise*, so that {{families}} families are fewer facts.
 
-**We looked for use in one place.** Another neuron, a task other than spelling, texts that move the neuron's output more, or weights that are not rounded to {{= 4 =}} bits might show what we did not see.
+**We looked for use in one place.** Another task, texts that move the neuron's output more, or weights that are not rounded to {{= 4 =}} bits might show more.
 
 ## Where this leaves us
 
-Neuron {{neuron}} of Qwen responds to British spelling, in words and documents that had no part in finding it and as the weights predict, but it hardly writes what it responds to, and when Qwen has to spell it looks at the words.
+Neuron {{neuron}} of Qwen responds to British spelling, in words and documents that had no part in finding it, and with our page as the weights predict. But so do other neurons to other changes, it hardly writes what it responds to, and when Qwen has to spell it looks at the words. Of {{asked}} conditions fixed in advance, {{met}} are met.
 
-So far the circuit predicts what a few heads add to one half of a neuron. Can tables predict the whole of it, gate, *up* and product? That is [chapter 10](10_whole_neuron).
+So far the circuit predicts what a few heads add to one half of a neuron. Can tables rebuild the whole of it? [Chapter 10](10_whole_neuron) tries.
 
 ## Exercises
 
@@ -271,7 +267,7 @@ So far the circuit predicts what a few heads add to one half of a neuron. Can ta
 
 The runs of Qwen and SmolLM2 are kept (`tools/evidence/british.py`); columns are computed here from stored layers. The conditions were committed first, most in `ctxbook/data/dialect.toml`, and the table has them in its words.
 
-**What was fixed in advance, and what came of it.** Three conditions failed. (Luck would pass the test with other changes, and that with random words, about once in twenty times each.) The neuron tells British from American words with an AUC of {{vocabulary}} instead of {{= 0.75 =}}. Of the other neurons, {{as_often_share}} are as consistent, where {{= 1% =}} was allowed. And we found no use. The last row is the prediction: the ratio of the means, the share of documents with the right sign, and both correlations. (Over all neurons, predicted and measured means of what the two heads bring correlate by {{neurons_r}}.) SmolLM2 was asked the first ten, and meets {{met_smol}}.
+**What was fixed in advance, and what came of it.** Four conditions failed. (By luck alone, each of two that were met, that with other changes and that with random words, is passed one time in twenty.) The neuron tells British from American words with an AUC of {{vocabulary}} instead of {{= 0.75 =}}. Of the other neurons, {{as_often_share}} are as consistent, where {{= 1% =}} was allowed. We found no use. And the last row failed clearly: so many of the other changes' best neurons neuron {{neuron}} beats, and so many the one chosen for British spelling (set when all but this was known). The prediction's row has the ratio of the means, the share of documents with the right sign, and both correlations. (Over all neurons, predicted and measured means of what the two heads bring correlate by {{neurons_r}}, and $z$ and the move of the gate by {{z_r}}.) SmolLM2 was asked the first ten, and meets {{met_smol}}.
 """
 
 
@@ -332,12 +328,14 @@ verdicts["qwen"] |= {
     "others": (f"{often_share:.1%}", often_share <= 0.01),  # tools/evidence/british.py
     "changes": (f"{reach}", reach == 0),  # tools/evidence/british.toml
     "predicted": ("{:.2f}, {:.0%}, {:.2f}, {:.2f}".format(*of_four), holds),
+    "special": ("{}, {}".format(*beaten.values()), min(beaten.values()) >= 0.9 * len(others)),
 }
 text = (DATA / "dialect.toml").read_text(encoding="utf-8")  # what was fixed, in its words
 ROWS = {k: f"{of} ({v})" for k, v, of in re.findall(r"(?m)^(\w+) = (.*?) +# (.*)$", text)}
 ROWS["others"] = "of the other neurons at most this share moves one way in as many documents (1%)"
 ROWS["predicted"] = "the prediction is near what the heads add (0.5 to 2, 90%, 0.7, less than that)"
 ROWS["changes"] = "so many of the twenty other changes move the gate as far (0)"
+ROWS["special"] = "it moves farther than the best neurons of so many of the twenty (18)"
 table = pd.DataFrame(
     {NAMES[n]: {ROWS[k]: f"{v}: {'yes' if ok else 'no'}" for k, (v, ok) in of.items()} for n, of in verdicts.items()}
 ).fillna("not asked")  # fmt: skip
@@ -382,9 +380,6 @@ first, again, more = probe.columns.values()
 smol = probes["smollm2"]
 vocabulary, by_luck = word_auc("qwen", LISTS["vocabulary"])
 matters, matters_luck = word_auc("qwen", LISTS["matters"])
-mixed = torch.randn(len(first.z), len(probe.values.T), generator=torch.manual_seed(0))
-spread = torch.linalg.cholesky(probe.readout.double() @ probe.readout.double().T).float()
-mixture = float(np.abs(probe.z_scores(first.families.values(), spread @ mixed.T)[1]).max())
 rises = float((of_qwen.moved > 0).mean())
 most = float(np.abs(first.null).max())
 gate, product, second_gate, second_product = (
@@ -406,7 +401,7 @@ cb.facts(
     rises=cb.fact(rises, ".0%", holds=rises > cb.NEARLY_ALL),
     **{k: cb.fact(of(of_conditions), "words") for k, of in (("met", sum), ("asked", len))},
     met_smol=cb.fact(sum(met_of["smollm2"]), "words", holds=len(met_of["smollm2"]) == 10),
-    vocabulary=cb.fact(vocabulary, ".3f", holds=[k for k, (_, ok) in verdicts["qwen"].items() if not ok] == ["vocabulary", "used", "others"]
+    vocabulary=cb.fact(vocabulary, ".3f", holds=[k for k, (_, ok) in verdicts["qwen"].items() if not ok] == ["vocabulary", "used", "others", "special"]
     and by_luck == 0),
     families=len(more.families),
     pairs=int(free.sum()),
@@ -415,10 +410,8 @@ cb.facts(
     doses=verdicts["qwen"]["doses"][1] and verdicts["qwen"]["sides"][1],
     random_less=verdicts["qwen"]["random_words"][1],
     again=verdicts["qwen"]["again"][1] and verdicts["qwen"]["families"][1],
-    mixtures=mixture < first.z[NEURON] / 1.5,
     draws_random=BAR["random_words"],
     one_in=cb.fact(of_qwen.rows["places"].mean() / of_qwen.rows["words"].mean(), ".0f"),
-    gate_sd=cb.fact(gate["in spreads over documents"], ".0%"),
     draws=BAR["draws"],
     z=cb.fact(first.z[NEURON], ".0f"),
     z_again=cb.fact(again.z[NEURON], ".0f", holds=again.z[NEURON] > most),
@@ -433,7 +426,7 @@ cb.facts(
     sentences=sentences,
     contexts=contexts,
     ours=cb.fact(sum(family.startswith("our ") for family in use["families"]), "words"),
-    grows=cb.fact(-of_use.value, ".1%", holds=of_use.high < BAR["used"]),
+    **{f"grows{k}": cb.fact(-shares[of].value, ".1%", holds=shares[of].high < 0) for k, of in (("", "neuron"), ("_both", "neurons"))},
     works_against=max(of_use.high, shares["neurons"].high, shares["forty"].high, lost(alone, "neuron").max(), shares["forty others"].low) < 0 < shares["forty others"].high,
     words_25=cb.fact(shares["words after layer 25"].value, ".0%", holds=shares["words after layer 25"].low > cb.MOST),
     words_carry=shares["MLP elsewhere"].high < 0.01 < shares["MLP"].low and shares["stable heads"].low > BAR["used"],
@@ -446,19 +439,26 @@ cb.facts(
     others=len(others),
     farthest_share=cb.fact(far.max() / by_spelling["moved"][0], ".0%"),
     not_alone=not verdicts["qwen"]["others"][1],
-    none_reaches=verdicts["qwen"]["changes"][1] and farthest == "nation, nacion" and others["moved"][farthest][0] < 0,
+    none_reaches=verdicts["qwen"]["changes"][1] and farthest == "nation, nacion" and others["moved"][farthest][0] < 0 and others["places"].max() <= by_spelling["places"],
+    stronger=cb.fact(len(others) - beaten["in spreads"], "words"),
+    **{f"weaker{k}": cb.fact(beaten[of], "words") for k, of in (("", "in spreads"), ("_best", "best in spreads"))},
+    not_special=max(beaten.values()) < (1 - cb.MOST) * len(others) and len(others) == 20,
+    best=str(by_spelling["best"]),
+    **{f"sd_{k}": cb.fact(of[0]) for k, of in (("neuron", by_spelling["in spreads"]), ("nation", others["best in spreads"]["nation, nacion"]))},
     as_often=cb.fact(as_often),
     as_often_share=cb.fact(often_share, ".1%"),
-    told_r=cb.fact(over["prediction"], ".2f"),
+    **{f"{k}_r": cb.fact(over[of], ".2f") for k, of in (("told", "prediction"), ("share", "share"))},
     told_holds=holds and of_four[1] == 1,
     told_documents=len(moved),
-    **{f"{k}_mean": cb.fact(of_means[of], ".3f") for k, of in (("told", "prediction"), ("heads", "heads"))},
+    **{f"{k}_mean": cb.fact(of_means[of], ".3f") for k, of in (("told", "prediction"), ("heads", "heads"), ("gate", "gate"))},
     through=cb.fact(of_means["heads"] / of_means["gate"], ".0%", holds=of_means["heads"] > cb.MOST * of_means["gate"]),
     **{k: cb.fact(of_told["over neurons"][of]) for k, of in (("neurons_r", "predicted move"), ("z_r", "z"))},
     natural_documents=len(natural),
-    **{f"auc_{k}": cb.fact(auc_found[of], ".0%") for k, of in (("gate", "gate"), ("told", "prediction"))},
-    natural=max(auc_found.values()) < 0.5,
-    product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%", holds=(of_use.high - of_use.low) / 2 < 0.01),
+    **{f"auc_{k}": cb.fact(apart[of].value, ".0%") for k, of in (("gate", "gate"), ("told", "prediction"), ("fiction", "fiction"), ("tech", "tech-docs"))},
+    **{f"auc_{k}": cb.fact(v, ".0%") for k, v in zip(("low", "high"), apart["gate"].ends, strict=True)},
+    natural=max(apart[of].high for of in ("gate", "prediction")) < 0.5,
+    by_kind=apart["fiction"].low < 0.5 < apart["fiction"].high and apart["tech-docs"].high < 0.5 and {*natural.xs("en-GB", level="dialect").index.get_level_values("domain")} == {"fiction-british", "tech-docs-british"},
+    product_sd=cb.fact(abs(product["in spreads over documents"]), ".0%"),
 )  # fmt: skip
 
 # %% [markdown]

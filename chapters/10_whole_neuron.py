@@ -1,8 +1,8 @@
 # %% [markdown]
 r"""
-# A whole neuron, from tables
+# How few numbers rebuild a first layer?
 
-**Fix the query token and its position. Then at most three numbers per token and head stand in for the attention scores well enough to predict, with each text's own denominators, what a first-layer neuron puts out.** In Qwen the median neuron's correlation within domains is at least {{qwen_low}} with each of five queries; but with *and*, {{and_below}} of the neurons stay below {{= 0.99 =}}, and SmolLM2 misses its own mark with most queries. {{?smollm2_misses}} A weighted singular value decomposition of the same size mostly does better, {{?weighted_better}} and our tables save no time; {{?no_faster}} they can be read, but none of Qwen's {{wide}} broad heads is plain throughout.
+**For one query token at one position, three numbers a head for each token, and three for each position, stand in for the attention scores of Qwen's first layer: the typical neuron's output comes out almost exactly.** With each of five queries its correlation within domains is at least {{qwen_low}}, but SmolLM2 misses a lower mark with most. {{?smollm2_misses}} Only the scores are compressed: values, LayerNorm and MLP are exact. A weighted singular value decomposition of the same size mostly does better, {{?weighted_better}} our tables save no time, {{?no_faster}} and reading them has shown little.
 
 [Chapter 9](09_british) left us with neuron {{neuron}} of Qwen. British spelling drives its gate, the first of the two numbers whose product it puts out, mostly through stable heads ([welcome page](00_welcome)). But of what changes in that gate from text to text, the stable heads account for {{stable_share}} only, and the second number, *up*, we have not predicted at all.
 
@@ -100,7 +100,7 @@ But suppose that the head favours *moon* when it is near and *the* when it is fa
 | *the*, kernel × content | 0.1 | 0.1 |
 | *the*, in the head | 0.2 | 0.05 | =}}
 
-Kernel and content are averages, and they do not notice, since $\sqrt{0.3 \times 1.2} = 0.6$. The head does. If *moon* comes first, the denominator is $0.1 + 0.3 + 0.05 + 0.7 = 1.15$, and *moon* gets {{= 0.26 =}}; if it comes second, $0.1 + 0.2 + 1.2 + 0.7 = 2.2$, and it gets {{= 0.55 =}}. What the head adds to a neuron differs as much, where the product says the same for both orders.
+Kernel times content has {{= 0.6 =}} at both places, the geometric mean of {{= 0.3 =}} and {{= 1.2 =}}, so it cannot tell them apart. The head can. If *moon* comes first, the denominator is $0.1 + 0.3 + 0.05 + 0.7 = 1.15$, and *moon* gets {{= 0.26 =}}; if it comes second, $0.1 + 0.2 + 1.2 + 0.7 = 2.2$, and it gets {{= 0.55 =}}. What the head adds to a neuron differs as much, where the product says the same for both orders.
 
 What is missing is an **interaction** of position and token. One number for each position and one for each token restore it. Let $a$ be {{= −1 =}} for far and {{= +1 =}} for near, and let $b$ be {{= +1 =}} for *moon* and {{= −1 =}} for *the*. Multiply every entry of the product by $2^{ab}$, and all four weights of the head come out. We call such a pair of lists a **plane of interaction**: a curve $a$ over positions, and a list $b$ of tokens, those that the head favours where the curve is high first.
 
@@ -182,7 +182,7 @@ cb.figures.picture(
 r"""
 In head {{head}} of `{{model}}` a single plane accounts for {{one_plane}} of the interaction. Its curve separates far from near, and its list sorts tokens by the lengths of their embeddings (rank correlation {{by_length}}). [Chapter 2](02_keys) gave all tokens one typical length, and the plane puts the real lengths back.
 
-In Qwen, too, planes can be looked at. Take head {{british}}, one of the two heads that drive the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say. What the far end has in common is less plain, and the lists of Qwen's three other broad heads are no plainer (under *Evidence*).
+In Qwen, too, planes can be looked at. Take head {{british}}, one of the two heads that drive the British neuron, which looks far back. Its first plane goes from near to far, with {{near}} at the near end of its list and {{far}} at the far end. So close to the query this head looks more at prepositions than its kernel and content say. The far end is less plain, and so are Qwen's three other broad heads (under *Evidence*).
 
 With the rows repaired, the rest is as in the model: add up the tokens' values with the weights of the row, multiply by $W_O$, apply LayerNorm and the MLP.
 """
@@ -213,7 +213,7 @@ On half B, the median neuron of `{{model}}` reaches {{live_0}} without planes. T
 
 ## The neurons of three models
 
-For Qwen and SmolLM2, queries, texts and marks were fixed beforehand. The table has the median, over all neurons, of the correlation within domains, with {{= 95% =}} intervals over documents, and for real models the share of neurons below {{= 0.99 =}}. Each head has at most two planes, in `mini` none.
+For Qwen and SmolLM2, queries, texts and marks were fixed beforehand, SmolLM2's lower, after a first look at both. (Each query has one position, so a difference may be due to either.) The table has the median, over all neurons, of the correlation within domains, with {{= 95% =}} intervals over documents, and for real models the share of neurons below {{= 0.99 =}}. Each head has at most two planes, in `mini` none.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -271,7 +271,7 @@ pd.DataFrame(by_table).rename_axis("r, over queries")
 
 # %% [markdown]
 r"""
-In Qwen the narrow heads do most of the work: with the query token they give at least {{qwen_narrow}}, and the stable heads add little to that if the query is a word. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. So exact attention to the last ten tokens is a strong rival there, but for words only: with a full stop or a comma, where stable heads add more, it falls to {{qwen_ten}} and {{qwen_ten_comma}}. {{?words_only}}
+In Qwen the narrow heads do most of the work: with the query token they give at least {{qwen_narrow}}, and the stable heads add little to that if the query is a word. This is what chapter 9 left out: in the gate of neuron {{neuron}}, too, {{narrow_share}} of the variance of what heads add comes from narrow ones. So exact attention to the last ten tokens is a strong rival there with words; with a full stop or a comma, where stable heads add more, it falls to {{qwen_ten}} and {{qwen_ten_comma}}. {{?words_only}} (In SmolLM2, with {{smol_wide}} broad heads of nine, it is weak.)
 
 ## How well does it work?
 
@@ -293,9 +293,9 @@ pd.DataFrame(scores_kept).rename_axis("kept of the scores")
 
 # %% [markdown]
 r"""
-The weighted SVD beats two planes in {{weighted_ahead}} of the {{ahead}} pairs of a model and a query. {{?weighted_better}} We had asked in advance that planes leave less than a plain SVD and two-bit keys, and they do in every pair. But Qwen's {{size}} MB are for one query token at one position. Keys of four bits ({{keys_size}} MB) serve every query. They leave less than two planes with {{keys_smol}} of SmolLM2's five queries, and with {{keys_qwen}} of Qwen's.
+The weighted SVD beats two planes in {{weighted_ahead}} of the {{ahead}} pairs of a model and a query. {{?weighted_better}} We had asked in advance that planes leave less than a plain SVD and two-bit keys, and they do in every pair. But Qwen's {{size}} MB are for one query token at one position. Keys of four bits ({{keys_size}} MB) serve every query. They leave less than two planes with {{keys_smol}} of the five queries in SmolLM2, and with {{keys_qwen}} in Qwen.
 
-Why planes, then? The one advantage left is that they can be read. Each list of the weighted SVD mixes position, token and their interaction. In our tables they are apart: the kernel says where a head looks, the content at what, and a plane what these two had missed. In `{{model}}` each head's first list goes with embeddings' lengths; {{?all_by_length}} of Qwen's {{wide}} broad heads, the one that we had followed has a plain end.
+Why planes, then? We had hoped to read them, since they keep position, token and interaction apart. In `{{model}}` each head's first list does go with embeddings' lengths. {{?all_by_length}} But of Qwen's {{wide}} broad heads only the one we had followed has a plain end, and no test shows that a list foretells anything.
 
 ## What can go wrong
 
@@ -305,7 +305,7 @@ Why planes, then? The one advantage left is that they can be read. Each list of 
 
 ## Where this leaves us
 
-For one query, a few lists a head predict most of what the typical neuron of a first layer puts out. But they use each text's own denominators, where the circuit of chapter 5 makes do with a single calibration text. Which shortcut hurts most? [Chapter 11](11_evaluation) measures it.
+For one query at one position, a few lists a head rebuild most of what the typical neuron of a first layer puts out. But they use each text's own denominators, where the circuit of chapter 5 makes do with a single calibration text. Which shortcut hurts most? [Chapter 11](11_evaluation) measures it.
 
 ## Exercises
 
@@ -391,6 +391,7 @@ cb.facts(
     sources=n_qwen + 1,
     vocab=the["qwen"]["cost"]["numbers a head"]["0"] - n_qwen - 1,
     one_plane=cb.fact(explained[0], ".0%"),
+    smol_wide=cb.fact(9 - len(smollm2[THE][0]["heads"]["local"]), "words", holds=the["smollm2"]["cost"]["numbers of all heads"]["0"] == 9 * the["smollm2"]["cost"]["numbers a head"]["0"]),
     by_length=cb.fact(by_length, ".2f", holds=by_length > cb.ALMOST_EXACTLY),
     live_0=cb.fact(live["margins"], ".3f", holds=live["margins"] > cb.ALMOST_EXACTLY),
     live_ten=cb.fact(live["last ten"], holds=live["last ten"] < live["margins"] - 0.1),

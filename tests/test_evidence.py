@@ -12,6 +12,7 @@ import deeper_mini
 import evidence
 import lookups
 import numpy as np
+import pandas as pd
 import pytest
 import read_planes
 import resample
@@ -114,6 +115,9 @@ def test_other_constants_are_those_of_circuits_calibrated_on_them(model):
     of = constants.circuits(circuit, x_A, x_B, truth, texts[40:], J)
     assert len(of["left"]) == 5 and of["left"]["own"].value < 0.1 < of["left"]["one page"].value
     assert all(row["one page"] > of["left"]["own"].value for row in of["by page"])
+    for kind, (typical, low, high) in of["any page"].items():
+        pages = [row[kind] for row in of["by page"]]
+        assert typical == np.median(pages) and low < np.quantile(pages, 0.1) < max(pages) < high
     more = {k: of["left"][k].value - v.value for k, v in of["more than the least"].items()}
     assert [*more.values()] == pytest.approx(
         [min(of["left"][k].value for k in [*of["left"]][:3])] * 2
@@ -330,6 +334,23 @@ def test_other_changes_are_made_near_the_words_of_the_table_and_as_often():
     assert [p for p, alike in parts if not alike] == ["a", "a"]
     assert british.places_of(text, found, ("gray", "grey")) == []  # a word of the table
     assert british.places_of(text, found, None) == found
+
+
+def test_each_change_has_the_neuron_that_moves_farthest_on_half_a_judged_on_half_b():
+    """In standard deviations over half A's documents under British spelling: 1, 2 and 1."""
+    places = {"places": 2, "gate": 0.0}
+    rows = [
+        {"change": change, "half": half, "document": f"{half}{k}", **places}
+        | {"gate": torch.tensor([1.0, 2, 1]) * sign, "moved": torch.tensor(moved)}
+        for change, moved in ((british.SPELLING, [0.1, 0.3, 0.0]), ("the, a", [0.0, 0.1, -4.0]))
+        for half in "AB"
+        for k, sign in enumerate((-(0.5**0.5), 0.5**0.5))
+    ]
+    rows[-1]["moved"] = torch.tensor([0.0, 0.1, 2.0])  # of half B: -1 on average
+    spelling, other = british.best_of(pd.DataFrame(rows), 0).values()
+    assert (spelling["best"], other["best"]) == (1, 2)
+    moves = [of[key][0] for of in (spelling, other) for key in ("in spreads", "best in spreads")]
+    assert moves == pytest.approx([0.1, 0.15, 0.0, 1.0])
 
 
 def test_a_line_fitted_on_half_a_mends_any_scale_and_offset(model):

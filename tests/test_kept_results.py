@@ -132,6 +132,15 @@ def test_rivals_and_readings(mini):
     assert controls.independent(draw[:, :1].expand(-1, 4)) == pytest.approx(1)
 
 
+def test_the_weights_of_heads_are_permuted_and_no_others():
+    model = cx.load("mini", layers=1)
+    before = {name: W.clone() for name, W in model.original_model.named_parameters()}
+    controls.permute_heads(model)
+    for name, W in model.original_model.named_parameters():
+        assert torch.equal(W, before[name]) != (".attn." in name), name
+        assert torch.equal(W.flatten().sort()[0], before[name].flatten().sort()[0])
+
+
 def test_dealt_contents_leave_the_kernel_and_take_the_topic(mini, monkeypatch):
     monkeypatch.setitem(controls.PLAN["dealt"], "draws", 6)
     facts = controls.dealt(mini)

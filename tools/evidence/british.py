@@ -75,6 +75,7 @@ REAL = ("qwen", "smollm2")
 TEXTS = 250  # of the collection, for heads and frequencies, as in chapter 9
 RANDOM_DOCUMENTS = 24  # the first of the judging half, for random words
 PARTS = ("gate", "up", "product")
+SPELLING = "British spelling"  # among consistent changes
 Ids = Int[Tensor, " token"]
 Gathered = Float[Tensor, "token head d_head"]
 
@@ -389,16 +390,16 @@ def in_parts(text: str, places: list[Place], changed: bool) -> list[tuple[str, b
 
 
 def changes_of(name: str) -> dict[str, Any]:
-    """Return what British spelling and other consistent changes do to the gate of a model's
-    neuron: its mean move over documents of half B, with its interval.
+    """Return what British spelling and other consistent changes do to the gate of a model's neuron,
+    and to that of each change's best neuron, chosen on half A: mean moves over documents of half B.
     """
     plan = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    changes: dict[str, Any] = {"British spelling": None} | plan["words"] | plan["misspelled"]
+    changes: dict[str, Any] = {SPELLING: None} | plan["words"] | plan["misspelled"]
     probe = probe_of(name)
     (reads, gate, _), fixed, neuron = first_layer(name), probe.circuit.fixed, probe.found[0]
     begin = [int(cx.texts.passages(fixed)[0].tokens[0])]
-    moves: dict[str, dict[str, list[torch.Tensor]]] = defaultdict(lambda: defaultdict(list))
-    for t in cx.texts.progress(english(fixed, BAR["least"], half="B"), f"{name}: changes"):
+    rows: list[dict[str, Any]] = []
+    for t in cx.texts.progress(english(fixed, BAR["least"]), f"{name}: changes"):
         parts = cb.spelling.respelled(t.source, partial(form_of, 1))
         text = "".join(part for part, _ in parts)
         found = [(m.start(), m.end(), PAIR[m.group()][0]) for m in cb.spelling.matches(text)]
@@ -414,16 +415,43 @@ def changes_of(name: str) -> dict[str, Any]:
             alike = sorted(end for end in at[0].keys() & at[1].keys() if end > places[0][0])
             if alike:
                 one, two = (
-                    x[[of[end] for end in alike]] for x, of in zip((before, after), at, strict=True)
+                    x[[of[end] for end in alike]].mean(0) @ gate
+                    for x, of in zip((before, after), at, strict=True)
                 )
-                moves[called][t.document].append((two - one).mean(0) @ gate)
-    out: dict[str, Any] = {}
-    for called, of in moves.items():
-        d = torch.stack([torch.stack(rows).mean(0) for rows in of.values()]).numpy()
-        texts: list[Any] = [SimpleNamespace(document=key, name=key) for key in of]
-        ends = cb.with_interval(partial(mean_of, d[:, neuron]), texts)
-        out[called] = {"documents": len(d), "moved": [*ends[:3]]}
-    return {"neuron": neuron, "changes": out}
+                row = {"change": called, "half": t.half, "document": t.document}
+                rows.append(row | {"places": len(places), "gate": one, "moved": two - one})
+    return {"neuron": neuron, "changes": best_of(pd.DataFrame(rows), neuron)}
+
+
+def best_of(rows: pd.DataFrame, neuron: int) -> dict[str, Any]:
+    """Return for each change how far it moves the gate of a neuron on half B, and, in standard
+    deviations over documents, that and the move of the neuron that half A chooses for it.
+    """
+
+    def by_document(of: str, called: str, half: str) -> pd.DataFrame:
+        some = rows.query("change == @called and half == @half")
+        values = pd.DataFrame(torch.stack([*some[of]]).numpy(), some["document"])
+        return values.groupby(level=0, sort=False).mean()
+
+    unit, out = by_document("gate", SPELLING, "A").std(), {}
+    for called in rows["change"].unique():
+        chosen, judged = (by_document("moved", called, half) for half in "AB")
+        move = chosen.mean() / unit
+        best = int(move.abs().idxmax())
+        texts: list[Any] = [SimpleNamespace(document=key, name=key) for key in judged.index]
+
+        def moved(values: pd.Series, texts: Any = texts) -> list[float]:
+            return [*cb.with_interval(partial(mean_of, values.to_numpy()), texts)[:3]]
+
+        out[called] = {
+            "documents": len(judged),
+            "places": float(rows.query("change == @called and half == 'B'")["places"].mean()),
+            "moved": moved(judged[neuron]),
+            "in spreads": moved(judged[neuron] / unit[neuron]),
+            "best": best,
+            "best in spreads": moved(judged[best] / unit[best] * np.sign(move[best])),
+        }
+    return out
 
 
 # ---------------------------------------------------------------- prediction beside measurement
@@ -487,7 +515,7 @@ def beside_the_model(name: str) -> dict[str, Any]:
     rows, moves, sizes = [], [], []
     for t in cx.texts.progress(english(fixed, half="B"), f"{name}: prediction"):
         found = to_neurons(torch.stack([*read([(t.source, True)])[0].values()]).mean(0))
-        row: dict[str, Any] = {"document": t.document, "dialect": t.dialect}
+        row: dict[str, Any] = {"document": t.document, "dialect": t.dialect, "domain": t.domain}
         rows.append(row | {"found": found[:, neuron].tolist()})
         if len(words := cb.spelling.matches(t.source)) < BAR["least"]:
             continue

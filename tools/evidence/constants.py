@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -109,22 +110,26 @@ def by_constants(
 
 def by_page(
     circuit: cx.ContextualCircuit, x_A: Tokens, x_B: Tokens, truth: Tensor, J: list[int]
-) -> list[dict[str, float]]:
-    """Return the FVU that one page's circuit and the centred one leave on half B, with each of some
-    texts of half A as the calibration text.
+) -> dict[str, list[Callable[[np.ndarray], float]]]:
+    """Return the FVU that one page's circuit and the centred one leave on texts of half B, with
+    each of some texts of half A as the calibration text.
     """
-    left = []
+    left: dict[str, list[Callable[[np.ndarray], float]]] = {"one page": [], "centred": []}
     for i in np.random.default_rng(0).choice(len(x_A), PAGES, replace=False):
         one = cx.ContextualCircuit.calibrate(circuit.fixed, x_A[i], circuit.heads)
-        said = {
-            name: torch.cat([by.summary(few)[:, J] for few in x_B.split(32)])
-            for name, by in (("one page", one), ("centred", one.centered()))
-        }
-        everything = np.arange(len(x_B))
-        left.append(
-            {k: cb.median_over_neurons("fvu", v, truth)(everything) for k, v in said.items()}
-        )
+        for of, by in zip(left.values(), (one, one.centered()), strict=True):
+            said = torch.cat([by.summary(few)[:, J] for few in x_B.split(32)])
+            of.append(cb.median_over_neurons("fvu", said, truth))
     return left
+
+
+def any_page(left: list[Callable[[np.ndarray], float]], of_B: list[Text]) -> list[float]:
+    """Return the median of what is left with any of these pages, and the interval of one that is
+    drawn, texts of half B being drawn as well.
+    """
+    dice = np.random.default_rng(0)
+    drawn = cb.with_interval(lambda d: left[dice.integers(len(left))](d), of_B, 999, cb.WIDER)
+    return [float(np.median([of(np.arange(len(of_B))) for of in left])), *drawn.ends]
 
 
 def circuits(
@@ -147,12 +152,17 @@ def circuits(
     least = min(tables, key=lambda k: left[k](np.arange(len(x_B))))
     more = {k: lambda d, k=k: left[k](d) - left[least](d) for k in tables if k != least}
     known = {k: cb.with_interval(of, of_B, 299, cb.WIDER) for k, of in left.items()}
+    pages, everything = by_page(circuit, x_A, x_B, truth, J), np.arange(len(x_B))
     return {
         "left": known,
         "more than the least": {
             k: cb.with_interval(of, of_B, 299, cb.WIDER) for k, of in more.items()
         },
-        "by page": by_page(circuit, x_A, x_B, truth, J),
+        "by page": [
+            dict(zip(pages, (of(everything) for of in page), strict=True))
+            for page in zip(*pages.values(), strict=True)
+        ],
+        "any page": {k: any_page(of, of_B) for k, of in pages.items()},
     }
 
 

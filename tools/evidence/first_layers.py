@@ -82,9 +82,13 @@ class FirstLayer:
         return z @ W_O @ readout.W_in / self.scale[:, None]
 
 
-def first_layer(name: str, count: int = TEXTS) -> FirstLayer:
-    """Run a model's first layer on so many texts. Half A chooses the stable heads."""
+def first_layer(
+    name: str, count: int = TEXTS, change: Callable[[Any], None] = lambda model: None
+) -> FirstLayer:
+    """Run a model's first layer on so many texts, once `change` has been made to its weights. Half
+    A chooses the stable heads."""
     model = cx.load(name, layers=1)
+    change(model)
     encoder = isinstance(model, cx.models.Encoder)
     reader = Reader.of(model, min(512, model.cfg.n_ctx))
     common, texts = texts_for(reader, count)

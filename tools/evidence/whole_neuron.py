@@ -400,8 +400,8 @@ class Query:
         truth: Tensor,
         k: int,
     ) -> dict[str, Any]:
-        """Return the heads, neurons and texts for which the prediction is worst."""
-        fixed, worst = self.fixed, GIVEN["counted"]["worst"]
+        """Return for which heads and neurons the prediction is worst."""
+        fixed = self.fixed
         exact, domains = fixed.require_exact().rows(x), np.array([t.domain for t in texts])
         distances = {str(p): cx.total_variation(exact, self.cut(p).rows(x)).mean(0) for p in PLANES}
         # with one head's outputs from its tables and all others exact
@@ -412,25 +412,14 @@ class Query:
             *_, active = fixed.mlp(x, mixed).values()
             alone.append(float(table(active, truth, domains)["fvu"].median()))
         of = table(guess, truth, domains).assign(sd=truth.std(0).numpy())
-        error = ((guess - truth).square() / truth.var(0)).nanmedian(1).values  # of each text
-        named = [texts[i] for i in error.topk(min(worst, len(texts))).indices.tolist()]
-        lowest = of.sort_values("within").head(worst)
-        by_domain = pd.Series(error.numpy()).groupby(domains).mean().sort_values(ascending=False)
         return {
             "tv": {p: [round(float(v), 4) for v in tv] for p, tv in distances.items()},
             "fvu of one head": [round(v, 5) for v in alone],
-            "neurons": [
-                [int(j), *(round(float(v), 4) for v in row)]
-                for j, row in zip(lowest.index, lowest[["within", "fvu", "sd"]].values, strict=True)
-            ],
             "below .99": round(float((of["within"] < 0.99).mean()), 4),
             "rank correlation of r with sd": round(
                 float(of["within"].corr(of["sd"], method="spearman")), 3
             ),
-            "texts": [[t.name, round(float(e), 4)] for t, e in zip(
-                named, error.topk(len(named)).values, strict=True)],
-            "domains": {name: round(float(v), 4) for name, v in by_domain.items()},
-        }  # fmt: skip
+        }
 
     def cost(self, x: Tensor) -> dict[str, Any]:
         """Return numbers stored a head, bits left for the weights of a rival, and seconds a text:
@@ -447,7 +436,6 @@ class Query:
             "exact rows": lambda: fixed.mlp(one),
             "layer": lambda: self.model(one, stop_at_layer=1),
         }
-        half = self.in_half(x)
         return {
             "numbers a head": {str(k): (k + 1) * sizes for k in PLANES},
             "numbers of all heads": {str(k): v for k, v in tables.items()},
@@ -457,20 +445,8 @@ class Query:
                 bits / (weights + fixed.d_vocab * cfg.d_model), 3
             ),
             "levels of a key": self.key_levels(GIVEN["rivals"]["planes"]),
-            "tables in 16 bits, TV": float(f"{half:.1e}"),
             "seconds a text": {name: seconds(run) / len(one) for name, run in taken.items()},
         }
-
-    def in_half(self, x: Tensor) -> float:
-        """Return the largest total variation distance between the rows of tables with 16 bits a
-        number and with 32.
-        """
-        approx = self.cut(GIVEN["rivals"]["planes"])
-        a, b = approx.by_source.half().float(), approx.by_token.half().float()
-        position, content = (v.half().float() for v in approx.base.factors(x))
-        added = einsum(a, b[..., x], "h k i, h k text i -> text h i")
-        rows = (position + content + added).softmax(-1)
-        return float(cx.total_variation(rows, approx.rows(x)).max())
 
 
 @dataclass
