@@ -590,7 +590,7 @@ def test_that_one_head_stays_is_said_where_it_moves_nothing_and_not_after_a_rese
 
 
 def test_a_ranking_can_be_stopped_and_what_is_shown_meanwhile_is_dimmed(browser, address):
-    slow = "this.#rows = to; const late = performance.now() + 9; while (performance.now() < late);"
+    slow = "this.#rows = to; const late = performance.now() + 90; while (performance.now() < late);"
 
     def slowed(route):
         source = route.fetch().text()

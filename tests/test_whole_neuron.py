@@ -10,7 +10,7 @@ import pytest
 import torch
 import whole_neuron
 from by_hand import draw_texts
-from deeper_scores import LENGTH, Layer, noise
+from deeper_scores import Layer
 from whole_neuron import GIVEN, KEPT, Query, Steps, Texts, scored, table
 
 import ctxlib as cx
@@ -120,26 +120,3 @@ def test_the_last_tokens_leave_nothing_where_they_are_all_tokens(of_kind):
 
 def test_an_unknown_model_is_one_clear_line(refused):
     refused(whole_neuron.main, "gpt9")
-
-
-def test_noise_is_that_of_each_texts_own_denominators():
-    """In a model of one layer what stands at n depends on the factors at n alone."""
-    model = cx.load("mini-rotary")
-    texts = cx.texts.collection(cx.texts.Reader.of(model, LENGTH), 24)
-    A, B = ([text for text in texts if text.half == half] for half in "AB")
-    kept = noise(model, A, B)
-    fixed, heads = cx.fix_query(model, n=LENGTH - 1), kept["heads"]
-    of_A, of_B = (cx.softmax_denominators(fixed, of)[:, heads] for of in (A, B))
-    x, name = fixed.prepare(B), "blocks.0.hook_resid_post"
-
-    def louder(z, hook):
-        z[:, -1, heads] *= (of_B / of_A.mean(0))[:, :, None]
-        return z
-
-    with torch.no_grad():
-        _, plain = model.run_with_cache(x, names_filter=name)
-        with model.hooks([("blocks.0.attn.hook_z", louder)]):
-            _, moved = model.run_with_cache(x, names_filter=name)
-    change = (moved[name] - plain[name])[:, -1].double()
-    by_hand = (change - change.mean(0)).square().sum(-1)
-    np.testing.assert_allclose(kept["noise"][0], by_hand, rtol=1e-3)
