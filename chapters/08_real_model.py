@@ -90,7 +90,7 @@ Qwen's neuron {{neuron}} is the one that notices British spelling ([welcome page
 
 ## Three models and one recipe
 
-**Qwen** is Qwen2.5-Coder-1.5B-Instruct, with {{= 1.5 =}} billion parameters, trained largely on code. Its MLP is *gated*: a neuron puts out the product of two numbers, and here we mean the first, the gate. **SmolLM2** is SmolLM2-135M-Instruct, gated as well. **MiniLM** is all-MiniLM-L6-v2, which compares sentences. Like GPT-2 it adds position embeddings to tokens; in the other two, positions rotate queries and keys ([chapter 13](13_families)).
+**Qwen** is Qwen2.5-Coder-1.5B-Instruct, with {{= 1.5 =}} billion parameters, trained largely on code. Its MLP is *gated*: a neuron puts out the product of two numbers, and here we mean the first, the gate. **SmolLM2** is SmolLM2-135M-Instruct, gated as well. **MiniLM** is all-MiniLM-L6-v2, which compares sentences. Like GPT-2 it adds position embeddings to tokens; the other two rotate queries and keys ([chapter 13](13_families)).
 
 We read Qwen and SmolLM2 from {{= 4-bit weights =}}. The recipe was fixed after a first look. Of {{texts}} held-out texts, half A chooses the stable heads, and half B judges. The query is *the*, at position {{n}} (in MiniLM {{n_minilm}}). We judge the {{many}} neurons that single tokens can push farthest ([chapter 6](06_neurons)). Besides the weights, this choice of heads and, for rotary positions, word counts, the prediction needs one page of prose:
 """
@@ -103,7 +103,7 @@ summary = circuit.summary(smol.x[smol.B])  # text neuron
 r"""
 ## How well does it work?
 
-Within domains the circuit is ahead of a uniform average in all three models (in SmolLM2 by {{lead_smol}}, {{= 95% =}} interval {{lead_low}} to {{lead_high}}). {{?beats_rivals}} The *uniform average* of the tokens' values uses neither kernel nor content, and the *domain's mean* is the average of half A's texts of one kind, such as law. *Within domains*, this mean is subtracted from prediction and truth. One row has what the circuit leaves of its squared error. In an *untrained* layer the entries of each of the heads' matrices are permuted. The last rows ask for more than the circuit predicts: the whole *pre-activation* (of a gated neuron, its gate), to which other heads add, and the *activation* that comes out.
+Within domains the circuit is ahead of a uniform average in all three models (in SmolLM2 by {{lead_smol}}, {{= 95% =}} interval {{lead_low}} to {{lead_high}}). {{?beats_rivals}} The *uniform average* of the tokens' values uses neither kernel nor content, and the *domain's mean* is the average of half A's texts of one kind, such as law. *Within domains*, this mean is subtracted from prediction and truth. One row has what the circuit leaves of its squared error. In an *untrained* layer the entries of each of the heads' matrices are permuted (Qwen's heads then look at single tokens: Evidence). The last rows ask for more than the circuit predicts: the whole *pre-activation* (of a gated neuron, its gate), to which other heads add, and its *activation*.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -130,7 +130,7 @@ fvu_of = {
 fvu_of["FVU, untrained: circuit"] = {m: of["contribution"]["circuit"]["FVU"] for m, of in blank.items()}  # fmt: skip
 OF_MEAN = "of the domain mean's error"
 fvu_of[f"{OF_MEAN}: circuit"] = {c: shuffled[m]["trained"][OF_MEAN] for m, c in REAL.items()}
-fvu_of = pd.DataFrame(fvu_of).T.map("{:.2f}".format)
+fvu_of = pd.DataFrame(fvu_of).T.map(lambda v: f"{v:.2f}" if v < 100 else "over 100")
 pd.concat([shown_r[:7], fvu_of, shown_r[7:]]).rename_axis("medians")
 
 # %% [markdown]
@@ -139,11 +139,11 @@ Over all texts, a uniform average does almost as well in MiniLM, with the pre-ac
 
 **A high correlation is no mark of training.** A score tells training apart, we had fixed, if the trained layer does better by it than the untrained one. The correlation within domains does so in Qwen and MiniLM; in SmolLM2 the untrained layer is far ahead, in amounts as well. {{?noise_wins}} The lead over the uniform average is larger without training in MiniLM. {{?leads_blank}}
 
-Three more limits belong beside this. First, it is about what the stable heads add: {{share_qwen}} of what varies between texts in Qwen, {{share_smol}} in SmolLM2, {{share_minilm}} in MiniLM. {{?small_part}} With what a neuron puts out, the circuit's correlation is about zero in Qwen and SmolLM2, and the domain's mean correlates better in all three. {{?not_outputs}} Second, the {{many}} strongest neurons are worth fewer than ten independent ones, {{?few_independent}} and easier: over all, the median FVU is {{all_minilm}} in MiniLM and {{all_qwen}} in Qwen. Third, with another page Qwen's FVU may be anywhere from {{fvu_low}} to {{fvu_high}}.
+Three more limits. First, it is about what the stable heads add: {{share_qwen}} of what varies between texts in Qwen, {{share_smol}} in SmolLM2, {{share_minilm}} in MiniLM. {{?small_part}} With what a neuron puts out, the circuit's correlation is about zero in Qwen and SmolLM2, and the domain's mean correlates better in all three. {{?not_outputs}} Second, the {{many}} strongest neurons are worth fewer than ten independent ones, {{?few_independent}} and easier: over all, the median FVU is {{all_minilm}} in MiniLM and {{all_qwen}} in Qwen. Third, with another page Qwen's FVU may be anywhere from {{fvu_low}} to {{fvu_high}}.
 
 ## Why does one page fail SmolLM2?
 
-The circuit makes five approximations, so we have five suspects. Made alone, with all else exact, the denominators borrowed from one page leave {{budget_smol}} times the variance in SmolLM2, more than ten times as much as any other. With each of {{pages}} other pages they leave at least {{best_page}}.
+The circuit makes five approximations, so we have five suspects. With all else exact, the denominators borrowed from one page leave {{budget_smol}} times the variance in SmolLM2, more than ten times as much as any other. With each of {{pages}} other pages they leave at least {{best_page}}.
 
 But SmolLM2's denominators are no further off than Qwen's: those of the page are wrong by {{off_smol}} on average in SmolLM2, and by {{off_qwen}} in Qwen. SmolLM2 meets the bound of [chapter 4](04_denominators), a fifth, and fails all the same. What matters is the size of what the error is multiplied with.
 

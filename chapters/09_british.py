@@ -2,7 +2,7 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen responds when a document is respelled the British way, and its weights predict by how much, but most other consistent changes have such a neuron too.** Its input rises in {{rises}} of the documents, {{?told_holds}} and no other change that we tried moves it as far, {{?none_reaches}} but {{stronger}} of twenty move their own best neuron farther. {{?not_special}} British documents as we found them have it lower than American ones, {{?natural}} and what it writes hardly changes. {{?writes_little}} In a weak test Qwen makes no use of it in the expected direction. {{?works_against}}
+**A neuron in the first layer of the language model Qwen responds when a document is respelled the British way, and its weights predict by how much, but most other consistent changes have such a neuron too.** Its input rises in {{rises}} of the documents, {{?told_holds}} and no other change that we tried moves it as far, {{?none_reaches}} but {{stronger}} of {{= 20 =}} move their own best neuron farther. {{?not_special}} British documents as we found them have it lower than American ones, {{?natural}} and what it writes hardly changes. {{?writes_little}} In a weak test Qwen makes no use of it in the expected direction. {{?works_against}}
 
 Change nothing in a document but its spelling: *colour* for *color*, *travelled* for *traveled*. Where both versions have the same words, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. How many would a single neuron notice?
 """

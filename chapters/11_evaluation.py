@@ -4,7 +4,7 @@ r"""
 
 **The circuit often gets the amounts wrong: with our calibration text, the mean of a text's domain is a better guess in two of four models.** {{?loses_to_domain}} In stable heads, the limit is not the split of scores into position and content, but the shortcuts that give each token one number. {{?equation_1}} In our small model `{{model}}`, another page and other texts may leave between {{any_low}} and {{any_high}} of the median neuron's variance unexplained. It ranks texts well, {{?ranks}} but a layer of random weights even better ($r$ = {{r_blank}}). {{?blank_passes}}
 
-In each model we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare this with what the model computes. The table has the median correlation $r$ and the median share of the variance that is left unexplained (FVU). Two rivals stand beside the circuit. One knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The other averages the tokens' values uniformly, without kernel and content. A *line* is a slope and an offset for each neuron, fitted on other texts. An *untrained* layer has random weights in `{{model}}`; in the others, it has the entries of each of its heads' matrices permuted.
+In each model we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare this with what the model computes. The table has the median correlation $r$ and the median share of the variance that is left unexplained (FVU). Two rivals stand beside the circuit. One knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The other averages the tokens' values uniformly, without kernel and content. A *line* is a slope and an offset for each neuron, fitted on other texts. An *untrained* layer has random weights in `{{model}}`; in the others, it has the entries of each of its heads' matrices permuted, which leaves Qwen no stable head ([chapter 8](08_real_model)).
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -103,7 +103,8 @@ carried = {MODEL: study.head_variance_share[heads].sum()} | {m: lines[m]["share"
 # %% tags=["hide-input", "nbval-check-output"]
 shares = pd.DataFrame({"variance that these heads carry": carried}).T.map("{:.0%}".format)
 shown = pd.concat([board[[*NAMES]], blanks.iloc[2:5].rename(index="{}, untrained".format)])
-pd.concat([shares, shown.map("{:.2f}".format)]).rename(columns=NAMES).rename_axis("medians")
+shown = (shown.round(2) + 0).map(lambda v: f"{v:.2f}" if v < 100 else "over 100")
+pd.concat([shares, shown]).rename(columns=NAMES).rename_axis("medians")
 
 # %% [markdown]
 r"""
