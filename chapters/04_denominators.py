@@ -314,7 +314,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-Chebyshev's bound holds in all heads but one. Head {{failing}}, where the topic makes up most, breaks it: nineteen texts in twenty should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} The proof is right, but its assumption of independent tokens is not. Hoeffding's bound makes the same assumption and holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that allow for topics.
+Chebyshev's bound holds in all heads but one. Head {{failing}}, where the topic makes up most, breaks it: nineteen texts in twenty should lie within {{failing_guaranteed}} of the mean, and we have to go to {{failing_measured}} to find so many. {{?one_fails}} The proof is right, but its assumption of independent tokens is not. Hoeffding's bound makes the same assumption and holds in every head, but in heads {{empty}} it allows more than the mean itself. {{?hoeffding_empty}} [Appendix C](C_certificates) derives bounds that allow for domains.
 
 ## One page for all texts
 

@@ -4,7 +4,7 @@ r"""
 
 **In Qwen and MiniLM, one page of prose lets the circuit tell texts of one kind apart by what the stable heads add to a neuron; in SmolLM2 the published circuit, as we extend it to rotary positions, fails.** {{?carries_over}} There the error is {{error_smol}} times the variance, because the heads add nearly the same to every text. A good order is no mark of training: in SmolLM2 the circuit's is far better once the heads' weights are shuffled. {{?noise_wins}} And in Qwen these heads carry only {{share_qwen}} of what varies.
 
-Here is one neuron of each model. Each dot is an unseen text, and a perfect prediction would put all dots on the diagonal. Which would you trust?
+Here is one neuron of each model. Each dot is an unseen text; on the diagonal it is predicted perfectly. Which would you trust?
 """
 
 # %% tags=["hide-cell", "setup"] mystnb={"code_prompt_show": "Install the package, in Colab"}
@@ -103,7 +103,7 @@ summary = circuit.summary(smol.x[smol.B])  # text neuron
 r"""
 ## How well does it work?
 
-Within domains the circuit is ahead of a uniform average in all three models (in SmolLM2 by {{lead_smol}}, {{= 95% =}} interval {{lead_low}} to {{lead_high}}). {{?beats_rivals}} The *uniform average* of the tokens' values uses neither kernel nor content, and the *domain's mean* is the average of half A's texts of one kind, such as law. *Within domains*, this mean is subtracted from prediction and truth. One row has what the circuit leaves of its squared error. In an *untrained* layer the entries of each of the heads' matrices are permuted (Qwen's heads then look at single tokens: Evidence). The last rows ask for more than the circuit predicts: the whole *pre-activation* (of a gated neuron, its gate), to which other heads add, and its *activation*.
+Within domains the circuit is ahead of a uniform average in all three (in SmolLM2 by {{lead_smol}}, {{= 95% =}} interval {{lead_low}} to {{lead_high}}). {{?beats_rivals}} The *uniform average* of the tokens' values uses neither kernel nor content, and the *domain's mean* is the average of half A's texts of one kind, such as law. *Within domains*, this mean is subtracted from prediction and truth. One row has what the circuit leaves of its squared error. In an *untrained* layer the entries of each of the heads' matrices are permuted (Qwen's heads then look at single tokens: Evidence). The last rows ask for more than the circuit predicts: the whole *pre-activation* (of a gated neuron, its gate), to which other heads add, and its *activation*.
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -135,7 +135,7 @@ pd.concat([shown_r[:7], fvu_of, shown_r[7:]]).rename_axis("medians")
 
 # %% [markdown]
 r"""
-Over all texts, a uniform average does almost as well in MiniLM, with the pre-activation too; in SmolLM2 the circuit is behind ({{r_smol}}; its rivals {{even_smol}} and {{domain_smol}}). {{?ties}} Of the domain's mean's squared error the circuit leaves {{mean_minilm}} in MiniLM and {{mean_qwen}} in Qwen. SmolLM2's amounts are useless: its median FVU is {{fvu_smol}}.
+Over all texts, a uniform average does almost as well in MiniLM, with the pre-activation too; in SmolLM2 the circuit is behind ({{r_smol}}; its rivals {{even_smol}} and {{domain_smol}}). {{?ties}} Of the domain's mean's squared error the circuit leaves {{mean_minilm}} in MiniLM and {{mean_qwen}} in Qwen. SmolLM2's amounts are useless (median FVU {{fvu_smol}}).
 
 **A high correlation is no mark of training.** A score tells training apart, we had fixed, if the trained layer does better by it than the untrained one. The correlation within domains does so in Qwen and MiniLM; in SmolLM2 the untrained layer is far ahead, in amounts as well. {{?noise_wins}} The lead over the uniform average is larger without training in MiniLM. {{?leads_blank}}
 
@@ -153,7 +153,7 @@ SmolLM2's heads do just that. In its median neuron, what they add to all texts i
 
 ## Why small errors become large
 
-**The share of the variance that is lost is the square of the relative error, times one more than the square of the constant, measured in standard deviations.** In the example the constant is {{= 10 =}} standard deviations. An error of {{= 10% =}} loses $0.1^2 \times (10^2 + 1) = 1.01$ of the variance. Without the constant it would lose $0.1^2 = 0.01$.
+**If the error is independent of the text's part, the share of the variance that is lost is the square of the relative error, times one more than the square of the constant, measured in standard deviations.** In the example the constant is {{= 10 =}} standard deviations. An error of {{= 10% =}} loses $0.1^2 \times (10^2 + 1) = 1.01$ of the variance. Without the constant it would lose $0.1^2 = 0.01$.
 
 To derive it, let a head truly add $u(x) = a + d(x)$ to a neuron, where $a$ is the same for every text and $d$ has mean zero. With a borrowed denominator and LayerNorm scale it adds $(1 + e(x))\, u(x)$. The **relative error** $e$ is
 
@@ -336,7 +336,7 @@ table
 
 # %% [markdown]
 r"""
-**The ledger** has Qwen's numbers at the places of the published ones. The paper gives a median $r$ of {{= 0.9485 =}} and does not say of what, so it has three lines. If it is of what the heads contribute, Qwen is at the published number; if of a neuron's pre-activation or activation, it is far below. {{?hangs_on_reading}} The first line, and FVU, are undecided because the calibration text matters. TV fails where positions turn.
+**The ledger** has Qwen's numbers at the places of the published ones. The paper gives a median $r$ of {{= 0.9485 =}} and does not say of what, so it has three lines. If it is of what the heads contribute, Qwen is at the published number; if of a neuron's pre-activation or activation, it is far below. {{?hangs_on_reading}} The line on what heads contribute, and FVU, are undecided because the calibration text matters. TV fails where positions turn.
 """
 
 # %% tags=["hide-cell", "nbval-check-output"] mystnb={"code_prompt_show": "The ledger: published claims, judged"}

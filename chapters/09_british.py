@@ -2,7 +2,7 @@
 r"""
 # Is there a British neuron?
 
-**A neuron in the first layer of the language model Qwen responds when a document is respelled the British way, and its weights predict by how much, but most other consistent changes have such a neuron too.** Its input rises in {{rises}} of the documents, {{?told_holds}} and no other change that we tried moves it as far, {{?none_reaches}} but {{stronger}} of {{= 20 =}} move their own best neuron farther. {{?not_special}} British documents as we found them have it lower than American ones, {{?natural}} and what it writes hardly changes. {{?writes_little}} In a weak test Qwen makes no use of it in the expected direction. {{?works_against}}
+**A neuron in the first layer of the language model Qwen responds when a document is respelled the British way, and its weights predict roughly by how much, but most other consistent changes have such a neuron too.** Its input rises in {{rises}} of the documents, {{?told_holds}} and no other change that we tried moves it as far, {{?none_reaches}} but {{stronger}} of {{= 20 =}} move their own best neuron farther. {{?not_special}} Among documents as we found them, one British source has it lower than American ones, {{?natural}} and what it writes hardly changes. {{?writes_little}} In a weak test Qwen makes no use of it in the expected direction. {{?works_against}}
 
 Change nothing in a document but its spelling: *colour* for *color*, *travelled* for *traveled*. Where both versions have the same words, whatever differs must have been carried there by an attention head. In a document of {{places}} tokens we changed {{words}} words on average. How many would a single neuron notice?
 """
@@ -159,7 +159,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-The British version pushes the *gate* of neuron {{neuron}}, the input of its activation function, higher in nearly all of {{documents}} documents. {{?rises}} It is the neuron of the [welcome page](00_welcome), which we had seen in a first look at Qwen. All else was fixed in advance and run on other documents and words.
+The British version pushes the *gate* of neuron {{neuron}}, the input of its activation function, higher in nearly all of {{documents}} documents. {{?rises}} It is the neuron of the [welcome page](00_welcome), which we had seen in a first look at Qwen. All else was fixed in advance, unless we say so, and run on other documents and words.
 
 Could we have known by how much? We predict both spellings as on the welcome page, from two stable heads and the same page of prose, which ends at position {{= 256 =}}; so only tokens up to there count, in {{told_documents}} documents. The prediction is {{told_mean}} on average, where the heads add {{heads_mean}} in the model. It had to be right within a factor of {{= 2 =}}, to have the right sign in {{= 90% =}} of the documents (it has in all), and to correlate with the heads by {{= 0.7 =}} or more, and by more than the share of respelled tokens does. {{?told_holds}} It does by {{told_r}}, the share by {{share_r}}. At these tokens the whole gate moves by {{gate_mean}}, of which the two heads bring {{through}}. {{?through}} But it is one page, and British; for the paragraph of the welcome page, others predict from {{welcome.page_least}} to {{welcome.page_most}}.
 
@@ -196,7 +196,7 @@ $$ (eq-bri-columns)
 
 British spelling pushes neuron {{neuron}} up by {{z}} standard deviations on the families that discover, and by {{z_again}} on those that judge. With random words in their place, the most extreme of all {{all}} neurons never got past {{most}}, in {{draws}} tries. The result holds on words of several pieces, held out until then, of which {{agree}} point the same way. {{?again}} One more neuron is far from the rest, {{second}}. In SmolLM2 the same search finds none: of words of several pieces only {{agree_smol}} of the families agree.
 
-Is it spelling, then, or Britain? The neuron responds to both. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it just misses, with {{vocabulary}}, though none of {{= 1,000 =}} random splits of these words reaches as much. On another list, places and offices such as *Parliament* and *Congress*, the AUC is {{matters}}, so the neuron responds to British subjects as well, though this did not show in documents.
+Is it spelling, then, or Britain? Lists of words suggest both. One list has British and American words for the same thing, *lorry* and *truck*, *nappy* and *diaper*. We had required an AUC of {{= 0.75 =}}, where {{= 0.5 =}} is chance, and it just misses, with {{vocabulary}}, though none of {{= 1,000 =}} random splits of these words reaches as much. On another list, places and offices such as *Parliament* and *Congress*, the AUC is {{matters}}, so the neuron responds to British subjects as well, though this did not show in documents.
 
 ## What does it write?
 
@@ -245,7 +245,7 @@ The words themselves carry most of it, the stable heads some. With their residua
 
 **The families are not independent.** Words of several pieces share pieces, such as *ise*, so that {{families}} families are fewer facts.
 
-**We looked for use in one place.** Another task, texts that move the neuron's output more, or weights that are not rounded to {{= 4 =}} bits might show more.
+**We looked for use in one place.** Another task, texts that move the output more, or unrounded weights might show more.
 
 ## Where this leaves us
 

@@ -305,7 +305,7 @@ Why planes, then? We had hoped to read them, since they keep position, token and
 
 ## Where this leaves us
 
-For one query at one position, a few lists a head rebuild most of what the typical neuron of a first layer puts out. But they use each text's own denominators, where the circuit of chapter 5 makes do with a single calibration text. Which shortcut hurts most? [Chapter 11](11_evaluation) measures it.
+For one query at one position, a few lists a head can stand in for the scores, and typical outputs come out nearly right. But they use each text's own denominators, where the circuit of chapter 5 makes do with a single calibration text. Which shortcut hurts most? [Chapter 11](11_evaluation) measures it.
 
 ## Exercises
 

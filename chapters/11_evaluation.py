@@ -2,7 +2,7 @@
 r"""
 # How accurate is it, and what limits it?
 
-**The circuit often gets the amounts wrong: with our calibration text, the mean of a text's domain is a better guess in two of four models.** {{?loses_to_domain}} In stable heads, the limit is not the split of scores into position and content, but the shortcuts that give each token one number. {{?equation_1}} In our small model `{{model}}`, another page and other texts may leave between {{any_low}} and {{any_high}} of the median neuron's variance unexplained. It ranks texts well, {{?ranks}} but a layer of random weights even better ($r$ = {{r_blank}}). {{?blank_passes}}
+**The circuit often gets the amounts wrong: with our calibration text, the mean of a text's domain is a better guess in two of four models.** {{?loses_to_domain}} In stable heads, the limit is not the split of scores into position and content, but two shortcuts: the constants of one page, and values read as if at the query. {{?equation_1}} In our small model `{{model}}`, another page and other texts may leave between {{any_low}} and {{any_high}} of the median neuron's variance unexplained. It ranks texts well, {{?ranks}} but so does that of a layer of random weights, even better ($r$ = {{r_blank}}). {{?blank_passes}}
 
 In each model we predict what the stable heads add to the hundred neurons that single tokens can move farthest, and compare this with what the model computes. The table has the median correlation $r$ and the median share of the variance that is left unexplained (FVU). Two rivals stand beside the circuit. One knows only whether a text is law or cooking, and guesses the mean of other texts of that domain. The other averages the tokens' values uniformly, without kernel and content. A *line* is a slope and an offset for each neuron, fitted on other texts. An *untrained* layer has random weights in `{{model}}`; in the others, it has the entries of each of its heads' matrices permuted, which leaves Qwen no stable head ([chapter 8](08_real_model)).
 """
@@ -98,11 +98,11 @@ board = {
 }
 board = pd.DataFrame(board).astype(float)
 blanks = board[[*BLANK.values()]].set_axis([*NAMES], axis=1)
+shown = pd.concat([board[[*NAMES]], blanks.iloc[2:5].rename(index="{}, untrained".format)])
 carried = {MODEL: study.head_variance_share[heads].sum()} | {m: lines[m]["share"] for m in REAL}
 
 # %% tags=["hide-input", "nbval-check-output"]
 shares = pd.DataFrame({"variance that these heads carry": carried}).T.map("{:.0%}".format)
-shown = pd.concat([board[[*NAMES]], blanks.iloc[2:5].rename(index="{}, untrained".format)])
 shown = (shown.round(2) + 0).map(lambda v: f"{v:.2f}" if v < 100 else "over 100")
 pd.concat([shares, shown]).rename(columns=NAMES).rename_axis("medians")
 
@@ -209,7 +209,7 @@ shown.rename(columns=NAMES)
 r"""
 To *find* neurons, you need a table. By a rule fixed in advance, it is mean constants and patterns in `mini` and MiniLM, and the centred circuit in Qwen and SmolLM2, which have the least FVU on our page. {{?which}} They had to have it with at least {{= 19 =}} of {{= 20 =}} other texts. In Qwen this fails ({{least_qwen}}); there mean constants are least with {{least_half_A}}. {{?least_three}} So, after the failure, we advise mean constants there too. In SmolLM2 no table is good: the centred one leaves {{centred_ours}} with our page (the domain's mean {{domain_smol}}, a uniform average with a line {{even_smol}}).
 
-For the *amounts* in a text that you have, take the self-normalised circuit. It leaves {{own_most}} of the variance in SmolLM2, and {{own_qwen}} or less in the other three (over all neurons, {{own_all}} or less in all four). So most of what the circuit gets wrong comes from what we fixed in order to have one number for each token and neuron. {{?equation_1}} {{?own_not_enough}}
+For the *amounts* in a text that you have, take the self-normalised circuit. It leaves {{own_most}} of the variance in SmolLM2, and {{own_qwen}} or less in the other three (over all neurons, {{own_all}} or less in all four). So most of what the circuit gets wrong comes from what it fixes, the constants of one page and the positions of values. {{?equation_1}} {{?own_not_enough}}
 
 <span id="turn-it"></span>Here are both circuits on two texts as they grow, beside what the model computes, for neuron {{neuron}}, which responds to planets ([chapter 1](01_first_layer)). Type over the texts.
 """
@@ -263,7 +263,7 @@ table.rename(columns=NAMES)
 
 # %% [markdown]
 r"""
-In Qwen and SmolLM2 the borrowed denominators make {{qwen_denominators}} and {{smol_denominators}} of the error, whichever text calibrates. {{?denominators_first}} Values and denominators together make {{minilm_two}} of the error in MiniLM and {{mini_two}} in `{{model}}`. Values lead in both, but our condition for calling that certain fails (see Evidence). {{?values_first}}
+In Qwen and SmolLM2 the borrowed denominators make {{qwen_denominators}} and {{smol_denominators}} of the error. {{?denominators_first}} Values and denominators together make {{minilm_two}} of the error in MiniLM and {{mini_two}} in `{{model}}`. Values lead in both, but our condition for calling that certain fails (see Evidence). {{?values_first}}
 
 For the stable heads, this split (*keys*) is not the main limit, for with our page its share stays below a fifth. {{?keys_small}} {{?keys_sign}} For whole neurons, with each text's own denominators, it is all that is left ([chapter 10](10_whole_neuron)).
 
@@ -275,7 +275,7 @@ For the stable heads, this split (*keys*) is not the main limit, for with our pa
 
 ## Where this leaves us
 
-What limits the circuit of the stable heads is mainly what we fixed in order to have one number per token, and not the split of their scores. For amounts, take better constants than one page's, or the text's own. Of nine conditions fixed in advance, two are met, and seven fail in at least one model that they are about (see Evidence). {{?keys_small}} {{?as_said}} {{?denominators_first}} But even a perfect description of what heads add would not tell whether the model uses it. [Chapter 12](12_causal) puts the circuit into the model and asks.
+What limits the circuit of the stable heads is mainly the constants of one page and the positions of values, and not the split of scores. For amounts, take better constants than one page's, or the text's own. Of nine conditions fixed in advance, two are met, and seven fail in at least one model that they are about (see Evidence). {{?keys_small}} {{?as_said}} {{?denominators_first}} But even a perfect description of what heads add would not tell whether the model uses it. [Chapter 12](12_causal) puts the circuit into the model and asks.
 
 ## Exercises
 

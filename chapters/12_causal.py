@@ -2,7 +2,7 @@
 r"""
 # Can the circuit take the heads' place?
 
-**After *the*, the query that it is made for, a repaired circuit can do much of what the first layer's heads do in our small model `{{model}}`; elsewhere it is not reliably better than one fixed vector for the text's domain.** {{?home_wins}} {{?no_better}} We silence the heads and ask how much of the damage a stand-in undoes: at position {{n}}, after *the*, the repaired circuit undoes {{mended_home}}, a uniform average of the tokens' values {{uniform_home}}, and the published circuit {{paper_home}}. {{?beats_uniform}} {{?repair_helps}} {{?paper_at_home}} Put in at that position alone, both circuits do more harm than silence, but without its mean error, the same in every text, the repaired one undoes most of the damage. {{?alone_fails}} {{?alone_without}} Of {{asked}} conditions, set in eight rounds, {{failed}} were not met.
+**After *the*, the query that it is made for, a repaired circuit can do much of what the first layer's heads do in our small model `{{model}}`; elsewhere, its constant error left in, it is not reliably better than one fixed vector for the text's domain.** {{?home_wins}} {{?no_better}} We silence the heads and ask how much of the damage a stand-in undoes: at position {{n}}, after *the*, the repaired circuit undoes {{mended_home}}, a uniform average of the tokens' values {{uniform_home}}, and the published circuit {{paper_home}}. {{?beats_uniform}} {{?repair_helps}} {{?paper_at_home}} Put in at that position alone, both circuits do more harm than silence, but without its mean error, the same in every text, the repaired one undoes most of the damage. {{?alone_fails}} {{?alone_without}} Of {{asked}} conditions, set in eight rounds, {{failed}} were not met.
 
 Here is a passage in which we silenced the heads of the first layer: instead of what they make of this text, they add the same average in every text. The model now predicts the blue tokens worse. What does the model lose if its first layer cannot look back?
 """
@@ -239,7 +239,7 @@ cb.figures.picture(figure, "12.2", "By how much more of what silence costs the r
 
 # %% [markdown]
 r"""
-In running text hardly: farther on it leads by {{ahead_far}} of the damage, where we had required a tie, and neither is shown to lead by the loss or in the first window. {{?depends}} (The vector may be ahead by {{vector_lead}} of the loss there.) Where the query is *the*, the circuit is ahead, by {{ahead_home}} of the damage and {{ahead_query}} of the loss. {{?home_wins}} (We had expected a tie, but for a vector from other positions; that the circuit be ahead of one made at {{n}} was required in advance.)
+In running text hardly: farther on it leads by {{ahead_far}} of the damage, where we had required a tie, and neither is shown to lead by the loss or in the first window. {{?depends}} (The vector may be ahead by {{vector_lead}} of the loss there.) Where the query is *the*, the circuit is ahead, by {{ahead_home}} of the damage and {{ahead_query}} of the loss. {{?home_wins}} (We had expected a tie with a vector made elsewhere; a lead over one made at {{n}} was then required in advance.)
 
 ## Is it the domain?
 

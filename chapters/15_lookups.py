@@ -2,7 +2,7 @@
 r"""
 # How much of a neuron's activation does one head bring?
 
-**No single head drives most of the neurons of SmolLM2, a small language model, that predict a token: in the median of {{smol_keep}} such neurons the strongest head directly brings {{pred_median}} of the rise of the activation.** {{?not_driven}} It has been proposed that single heads drive them {cite}`neo2024interpreting`. But one head brings a tenth or more in only {{pred_tenth}} of them, not demonstrably more than among controls with the same tokens. {{?no_more_than_others}} We find most planted heads of that size if they act directly, and none that acts through the first MLP. {{?power}} {{?relay_unseen}}
+**Most neurons of SmolLM2, a small language model, that predict a token are not driven directly by one head: in the median of {{smol_keep}} such neurons the strongest head brings {{pred_median}} of the rise of the activation.** {{?not_driven}} It has been proposed that single heads drive them {cite}`neo2024interpreting`. But one head brings a tenth or more in only {{pred_tenth}} of them, not demonstrably more than among controls with the same tokens. {{?no_more_than_others}} We find most planted heads of that size if they act directly, and none that acts through the first MLP. {{?power}} {{?relay_unseen}}
 
 Take neuron {{comma_neuron}} of layer {{comma_layer}} of SmolLM2, which has {{= 135 =}} million parameters. (Layers, heads and neurons are counted from {{= 0 =}}.) It raises the comma: where it is most active, in texts that it was not chosen on, a comma follows with probability {{comma_p}}. {{?comma}} By then, {{comma_heads}} heads and {{comma_layer}} MLPs have written into the stream that it reads. How much of its rise would you expect from the head that matters most? It is {{comma_share}}. The figure shows this number for all neurons that predict a token, and for others, in SmolLM2 and in our small model `mini`.
 """
@@ -234,7 +234,7 @@ cv.LookUps(cv.look_up_record(model, records), picture=picture)
 r"""
 ## What can go wrong
 
-Of the {{asked}} conditions that we fixed in advance {{held}} hold, both about plants; {{failed}} fail, {{open}} are undecided, and {{untestable}} cannot be tested. {{?only_plants}}
+Of {{asked}} conditions {{held}} hold, both about plants (one nearly forced, one set with its numbers in view); {{failed}} fail, {{open}} are undecided, and {{untestable}} cannot be tested. {{?only_plants}}
 
 Neurons that predict rarer tokens may differ. Congruence looks one step ahead, and later layers can take back what a neuron writes. Silence is not neutral either: hardly any text has a head's mean.
 

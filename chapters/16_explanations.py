@@ -93,7 +93,7 @@ cases = cb.cases.cases_of(read, said | dict.fromkeys(at_random, ""))  # five hea
 
 # %% [markdown]
 r"""
-Of {{own_token}} neurons with a token of their own, {{said}} predict it. Of these and as many random ones, {{neurons}} give cases, {{cases}} in all, because several heads can be active on one neuron.
+Of {{own_token}} neurons with a token of their own, {{said}} give it a tenth or more. Of these and as many random ones, {{neurons}} give {{cases}} cases, because several heads can be active on one neuron.
 
 ## A sentence, and its test
 

@@ -168,7 +168,7 @@ W_\text{pos}[i] &\to W_\text{pos}[i] - v .
 \end{aligned}
 $$ (eq-scale-origin)
 
-Every sum of a token and a position stays what it was, so every key and every row of attention does, too. The loss is the same for every $v$, so only the random start and weight decay can have chosen it. (With tied embeddings, all logits of a position change by the same number, which the softmax removes.) The true length does not change either, and so the median length by position gives the same split at every origin. But $C$ changes, and with it all that Equation 1 makes of it: the kernel, its effective tokens, and the rule by which [chapter 4](04_denominators) calls a head stable. With a very long $v$, every kernel becomes uniform: $W_\text{pos}[i] - W_\text{pos}[n]$ stays, and is divided by more and more.
+Every sum of a token and a position stays what it was, so every key and every row of attention does, too. The loss is the same for every $v$, so not the loss but the random start, weight decay and the optimiser's step sizes have chosen it. (With tied embeddings, all logits of a position change by the same number, which the softmax removes.) The true length does not change either, and so the median length by position gives the same split at every origin. But $C$ changes, and with it all that Equation 1 makes of it: the kernel, its effective tokens, and the rule by which [chapter 4](04_denominators) calls a head stable. With a very long $v$, every kernel becomes uniform: $W_\text{pos}[i] - W_\text{pos}[n]$ stays, and is divided by more and more.
 """
 
 # %% tags=["hide-cell"] mystnb={"code_prompt_show": "Equation 1 at each origin, with both constants"}

@@ -2,7 +2,7 @@
 r"""
 # Do neurons weigh words like Naive Bayes?
 
-**They do a little, but nearly any direction that reads the same heads does almost as much.** {{?mostly_heads}} In our small model `{{model}}`, what tokens add to a neuron correlates by {{r_all}} with the weights that Naive Bayes would give them, in the median neuron; along directions drawn at random behind the same heads it is {{r_heads}}. {{?heads_made}} About half of the likeness is in the token embeddings already, and trained heads make most of the rest. {{?half_embeddings}} Whether the {{judged}} neurons that single tokens move farthest exceed mixtures that are moved as far and vary as much, our texts cannot tell. {{?undecided}}
+**They do a little, but nearly any direction that reads the same heads does almost as much.** {{?mostly_heads}} In our small model `{{model}}`, what tokens add to a neuron correlates by {{r_all}} with the weights that Naive Bayes would give them, in the median neuron; along directions drawn at random behind the same heads it is {{r_heads}}. {{?heads_made}} Directions of the token embeddings reach about half of that correlation, and trained heads make most of the rest. {{?half_embeddings}} Whether the {{judged}} neurons that single tokens move farthest exceed mixtures that are moved as far and vary as much, our texts cannot tell. {{?undecided}}
 
 Suppose you had to sort texts by subject, and could give each word one number to add up. Which number would you give to *galaxy*? Statistics has an old answer, **Naive Bayes**. A neuron also adds up one number a token ([chapter 5](05_circuit)), and the post that this book follows says that one can think of contextual neurons as Naive Bayes classifiers {cite}`gibson2025contextual`. Here are the numbers of two neurons beside those of Naive Bayes. On the left is the best match among the {{judged}} neurons, on the right the median one of these {{judged}}.
 """
@@ -268,7 +268,7 @@ The {{domains}} domains are ours, and a neuron may follow subjects that are fine
 
 ## Where this leaves us
 
-Embeddings lean towards counting words by subject, what the heads write leans more, and any direction inherits that. To say of one neuron that it counts in this way, compare it with mixtures first. The three tests that were fixed first are met (the own domain fits best in most neurons, and these exceed two kinds of mixtures), but mixtures pass the first as well. Of the three that were fixed when this was known, one is met (the heads add to the likeness), one fails (the neurons hardly add more), and the stricter match is undecided. {{?mixtures_pass}} {{?neurons_nearer}}
+Embeddings lean towards counting words by subject, what the heads write leans more, and any direction inherits that. To say of one neuron that it counts in this way, compare it with mixtures first. The three tests that were fixed first are met (the own domain fits best in most neurons, and these exceed two kinds of mixtures), but mixtures pass the first as well. Of the three that were fixed when this was known, one is met (the heads add to the likeness), one fails (the neurons hardly add more), and the stricter match is undecided. The one about the squeeze fails. {{?mixtures_pass}} {{?neurons_nearer}}
 
 ## Exercises
 

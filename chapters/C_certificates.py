@@ -179,7 +179,7 @@ def share_off(g, error):
 
 # %% [markdown]
 r"""
-We fixed the length of a block at four tokens, a phrase, before we tested any bound. (We did know chapter 4.) Code in head {{wide_of}}, at {{code_all}} times the variance, exceeds what they allow, though with so few texts not beyond doubt. {{?over_four}} So blocks are not how texts depend; they are slack.
+We fixed the length of a block at four tokens, a phrase, before we tested any bound. (We did know chapter 4.) They cannot hold what all tokens of a text share, and code in head {{wide_of}}, at {{code_all}} times the variance, exceeds what they allow, though with so few texts not beyond doubt. {{?over_four}} So blocks are slack, and not how texts depend.
 
 ## What is allowed, and what is measured
 

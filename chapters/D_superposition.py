@@ -2,7 +2,7 @@
 r"""
 # Why do German and Python share a neuron?
 
-**Not because they are alike, but mostly because both lie far from all other texts: an axis that points a little towards each ranks both above all others.** {{?far_not_alike}} {{?mostly_length}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair, and in {{in_mixtures}} of as many random mixtures of neurons. {{?mixtures_too}} That they lie far out is mostly a matter of their words: it would be so, too, if each token added a vector at right angles to all others. {{?words_do_it}} The pair is an exception, for over all pairs likeness matters as well; {{?both_matter}} and whether a lack of room plays a part, our few domains cannot say.
+**Not because they are alike, but mostly because both lie far from all other texts: an axis that points a little towards each ranks both above all others.** {{?far_not_alike}} {{?mostly_length}} German and Python are the two highest domains in {{in_neurons}} of the {{all}} neurons of our small model `mini`, more than any other pair, and in {{in_mixtures}} of as many random mixtures of neurons. {{?mixtures_too}} In part that is a matter of their words alone: the two would lie far out, if less far, even if each token added a vector at right angles to all others. {{?words_do_it}} The pair is an exception, for over all pairs likeness matters as well; {{?both_matter}} and whether a lack of room plays a part, our few domains cannot say.
 
 Here is the neuron in which the two stand out most. On the left is what the heads add to it, text by text. German is driven by words such as {{german_tokens}}, Python by signs such as {{python_tokens}}; nobody would put these together. A usual explanation is **superposition**: a model that has more features than dimensions must let some of them share a direction {cite}`elhage2022toy`. Before you look at the right panel, make a guess: do German and Python share one?
 """
@@ -104,7 +104,7 @@ cb.figures.picture(
 
 # %% [markdown]
 r"""
-They do not. Texts of German lie far out in one direction, texts of Python in another nearly at right angles to it, and everything else stays near the middle. (The cosine is {{cosine}}, seen from the mean of all domains, and {{cosine_english}} from that of the English ones, where we had required less than {{= 0.1 =}}. {{?nearly_square}}) The neuron reads a direction between the two, so both are at its *end*: of all domains, they are the two for which it reads most.
+They do not. Texts of German lie far out in one direction, texts of Python in another nearly at right angles to it, and everything else stays near the middle. (The cosine is {{cosine}}, seen from the mean of all domains, and {{cosine_english}} from that of the English ones, where we had required less than {{= 0.1 =}}, so this condition fails. {{?nearly_square}}) The neuron reads a direction between the two, so both are at its *end*: of all domains, they are the two for which it reads most.
 
 ## Two domains by hand
 

@@ -184,9 +184,9 @@ Two runs on the same texts that differ in nothing but the seed have almost the s
 
 Does the map need attention? The simplest alternative is a uniform average of the tokens' trained values. We had fixed that the map needs no attention if one of two such averages, of base or of `{{model}}`, agrees with base's map by at least {{= 0.9 =}}, and by at most {{= 0.05 =}} less than the heads of `{{model}}` do, which agree by {{same_texts}}. Base's average does ({{average_base}}), so the rule is met. But base's values are held against base's own map here, so a part of this is agreement with itself. The average of `{{model}}`, which was trained apart, reaches {{average_here}}. That is {{behind}} less than its heads ({{= 95% =}} interval over documents: {{behind_low}} to {{behind_high}}), so whether it passes cannot be told. {{?no_attention}} Either way the map lies mostly in the values of the tokens, and attention adds a little.
 
-Is it a map of the subjects, or of these documents? With `{{model}}` on one half of the documents and base on the other, the maps still agree by {{apart}}. Base itself on the two halves agrees by {{apart_itself}}, so what is lost is due to the documents. We had required at least {{= 0.9 =}}, and for a loss of at most {{= 0.05 =}}. {{?documents_matter}} What is missing is another seed, on other documents and for the rival, since `{{model}}` began as base did.
+Is it a map of the subjects, or of these documents? With `{{model}}` on one half of the documents and base on the other, the maps still agree by {{apart}}. Base itself on the two halves agrees by {{apart_itself}}, so what is lost is due to the documents. We had required at least {{= 0.9 =}}, and for a loss of at most {{= 0.05 =}}. {{?documents_matter}} Neither the other documents nor the uniform average was tried with another seed, since `{{model}}` began as base did.
 
-When is it learned? After {{= 1% =}} of their training the seeds agree with one another by {{young_each}} or more, but with base's end by {{young_end}} at most, where we had required {{= 0.9 =}}. {{?map_not_there_yet}} So they share an early map, which is not the final one.
+When is it learned? After {{= 1% =}} of their training the seeds agree with one another by {{young_each}} or more, but with base's end by {{young_end}} at most, where we had required {{= 0.9 =}}. {{?map_not_there_yet}} So they share an early map, which is not the final one. (Layers with random weights agree with one another, too.)
 
 ## What can go wrong
 
@@ -194,7 +194,7 @@ These are three trainings of one small architecture on one corpus, with one quer
 
 ## Where this leaves us
 
-To say something that another training would confirm, speak of the map and of sets of neurons, as [appendix D](D_superposition) does. The number of a neuron is a name in one model, and so is a list of neurons such as that of [chapter 6](06_neurons). Of the conditions about neurons and maps that we had fixed in advance, four are met (the neurons', by a hundredth; the average's, for certain on base itself only; the embeddings'; the documents') and one, about early training, fails. {{?four_met}} Of {{asked}} about another loss, {{not_met}} fail (see Evidence).
+To say something that another training would confirm, speak of the map and of sets of neurons, as [appendix D](D_superposition) does. The number of a neuron is a name in one model, and so is a list of neurons such as that of [chapter 6](06_neurons). Of the conditions about neurons and maps that we had fixed in advance, four are met (the neurons', by a hundredth; the average's, for certain on base itself only; the embeddings'; the documents'), as is a later one about word counts, and one, about early training, fails. {{?four_met}} Of {{asked}} about another loss, {{not_met}} fail (see Evidence).
 
 ## Exercises
 
