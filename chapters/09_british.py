@@ -200,7 +200,7 @@ Is it spelling, then, or Britain? Lists of words suggest both. One list has Brit
 
 ## What does it write?
 
-A neuron of Qwen is a product: an activated *gate* times a second number, *up*. The circuit predicts the gate, but the model sees only the product. Does a British document change that?
+A neuron of Qwen is a product: an activated *gate* times a second number, *up*. The circuit predicts the gate, but only the product is written. Does a British document change that?
 """
 
 # %% tags=["hide-input", "nbval-check-output"]
@@ -249,7 +249,7 @@ The words themselves carry most of it, the stable heads some. With their residua
 
 ## Where this leaves us
 
-Neuron {{neuron}} of Qwen responds to British spelling, in words and documents that had no part in finding it, and with our page as the weights predict. But so do other neurons to other changes, it hardly writes what it responds to, and when Qwen has to spell it looks at the words. Of {{asked}} conditions fixed in advance, {{met}} are met.
+Neuron {{neuron}} of Qwen responds to British spelling, in words and documents that had no part in finding it, and with our calibration text as the weights predict. But so do other neurons to other changes, it hardly writes what it responds to, and when Qwen has to spell it looks at the words. Of {{asked}} conditions fixed in advance, {{met}} are met.
 
 So far the circuit predicts what a few heads add to one half of a neuron. Can tables rebuild the whole of it? [Chapter 10](10_whole_neuron) tries.
 
